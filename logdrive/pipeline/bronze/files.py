@@ -1,5 +1,6 @@
-"""Parquet files of the tables: written and synced before any table names them, so that a table
-never names a torn file.
+"""Parquet files of the tables.
+
+A file is written and synced before a commit adds it to a table, so that no table names a torn file.
 """
 
 import os
@@ -22,16 +23,18 @@ DEFAULT_COMPRESSION = "snappy"
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A finished file, its name relative to its table's directory."""
+    """A finished file, to be added to a table."""
 
-    name: str
-    size: int
+    name: str  # relative to the table's directory
+    size: int  # bytes
     rows: int
 
 
 class EventFile:
-    """One parquet file that grows by row groups; it is whole and durable once the context ends
-    without an error.
+    """A parquet file that grows by row groups.
+
+    It is complete and durable once the context ends without an error. With an error, or without
+    rows, it is removed.
     """
 
     def __init__(
@@ -65,24 +68,24 @@ class EventFile:
 
     @property
     def added_file(self) -> AddedFile | None:
-        """What the table is told, after the context has ended; None where there were no rows, and
-        so no file.
-        """
+        """The finished file, after the context has ended; None if there were no rows."""
         return AddedFile(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
 
 
 def write_file(
     directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
 ) -> AddedFile | None:
-    """Write *table* as one file."""
+    """Write *table* as one durable file; return None if it has no rows."""
     with EventFile(directory, table.schema, compression) as file:
         file.write_row_group(table)
     return file.added_file
 
 
 def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return how a table's files are encoded: dictionaries where values repeat, deltas where they
-    rise, statistics where they help.
+    """Return the arguments for `ParquetWriter`.
+
+    Values that repeat are encoded as dictionaries, rising ones as deltas. Only columns that queries
+    filter by get statistics.
     """
     names = schema.names
     return {
@@ -93,12 +96,12 @@ def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         ],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
         "write_statistics": [name for name in _COUNTED if name in names],
-        "store_schema": False,  # readers see strings, not our dictionaries
+        "store_schema": False,  # readers should see strings, not our dictionaries
     }
 
 
 def sync_file(path: str) -> None:
-    """Return once the file at *path* and its name are durable."""
+    """Make the file at *path* and its directory entry durable."""
     for place, flags in (
         (path, os.O_RDONLY),
         (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY),

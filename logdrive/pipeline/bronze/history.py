@@ -1,5 +1,6 @@
-"""What the table `batches` says of the past: the cover of every source, and the headers of a
-segment.
+"""Reads from the table `batches` what has been read so far.
+
+That is the coverage of every source, the headers of a segment, and unfinished events in pieces.
 """
 
 from collections.abc import Sequence
@@ -18,17 +19,18 @@ from logdrive.pipeline.decode.schema import FOREIGN
 
 @dataclass(frozen=True, slots=True)
 class KnownHeader:
-    """One header that was read: its place, where the next one is, and its CRC (rule R5)."""
+    """One header that was read, and that the segment should still have (rule R5)."""
 
-    offset: int
-    next: int
-    crc: int
-    batch: int
+    offset: int  # where it is in its segment
+    next: int  # where the next one is
+    crc: int  # CRC-32 of its payload
+    batch: int  # its batch's id
 
 
 def read_coverage(batches: BronzeTable) -> Coverage:
-    """Return the cover of all that was kept (rule A2); one pass over two columns, joined intervals
-    only in Python.
+    """Return the coverage of all rows that were kept (rule A2).
+
+    Neighboring intervals are joined in Arrow, so that Python sees few of them.
     """
     cover = Coverage()
     table = batches.read_rows(["source", "kept"], pc.field("kind") == "data").combine_chunks()
@@ -56,13 +58,14 @@ def read_coverage(batches: BronzeTable) -> Coverage:
 
 
 def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[KnownHeader]:
-    """Return the headers that lead up to *end*, in order; what a store that went back has forgotten
-    is not among them.
+    """Return the headers of *segment* that lead up to *end*, in order.
+
+    Headers that were read before the store was restored from a backup are not among them.
     """
     table = batches.read_rows(
         ["offset", "next", "crc", "batch", "committed"], pc.field("segment") == segment
     ).sort_by("committed")
-    # the latest wins
+    # after a restore there may be several headers that end at one place: the latest counts
     ending = {
         row["next"]: KnownHeader(**row) for row in table.drop_columns("committed").to_pylist()
     }
@@ -76,8 +79,9 @@ def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[Know
 def read_unfinished_events(
     batches: BronzeTable, segment: str, known: Sequence[KnownHeader]
 ) -> UnfinishedEvents:
-    """Return the events in pieces that are not whole behind *known*, headers of *segment* in order
-    (rule R6).
+    """Return the events in pieces that have begun in *known* and are not whole there (rule R6).
+
+    *known* are headers of *segment*, in order.
     """
     unfinished = UnfinishedEvents()
     if not known:

@@ -1,9 +1,8 @@
-"""The Delta tables below DIR/bronze, through delta-rs: made, read, added to.
+"""The Delta tables in DIR/bronze, through delta-rs: created, read, appended to.
 
-How far a table has come is kept in the table itself, per segment, as a Delta application
-transaction whose version is the offset of the next batch. So it is checked by Delta against
-concurrent writers, and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
-no part in it.
+A table itself keeps how far it has come: per segment, as a Delta application transaction whose
+version is the offset of the next batch. Delta checks it against concurrent writers, and it survives
+checkpoints, compaction and vacuum. Spark's own checkpoint plays no part.
 """
 
 import os
@@ -24,14 +23,14 @@ from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
 _METADATA = "logdrive"
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
+_HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
 
 SegmentEnds = Mapping[str, tuple[int, int]]
 """Per segment, the offsets at which a commit begins and ends."""
 
 
 class ConcurrentWriterError(LogdriveError):
-    """Somebody else has added to the table since it was read."""
+    """Another writer has added to the table since it was read."""
 
 
 class BronzeTable:
@@ -41,16 +40,16 @@ class BronzeTable:
         self.path, self._schema, self._delta = path, schema, delta
 
     def next_offset(self, segment: str) -> int:
-        """Return the offset in *segment* up to which the table has come, 0 for one never read."""
+        """Return the offset in *segment* of the next batch to read, 0 if it was never read."""
         return int(self._delta.transaction_version(_application_id(segment)) or 0)
 
     def add_files(
         self, files: Sequence[AddedFile], ends: SegmentEnds, note: Mapping[str, Any] | None = None
     ) -> None:
-        """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
+        """Add *files* and advance to *ends*, in one durable commit with *note* in its metadata.
 
-        Raises `ConcurrentWriterError` where another writer was faster, `StorageError` where the
-        table can't be written.
+        Raises `ConcurrentWriterError` if another writer was faster, `StorageError` if the table
+        can't be written.
         """
         now = time.time_ns() // 1_000_000
         actions = [
@@ -83,7 +82,7 @@ class BronzeTable:
         sync_file(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
 
     def read_last_note(self) -> dict[str, Any]:
-        """Return what the last commit of ours says: its `ends` and its note; {} for a new table."""
+        """Return `ends` and the note of our last commit, {} for a new table."""
         for commit in self._delta.history(_HISTORY):
             if _METADATA in commit:
                 return dict(orjson.loads(commit[_METADATA]))
@@ -91,15 +90,15 @@ class BronzeTable:
 
     @property
     def files(self) -> list[str]:
-        """The paths of the files that are the table."""
+        """Paths of the files that are in the table now."""
         return [os.path.join(self.path, os.path.basename(uri)) for uri in self._delta.file_uris()]
 
     def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
-        """Return some columns, of the rows for which the Arrow expression *where* holds."""
+        """Return *columns* of the rows that match the Arrow expression *where*."""
         return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
     def compact_files(self) -> None:
-        """Join small files, and delete those that no version of the last week names.
+        """Join small files, and delete files that no version of the last week has.
 
         Raises `StorageError`.
         """
@@ -112,9 +111,9 @@ class BronzeTable:
 
 
 def create_table(path: str, schema: pa.Schema) -> BronzeTable:
-    """Open the table at *path*, made where there is none.
+    """Open the table at *path*; create it if there is none.
 
-    Raises `StorageError` where something else is there.
+    Raises `StorageError` if something else is there, or it can't be written.
     """
     try:
         delta = DeltaTable.create(path, schema=plain_schema(schema), mode="ignore")
@@ -124,24 +123,24 @@ def create_table(path: str, schema: pa.Schema) -> BronzeTable:
 
 
 def open_table(path: str, schema: pa.Schema) -> BronzeTable:
-    """Open the table at *path*. Raises `StorageError` where there is none."""
+    """Open the table at *path*. Raises `StorageError` if there is none."""
     try:
         return _check_columns(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
         if not _is_listed(log):
             raise StorageError(
-                f"{path} can't be read: run this as the user whose tables they are"
+                f"{path} can't be read: run this as the user who owns the tables"
             ) from error
         raise StorageError(
-            f"{path} is no table: run `logdrive pipeline run --to DIR` first"
+            f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
 
 
 def _is_listed(directory: str) -> bool:
-    """Whether *directory* may be looked into; Delta takes one that may not for none."""
+    """Return False if *directory* may not be listed: Delta then takes it for missing."""
     try:
         os.listdir(directory)
     except PermissionError:
@@ -152,7 +151,7 @@ def _is_listed(directory: str) -> bool:
 
 
 def _storage_error(path: str, error: Exception) -> StorageError:
-    """Return *error* in one line: delta-rs draws a coloured tree of causes."""
+    """Return *error* in one line: delta-rs prints its causes as a colored tree."""
     causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
     return StorageError(
         f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
@@ -171,12 +170,12 @@ def _application_id(segment: str) -> str:
 
 
 def table_paths(directory: str) -> tuple[str, str]:
-    """Return where the events and the batches of *directory* are."""
+    """Return the paths of the tables `events` and `batches` of *directory*."""
     bronze = os.path.join(os.path.abspath(directory), "bronze")
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
 
 
 def open_tables(directory: str) -> tuple[BronzeTable, BronzeTable]:
-    """Open the events and the batches of *directory* for reading."""
+    """Open the tables `events` and `batches` of *directory*. Raises `StorageError` if missing."""
     events, batches = table_paths(directory)
     return open_table(events, EVENTS), open_table(batches, BATCHES)

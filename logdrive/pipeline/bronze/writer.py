@@ -1,10 +1,9 @@
-"""The writing end of the bronze tables: takes what tasks have written, keeps each byte once, and
-commits exactly once.
+"""Commits what tasks have written to the bronze tables: each byte once, each commit exactly once.
 
 A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new
 ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
-`events` carries in its metadata the file that the commit to `batches` is to add, already on the
-disk, so that a crash between the two is repaired by doing the second.
+`events` names, in its metadata, the file that the commit to `batches` will add, which is on the
+disk by then. So a crash between the two commits is repaired by making the second one.
 """
 
 import os
@@ -37,26 +36,23 @@ from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
 
-# files of one table, above those left by the last compaction, that make it worth joining them
-_COMPACT_FILES = 256
+_COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """What one task made of a range of one segment: a file of events, if there were any, and the
-    headers.
-    """
+    """What one task made of a range of one segment."""
 
     segment: str
-    start: int
-    end: int
-    file: AddedFile | None
-    headers: list[BatchRow]
+    start: int  # offset in the segment
+    end: int  # offset in the segment
+    file: AddedFile | None  # of rows for `events`; None if there were none
+    headers: list[BatchRow]  # rows for `batches`
 
 
 @dataclass(frozen=True, slots=True)
 class CommitCounts:
-    """What one commit added; *bytes* as they are stored."""
+    """What one commit added. Bytes are stored bytes."""
 
     batches: int = 0
     events: int = 0
@@ -64,28 +60,34 @@ class CommitCounts:
 
 
 class MismatchError(LogdriveError):
-    """What was read does not go on where the tables end."""
+    """A range that was read does not begin where the tables end."""
 
 
 class Bronze:
-    """The tables `events` and `batches` of one directory, held for writing while the context
-    lasts.
-    """
+    """The tables `events` and `batches` of one directory, locked for writing inside the context."""
 
     def __init__(
         self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
     ) -> None:
         self._paths = table_paths(directory)
-        self._clock, self._disk, self._compression = clock, disk, compression
-        self._again: set[int] = set()
-        self._last: str | None = None
-        self._ends: dict[str, int] = {}
-        self._unfinished: dict[str, UnfinishedEvents] = {}
+        self._clock = clock
+        self._disk = disk
+        self._compression = compression
+        # the lock
         self._held = ExitStack()
-        self._sound = False  # what is in memory is what is on the disk
+        # ids of batches that are read again, and whose rows are in the tables
+        self._again: set[int] = set()
+        # id of the last commit
+        self._last: str | None = None
+        # segment -> offset of the next batch
+        self._ends: dict[str, int] = {}
+        # segment -> events in pieces that are not whole at that offset
+        self._unfinished: dict[str, UnfinishedEvents] = {}
+        # True if memory agrees with the disk: False while a commit runs, and after it failed
+        self._sound = False
 
     def __enter__(self) -> Self:
-        """Take the lock, make or open the tables, repair them. Raises `StorageError`."""
+        """Take the lock, create or open the tables, and repair them. Raises `StorageError`."""
         place = os.path.dirname(self._paths[0])
         try:
             self._disk.make_directory(place)
@@ -102,7 +104,7 @@ class Bronze:
         return self
 
     def reload_tables(self) -> None:
-        """Take everything from the disk again, as is needed after a commit that failed.
+        """Read all state from the disk again; needed after a commit that failed.
 
         Raises `StorageError`.
         """
@@ -125,56 +127,57 @@ class Bronze:
         self._held.close()
 
     def next_offset(self, segment: str) -> int:
-        """Return where in *segment* the tables end: the offset to read from."""
+        """Return where the tables end in *segment*: the offset of the next batch to read."""
         return self._ends.setdefault(segment, self.batches.next_offset(segment))
 
     def needed_offsets(self) -> dict[str, int]:
-        """Return how much of all segments asked for so far is not needed any more: it is durable in
-        both tables, or gone.
+        """Return, for each segment in use, the offset from which the tables still need it.
 
-        That is where the tables end, or where an event in pieces begins that is not whole there
-        (rule R6).
+        What is before it is durable in both tables, or gone.
         """
         return {segment: self.needed_offset(segment) for segment in self._ends}
 
     def needed_offset(self, segment: str) -> int:
-        """Return where in *segment* the first event begins that has pieces on both sides of the
-        tables' end, perhaps; else that end.
+        """Return the offset from which the tables still need *segment*.
+
+        That is where the tables end, or where the first event in pieces begins that is not whole
+        there (rule R6).
         """
         end = self.next_offset(segment)
         return self._unfinished[segment].since(end) if segment in self._unfinished else end
 
     def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
-        """Take up the events in pieces that *known*, the headers that lead up to the end, leave
-        unfinished.
+        """Note the events in pieces that are unfinished where the tables end in *segment*.
+
+        *known* are the headers that lead up to that place, in order.
         """
         self._unfinished[segment] = read_unfinished_events(self.batches, segment, known)
 
     def header_chain(self, segment: str) -> list[KnownHeader]:
-        """Return the headers of *segment* that the tables have, in order."""
+        """Return the headers that lead up to where the tables end in *segment*, in order."""
         return read_header_chain(self.batches, segment, self.next_offset(segment))
 
     def roll_back(
         self, segment: str, known: Sequence[KnownHeader], last: KnownHeader | None
     ) -> None:
-        """Read *segment* again from behind *last*, or from its start: the store has forgotten what
-        came after (rule R5).
+        """Go back to behind *last*, or to the segment's start: the store lost what follows (R5).
 
-        *known* is the chain. Batches met again are recognised, by their name or by what they cover
-        (rule A2).
+        *known* is the `header_chain`. Batches that are read again are recognized by their id, or by
+        the bytes they cover (rule A2), and not doubled.
         """
         self._ends[segment] = last.next if last else 0
         self._again |= {one.batch for one in known if one.offset >= self._ends[segment]}
 
     def skip_removed(self, segment: str, start: int) -> None:
-        """Go on at *start*: what stood before it in *segment* was removed, unread."""
+        """Go on at *start*: the bytes of *segment* before it were removed before they were read."""
         self._ends[segment] = start
 
     def commit_ranges(self, written: Iterable[WrittenRange]) -> CommitCounts:
-        """Add what tasks have written. What the tables have already, after a replay, is left out.
+        """Commit the ranges of a micro-batch, without the rows that the tables already have.
 
-        Raises `MismatchError` where it does not begin where the tables end. After a failure nothing
-        more is taken before `reload_tables`: the cover would be of rows that never came.
+        Raises `MismatchError` if a range does not begin where the tables end. After any failure
+        call `reload_tables` before the next commit: the coverage in memory may include rows that
+        were not committed.
         """
         if not self._sound:
             raise StorageError("a commit failed and the tables were not read again")
@@ -182,6 +185,7 @@ class Bronze:
         fresh = self._select_fresh(parts)
         if not fresh:
             return CommitCounts()
+
         self._sound = False
         files = [self._keep_new_rows(part) for part in fresh]
         headers = [row for part in fresh for row in part.headers]
@@ -212,30 +216,31 @@ class Bronze:
                 )
 
     def _select_fresh(self, parts: Sequence[WrittenRange]) -> list[WrittenRange]:
-        """Return the parts that go on where the tables end, in order of offset."""
+        """Return the parts behind the tables' end. Raises `MismatchError` if there is a gap."""
         reached: dict[str, int] = {}
         fresh = []
         for part in parts:
             end = reached.get(part.segment, self.next_offset(part.segment))
             if part.end <= end and part.segment not in reached:
-                continue
+                continue  # committed before: Spark repeats a micro-batch after a failure
             if part.start != end:
                 raise MismatchError(
-                    f"{part.segment}: the tables end at offset {end}, but what was read "
-                    f"is {part.start} to {part.end}: "
-                    "it was read for other tables, or these are a copy restored from before"
+                    f"{part.segment}: the tables end at offset {end}, but the range read is "
+                    f"{part.start} to {part.end}: it was read for other tables, or these tables "
+                    "were restored from a backup"
                 )
             reached[part.segment] = part.end
             fresh.append(part)
         return fresh
 
     def _keep_new_rows(self, part: WrittenRange) -> AddedFile | None:
-        """Keep of each batch what its source's cover lacks; return the file that has just these
-        rows (rule A2).
+        """Keep of each batch only what its source's coverage lacks (rule A2).
+
+        Updates the headers of *part*, and returns a file with just these rows.
         """
-        partial: dict[int, BatchRow] = {}
+        partial: dict[int, BatchRow] = {}  # batches of which not all is kept, by id
         for row in part.headers:
-            if row.batch in self._again:
+            if row.batch in self._again:  # its rows are in the tables
                 row.kept = None if row.kept is None else []
                 partial[row.batch] = row
             elif (
@@ -251,7 +256,7 @@ class Bronze:
         return self._rewrite_file(part.file, partial) if partial and part.file else part.file
 
     def _rewrite_file(self, file: AddedFile, partial: dict[int, BatchRow]) -> AddedFile | None:
-        """Write *file* again with only the kept rows of the batches in *partial*."""
+        """Write *file* again, with only the kept rows of the batches in *partial*."""
         directory = self._paths[0]
         with EventFile(directory, plain_schema(EVENTS), self._compression) as target:
             source = pq.ParquetFile(os.path.join(directory, file.name))
@@ -288,14 +293,14 @@ class Bronze:
         self._last = commit
 
     def _repair(self) -> None:
-        """Do the second half of a commit that a crash has cut in two."""
+        """Make the commit to `batches` if a crash came between it and the one to `events`."""
         half, self._last = self.events.read_last_note(), self.batches.read_last_note().get("id")
         if half.get("id") == self._last:
             return
         if half.get("after") != self._last:
             raise StorageError(
-                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of "
-                "them was restored from before"
+                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was "
+                "restored from a backup; restore both from the same one"
             )
         staged = half["batches"]
         self.batches.add_files(
@@ -304,7 +309,7 @@ class Bronze:
         self._last = half["id"]
 
     def _compact_if_due(self) -> None:
-        """Join the small files that a fast trigger leaves."""
+        """Join the small files that frequent micro-batches leave."""
         if len(self.batches.files) - self._compacted >= _COMPACT_FILES:
             self.batches.compact_files()
             self.events.compact_files()
