@@ -6,17 +6,17 @@ queries.
 
 | option | |
 |---|---|
-| uri | `pravega://host:port/scope/stream` (needed) |
-| form | `events`: a row an event, as in the table (default); `raw`: stored bytes, not decoded |
-| maxBytesPerBatch | bytes of a micro-batch over all segments (default 256 MiB) |
-| rangeBytes | bytes for one task (default 64 MiB) |
+| uri | `pravega://host:port/scope/stream` (required) |
+| form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
+| maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
+| rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
-| ca, cert, key, serverName | for a face that speaks TLS |
-| user, password | for a controller that asks who comes |
-| token | for a face without one that wants it |
+| ca, cert, key, serverName | for a service with TLS |
+| user, password | for a controller that requires a login |
+| token | for a segment store without a controller that requires a delegation token |
 
-Spark builds readers twice and calls their methods in processes of its own, so they hold nothing but
-what pickles.
+Spark builds readers twice and calls their methods in different processes, so that they can hold
+only what can be pickled.
 """
 
 import json
@@ -59,19 +59,19 @@ _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query asked for."""
+    """The parsed options of a query."""
 
-    face: StreamClient
-    raw: bool = False
-    max_bytes: int = MAX_BYTES_PER_BATCH
-    range_bytes: int = RANGE_BYTES
-    start: str = _EARLIEST
+    stream: StreamClient
+    raw: bool = False  # rows are chunks of the segment, for our sink; else events
+    max_bytes: int = MAX_BYTES_PER_BATCH  # limit on a micro-batch
+    range_bytes: int = RANGE_BYTES  # size of a task's range
+    start: str = _EARLIEST  # "earliest", "latest" or a `Progress` in JSON
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Read the options of a query; names are as Spark passes them, in any case.
+    """Parse the options of a query; their names are case-insensitive, as Spark's are.
 
-    Raises `ConfigError` naming every mistake.
+    Raises `ConfigError`, which names every mistake.
     """
     values = {name.lower(): value for name, value in given.items()}
     mistakes: list[Mistake] = []
@@ -100,12 +100,12 @@ def parse_options(given: Mapping[str, str]) -> Options:
             else None
         )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        face = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
+        stream = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:
         raise ConfigError("options of the data source logdrive", mistakes)
-    return Options(face, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
+    return Options(stream, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
 
 
 _SIZES = {"maxBytesPerBatch": MAX_BYTES_PER_BATCH, "rangeBytes": RANGE_BYTES}
@@ -119,14 +119,14 @@ def _parse_size(name: str, value: str, default: int, mistakes: list[Mistake]) ->
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """A `BatchRange` as Spark hands it to a task."""
+    """A `BatchRange` as Spark passes it to a task."""
 
     def __init__(self, range_: BatchRange) -> None:
         super().__init__(range_)
 
 
 class LogdriveSource(DataSource):  # type: ignore[misc]
-    """`format("logdrive")`."""
+    """The data source for `spark.readStream.format("logdrive")`; reads batch queries, too."""
 
     @classmethod
     def name(cls) -> str:
@@ -134,7 +134,7 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
         return "logdrive"
 
     def schema(self) -> Any:
-        """Return the columns for the form asked for."""
+        """Return the columns: chunks of segments for the form `raw`, else those of `events`."""
         return from_arrow_schema(
             CHUNKS if parse_options(self.options).raw else plain_schema(EVENTS)
         )
@@ -149,14 +149,14 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads all that is there when the query is planned."""
+    """Reader of a batch query: reads what the stream holds when the query is planned."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> list[RangePartition]:
         """Return a partition a range."""
-        planner = Planner(self._options.face, self._options.range_bytes)
+        planner = Planner(self._options.stream, self._options.range_bytes)
         start = Progress({}, {})
         return [
             RangePartition(one)
@@ -171,16 +171,18 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Follows a stream. All methods but `read` are called in the query's planner process."""
+    """Reader of a streaming query. Spark calls all methods but `read` in its planner process."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._planner = Planner(options.face, options.range_bytes)
+        self._planner = Planner(options.stream, options.range_bytes)
+        # bounds of the segments at the start, for the trigger availableNow
         self._frozen: dict[int, tuple[int, int]] | None = None
+        # the initial offset, once Spark has asked for it
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins; the same however often it is asked."""
+        """Return where a query without a checkpoint begins; the same on each call."""
         if self._initial is None:
             start = self._options.start
             if start in (_EARLIEST, _LATEST):
@@ -195,15 +197,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the bound on a micro-batch."""
+        """Return the limit on the bytes of a micro-batch."""
         return ReadMaxBytes(self._options.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Freeze the end; Spark calls this before anything else."""
+        """Fix the end of the query at the present end; Spark calls this before anything else."""
         self._frozen = self._planner.segment_bounds()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return how far the next micro-batch goes."""
+        """Return where the micro-batch that begins at *start* ends."""
         most = (
             None
             if isinstance(limit, ReadAllAvailable)
@@ -225,22 +227,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
-    """Yield a range as rows of the form asked for."""
-    chunks = read_chunks(wanted, partial(options.face.read_bytes, wanted.segment))
+    """Yield the rows of a range, in the form that *options* ask for."""
+    chunks = read_chunks(wanted, partial(options.stream.read_bytes, wanted.segment))
     return (
-        chunk_rows(options.face.name, wanted, chunks)
+        chunk_rows(options.stream.name, wanted, chunks)
         if options.raw
-        else _event_rows(options.face.name, wanted, chunks)
+        else _event_rows(options.stream.name, wanted, chunks)
     )
 
 
 def read_chunks(
     wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
 ) -> Iterator[SegmentChunk]:
-    """Yield the bytes of a range, *pieces* gives those of any part of its segment.
+    """Yield the bytes of a range in order; *pieces* reads any part of its segment.
 
-    Before the last piece of an event the others are recalled, wherever they stand (rule R6): so a
-    task holds one event at a time.
+    Before the last piece of an event in pieces, the chunks with its other pieces are yielded as
+    `recalled`, wherever in the segment they are (rule R6). So a task holds one such event at a
+    time.
     """
     at = wanted.start
     for event in wanted.events:
@@ -257,7 +260,7 @@ def read_chunks(
 def chunk_rows(
     stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield *chunks* of a range as rows for a sink."""
+    """Yield *chunks* of a range as rows with the columns `CHUNKS`, for the sink."""
     for chunk in chunks:
         yield pa.record_batch(
             [[stream], [wanted.segment], [chunk.offset], [chunk.data], [chunk.recalled]],

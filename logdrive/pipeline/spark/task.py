@@ -1,5 +1,6 @@
-"""What a Spark task does: batches of a segment in, one file of events and a message for the
-committer out.
+"""The work of a Spark task: decodes a range of a segment into a file of events.
+
+The headers and the file's name go back to the driver, which commits them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,20 +24,17 @@ CHUNKS = pa.schema(
         pa.field("recalled", pa.bool_(), nullable=False),
     ]
 )
-"""`SegmentChunk`s on their way from source to sink."""
+"""Columns in which `SegmentChunk`s travel from the data source to the sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentChunk:
-    """A part of a segment as it is stored, cut anywhere.
-
-    *recalled*: whole batches with pieces of the event whose last piece is at the place that has
-    been reached (rule R6).
-    """
+    """Stored bytes of a segment, cut anywhere."""
 
     offset: int
     data: bytes
     recalled: bool = False
+    """True: whole batches from before, with pieces of the event that ends next (rule R6)."""
 
 
 MESSAGES = pa.schema(
@@ -50,7 +48,7 @@ MESSAGES = pa.schema(
         pa.field("headers", pa.binary(), nullable=False),
     ]
 )
-"""A `WrittenRange` on its way to the driver; the headers are an Arrow stream, compressed."""
+"""Columns in which a `WrittenRange` goes to the driver; *headers* is a compressed Arrow stream."""
 
 _ROW_GROUP_BYTES = 48 << 20
 
@@ -58,8 +56,10 @@ _ROW_GROUP_BYTES = 48 << 20
 def write_events(
     chunks: Iterable[pa.RecordBatch], directory: str, compression: str
 ) -> Iterator[pa.RecordBatch]:
-    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*;
-    yield the message about it.
+    """Decode *chunks* into a file in *directory*, and yield one row of `MESSAGES` about it.
+
+    The chunks are one range, so that together they are whole batches. Raises `StorageError` if they
+    are not, or don't follow each other.
     """
     decoder: Decoder | None = None
     segment, start, at, rest = "", -1, 0, b""
@@ -75,8 +75,7 @@ def write_events(
                 start = at = chunk.offset
             if (name, chunk.offset) != (segment, at + len(rest)):
                 raise StorageError(
-                    f"{name} at {chunk.offset} does not go on where {segment} ended, at "
-                    f"{at + len(rest)}"
+                    f"{name} at {chunk.offset} does not follow {segment} at {at + len(rest)}"
                 )
             data = rest + chunk.data
             following = decoder.decode_batches(segment, at, data)
@@ -125,7 +124,7 @@ def encode_result(written: WrittenRange) -> pa.RecordBatch:
 
 
 def decode_result(row: dict[str, object]) -> WrittenRange:
-    """Return what a row of `MESSAGES` says."""
+    """Return the `WrittenRange` in a row of `MESSAGES`."""
     with pa.ipc.open_stream(row["headers"]) as reader:
         headers = rows_from_table(reader.read_all())
     file = None if row["name"] is None else AddedFile(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]

@@ -296,7 +296,7 @@ def test_a_worker_of_sparks_that_does_not_come_up_in_time_is_started_again(tmp_p
     assert process.returncode == 0, err
     assert "52 events of 2 batches" in out
     assert "Spark's Python worker did not start in time" in err
-    assert f"{tmp_path / 'tables' / 'spark.log'} has the whole of it" in err
+    assert f"see {tmp_path / 'tables' / 'spark.log'} for all of it" in err
 
 
 @pytest.mark.process

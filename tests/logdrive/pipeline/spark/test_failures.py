@@ -58,7 +58,7 @@ def test_a_worker_that_is_slow_to_start_can_be_told_from_other_failures(text: st
     failure = to_transient_error("the query failed", text + APPENDIX, Path("tables/spark.log"))
     assert isinstance(failure, WorkerStartError)
     assert text in str(failure)
-    assert str(failure).endswith("; tables/spark.log has the whole of it")
+    assert str(failure).endswith("; see tables/spark.log for all of it")
 
 
 def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:

@@ -142,7 +142,7 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1),
     ):
         face = StreamClient(target, "a", "b")
-        assert parse_options({"uri": face.uri, **connection_options(face)}).face.target == target
+        assert parse_options({"uri": face.uri, **connection_options(face)}).stream.target == target
         assert "a secret" not in repr(face)
 
 
@@ -156,6 +156,6 @@ def test_options_are_read_in_any_case() -> None:
             "serverName": "s",
         }
     )
-    assert (options.raw, options.max_bytes, options.face.name) == (True, 5, "a/b")
-    assert options.face.target.tls is not None
-    assert options.face.target.tls.server_name == "s"
+    assert (options.raw, options.max_bytes, options.stream.name) == (True, 5, "a/b")
+    assert options.stream.target.tls is not None
+    assert options.stream.target.tls.server_name == "s"
