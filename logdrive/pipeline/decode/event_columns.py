@@ -1,5 +1,7 @@
-"""Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and
-the rare values sparsely.
+"""Collects event rows until they become an Arrow table.
+
+Values that all events of a batch share are kept once per batch, positions and messages as arrays,
+and rare values sparsely.
 """
 
 from collections.abc import Sequence
@@ -27,7 +29,7 @@ def _sparse_columns() -> dict[str, Sparse]:
 
 @dataclass(slots=True)
 class EventColumns:
-    """The columns of some batches' events, in the order in which they came."""
+    """The columns of some batches' events, in order; each list has an item per piece added."""
 
     messages: list[pa.StringArray] = field(default_factory=list)
     starts: list[npt.NDArray[np.int64]] = field(default_factory=list)
@@ -38,7 +40,7 @@ class EventColumns:
     count: int = 0
 
     def add_lines(self, lines: Lines) -> None:
-        """Take one piece."""
+        """Add consecutive events of one batch, or of several."""
         self.messages.append(lines.messages)
         self.starts.append(lines.starts)
         self.stops.append(lines.stops)
@@ -46,7 +48,7 @@ class EventColumns:
         self.count += len(lines.starts)
 
     def add_singles(self, events: SingleEvents) -> None:
-        """Take single records as one piece."""
+        """Add single events; there must be some."""
         columns = events.columns()
         for name, sparse in self.sparse.items():
             sparse.extend_values(self.count, columns[name])
@@ -74,8 +76,9 @@ def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
 
 
 def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
-    """Put the columns together; what is one value a batch is repeated `rows` times, strings as
-    dictionaries.
+    """Return the columns as a table with the schema `EVENTS`.
+
+    Values of *batches* are repeated for each batch's `rows`, strings as dictionaries.
     """
     counts = np.array([batch.rows for batch in batches], np.int64)
     first = np.cumsum(counts) - counts
@@ -114,9 +117,7 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
 
 
 def _times(columns: EventColumns) -> pa.Array:
-    """Return the times; a text that is none, or says more than the time does, is kept in
-    `fields`.
-    """
+    """Return the column `time`; a text that says more than its time is also kept in `fields`."""
     texts = columns.sparse["time"].to_array(columns.count, pa.string())
     found, rows = parse_times(texts)
     if rows:

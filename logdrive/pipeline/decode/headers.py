@@ -1,4 +1,4 @@
-"""A batch's header as a row of the table `batches`."""
+"""Makes rows of the table `batches` from batch headers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
 
-_KNOWN_SOURCES = 10_000
+_KNOWN_SOURCES = 10_000  # limit on the attributes that are kept parsed
 
 
 @dataclass(slots=True)
 class BatchRow:
-    """One row of `batches`; times in ms since 1970.
+    """One row of `batches`; `docs/pipeline.md` says what each column means.
 
-    *kept* is None where there are no positions (foreign batches, marks).
+    Times are ms since 1970. *kept* is None for batches without positions: foreign ones, gaps, ends.
     """
 
     batch: int
@@ -59,7 +59,7 @@ class BatchRow:
 
 
 class AttributeColumns(NamedTuple):
-    """What a source's attributes say, as the table has it."""
+    """The columns that come from a source's attributes."""
 
     host: str | None
     path: str | None
@@ -68,28 +68,29 @@ class AttributeColumns(NamedTuple):
 
 
 class HeaderRows:
-    """Makes rows of headers.
+    """Makes rows of the headers of one stream.
 
-    A source's attributes are the same in all of them, so they are parsed once.
+    All batches of a source have the same attributes, so these are parsed once.
     """
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._attributes: dict[bytes, AttributeColumns] = {}
 
-    def make_row(self, segment: str, hop: BatchRef) -> BatchRow:
-        """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch
-        goes on its way.
+    def make_row(self, segment: str, ref: BatchRef) -> BatchRow:
+        """Return the row of *ref*.
+
+        The decoder fills in `rows` and `dropped`, and the commit `committed`.
         """
-        header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
+        header, batch = ref.header, batch_id(segment, ref.offset, ref.payload)
         if header is None:
             return BatchRow(
                 batch=batch,
                 stream=self._stream,
                 segment=segment,
-                offset=hop.offset,
-                next=hop.next,
-                crc=hop.crc,
+                offset=ref.offset,
+                next=ref.next,
+                crc=ref.crc,
                 store=None,
                 kind=HEADLESS,
                 source=None,
@@ -106,20 +107,20 @@ class HeaderRows:
                 read=None,
                 received=None,
             )
-        told = self._parse_attributes(bytes(header.attributes))
+        columns = self._parse_attributes(bytes(header.attributes))
         row = BatchRow(
             batch=batch,
             stream=self._stream,
             segment=segment,
-            offset=hop.offset,
-            next=hop.next,
-            crc=hop.crc,
+            offset=ref.offset,
+            next=ref.next,
+            crc=ref.crc,
             store=header.store,
             kind=header.kind,
             source=header.source,
             origin=header.origin,
-            host=told.host,
-            path=told.path,
+            host=columns.host,
+            path=columns.path,
             previous=header.previous,
             position=header.position,
             kept=_claimed_intervals(header),
@@ -129,9 +130,9 @@ class HeaderRows:
             skipped=header.skipped,
             read=header.read or None,
             received=header.received,
-            resend=told.resend,
+            resend=columns.resend,
             peer=bytes(header.peer).decode(),
-            attributes=told.text,
+            attributes=columns.text,
         )
         if header.kind == FOREIGN and (piece := piece_of(header)) is not None:
             row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
@@ -152,10 +153,10 @@ class HeaderRows:
         return row
 
     def _parse_attributes(self, raw: bytes) -> AttributeColumns:
-        told = self._attributes.get(raw)
-        if told is None:
+        columns = self._attributes.get(raw)
+        if columns is None:
             values = _parse_object(raw)
-            told = AttributeColumns(
+            columns = AttributeColumns(
                 _string_or_name(values.get("host")),
                 _string_or_name(values.get("path")),
                 values.get("resend") is True,
@@ -163,12 +164,12 @@ class HeaderRows:
             )
             if len(self._attributes) >= _KNOWN_SOURCES:
                 self._attributes.clear()
-            self._attributes[raw] = told
-        return told
+            self._attributes[raw] = columns
+        return columns
 
 
 def _claimed_intervals(header: BatchHeader) -> list[Interval] | None:
-    """Return what a data batch brings; the cover decides later what of it is kept (rule A2)."""
+    """Return the interval of a data batch; the coverage may cut it later (rule A2)."""
     if header.kind != "data" or header.previous is None or header.position is None:
         return None
     return [(header.previous, header.position)] if header.previous < header.position else []
@@ -196,7 +197,7 @@ def _integer(value: Any) -> int | None:
 
 
 def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
-    """Return *rows* as the table's columns."""
+    """Return *rows* as an Arrow table with the columns `BATCHES`."""
     rows = list(rows)
     columns = []
     for name in BATCHES.names:
@@ -213,7 +214,7 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
 
 
 def rows_from_table(table: pa.Table) -> list[BatchRow]:
-    """Return the rows of a table that `batches_table` made."""
+    """Return the rows in a table that `batches_table` made."""
     found = []
     for values in table.cast(_raw_times(table.schema)).to_pylist():
         for name in ("kept", "dropped"):

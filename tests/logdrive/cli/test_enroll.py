@@ -261,7 +261,7 @@ def test_a_bundle_is_never_overwritten_and_no_certificate_is_made_in_vain(
     (tmp_path / "x.pem").write_text("precious")
     for path, said in (
         (tmp_path / "x.pem", "exists already"),
-        (tmp_path / "no/x.pem", "no directory"),
+        (tmp_path / "no/x.pem", "not a directory"),
     ):
         refused = run("certs", authority, "--client", CLIENT, "--bundle", path)
         assert refused.exit_code != 0

@@ -93,8 +93,8 @@ def test_without_any_java_the_error_says_what_to_install(
 
 _PROGRAM = """
 from pathlib import Path
-from logdrive.pipeline.spark.session import session
-with session("shim", memory="512m", log=Path("spark.log")) as spark:
+from logdrive.pipeline.spark.session import open_spark_session
+with open_spark_session("shim", memory="512m", log=Path("spark.log")) as spark:
     rows = spark.range(7).mapInArrow(lambda batches: batches, "id long").count()
     print(rows, spark._jvm.System.getProperty("java.home"))
 """

@@ -12,8 +12,8 @@ from logdrive.pipeline.spark.scratch import open_scratch_directory
 
 _HOLDER = """
 import sys
-from logdrive.pipeline.spark.scratch import scratch
-with scratch(sys.argv[1]) as place:
+from logdrive.pipeline.spark.scratch import open_scratch_directory
+with open_scratch_directory(sys.argv[1]) as place:
     (place / "blocks").mkdir()
     print(place, flush=True)
     sys.stdin.read()
