@@ -100,8 +100,11 @@ def run(
     if reader is not None:
         plan = replace(plan, reader=reader)
     started = time.monotonic()
-    with _stop_on_signals() as stop, show_progress(plan, quiet=as_json) as (starting, tell):
-        outcome = run_pipeline(plan, stop, tell, starting=starting)
+    with (
+        _stop_on_signals() as stop,
+        show_progress(plan, quiet=as_json) as (starting, print_verdict),
+    ):
+        outcome = run_pipeline(plan, stop, print_verdict, starting=starting)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
@@ -133,9 +136,9 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     if as_json:
         emit_json(verdict.as_json())
     else:
-        from logdrive.pipeline.audit.text import tell
+        from logdrive.pipeline.audit.text import print_verdict
 
-        tell(verdict, allow_unknown_ends=allow_unknown_ends)
+        print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
     return 0 if complete else _INCOMPLETE
@@ -165,10 +168,10 @@ def report(directory: str, out: Path) -> None:
         )
 
     verdict = _run_audit(directory)
-    from logdrive.pipeline.audit.report import page
+    from logdrive.pipeline.audit.report import render_report
 
     try:
-        out.write_text(page(directory, verdict), encoding="utf-8")
+        out.write_text(render_report(directory, verdict), encoding="utf-8")
     except OSError as error:
         raise StorageError(
             f"{out} can't be written: {words_of(error).removesuffix(f': {out}')}"
@@ -210,7 +213,7 @@ def _require_spark() -> None:
 
 def _run_audit(directory: str) -> "Verdict":
     _require_spark()
-    from logdrive.pipeline.audit.audit import audit as audited
+    from logdrive.pipeline.audit.audit import audit
     from logdrive.pipeline.bronze.tables import open_tables
     from logdrive.pipeline.spark.failures import convert_spark_failures
     from logdrive.pipeline.spark.scratch import open_scratch_directory
@@ -223,7 +226,7 @@ def _run_audit(directory: str) -> "Verdict":
                 open_spark_session("logdrive audit", log=place / "spark.log")
             )
         with convert_spark_failures():
-            return audited(directory, spark)
+            return audit(directory, spark)
 
 
 def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":

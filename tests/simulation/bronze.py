@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.audit import Head, Verdict, sources_of, verdict
+from logdrive.pipeline.audit.audit import Head, Verdict, audit_sources, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import Coverage
@@ -41,7 +41,7 @@ class Bronze:
 
     def verdict(self) -> Verdict:
         """Return what the audit says of them."""
-        sources = sources_of(
+        sources = audit_sources(
             [Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads]
         )
         faults = [fault for head in self.heads if (fault := self._fault(head)) is not None]

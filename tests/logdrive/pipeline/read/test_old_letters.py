@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from logdrive.errors import TransientError
-from logdrive.pipeline.audit.dead_letters import letters_of, notes_of
+from logdrive.pipeline.audit.dead_letters import letters_from_notes, notes_from_table
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
@@ -47,9 +47,9 @@ def noted(face: StreamClient) -> list[tuple[str | None, str | None, int, str]]:
     segment = Segment()
     (state,) = face.list_segments()
     segment.data += b"".join(face.read_bytes(segment.name, 0, state.length))
-    notes = [note for note in notes_of(batches_in(segment)) if note.mark_reason]
-    assert len(notes) == len(letters_of(notes)), "a letter was noted twice"
-    return [(one.id, one.source, one.bytes, one.state) for one in letters_of(notes)]
+    notes = [note for note in notes_from_table(batches_in(segment)) if note.mark_reason]
+    assert len(notes) == len(letters_from_notes(notes)), "a letter was noted twice"
+    return [(one.id, one.source, one.bytes, one.state) for one in letters_from_notes(notes)]
 
 
 def test_r7_letters_without_a_note_get_one_each_once_and_later_ones_too(tmp_path: Path) -> None:
