@@ -23,7 +23,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.runtime import Machine, run_program
-from logdrive.cli.streams import address_of, with_segments
+from logdrive.cli.streams import parse_stream_address, query_segments
 from logdrive.cli.users import user
 from logdrive.config.load import load, naming
 from logdrive.host.disk import SystemDisk
@@ -112,12 +112,12 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     The store of a running receiver is read over the network, so the receiver's configuration needs
     [listen.pravega].
     """
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
     async def count(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
-    found = with_segments(address, access, count)
+    found = query_segments(address, access, count)
     rows = [
         {
             "segment": row.state.segment,
@@ -153,14 +153,14 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 @click.option("--follow", is_flag=True, help="Keep printing lines as they arrive.")
 def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as they were in their files, segment after segment."""
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
     async def copy(segments: Sequence[ReadableSegment], later: Later) -> None:
         async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    with_segments(address, access, copy)
+    query_segments(address, access, copy)
 
 
 @store.command(
@@ -191,7 +191,7 @@ def readers(
     """
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
     async def update_and_ask(
         segments: Sequence[ReadableSegment], later: Later
@@ -210,7 +210,7 @@ def readers(
             "position": place,
             "behind": state.length - max(state.start, place or 0),
         }
-        for state, place in with_segments(address, access, update_and_ask, update=at_end or forget)
+        for state, place in query_segments(address, access, update_and_ask, update=at_end or forget)
     ]
     if as_json:
         emit_json({"uri": uri, "reader": reader, "segments": rows})
@@ -237,7 +237,7 @@ def verify(place: str, as_json: bool) -> None:
 
     Works while the store is in use, and changes nothing. Exits with 1 on damage.
     """
-    address = address_of(place) if "://" in place else None
+    address = parse_stream_address(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
         raise click.BadParameter(
             "verify reads the store's files: give its directory, not the address of a service",

@@ -27,7 +27,7 @@ T = TypeVar("T")
 AnyAddress = StreamAddress | ServiceAddress
 
 
-def address_of(uri: str) -> AnyAddress:
+def parse_stream_address(uri: str) -> AnyAddress:
     """Return the parsed address *uri*. Raises `click.BadParameter`."""
     try:
         return sink_address(uri)
@@ -35,7 +35,7 @@ def address_of(uri: str) -> AnyAddress:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
 
-def with_segments(
+def query_segments(
     address: AnyAddress,
     access: AccessOptions,
     ask: Callable[[Sequence[ReadableSegment], Later], Awaitable[T]],
@@ -50,16 +50,16 @@ def with_segments(
 
     async def program(machine: Machine) -> T:
         async with (
-            reached(address, access, machine) as target,
-            segments_at(address, target, machine, update=update) as (segments, later),
+            open_service(address, access, machine) as target,
+            open_segments(address, target, machine, update=update) as (segments, later),
         ):
-            return await unless_stopped(machine, ask(segments, later))
+            return await abort_on_stop(machine, ask(segments, later))
 
     configure_logging("warning")
     return run_program(program)
 
 
-def reached(
+def open_service(
     address: AnyAddress, access: AccessOptions, machine: Machine
 ) -> AbstractAsyncContextManager[Target]:
     """Yield the network address of the service that has the stream; it is open inside the context.
@@ -80,7 +80,7 @@ def reached(
 
 
 @contextlib.asynccontextmanager
-async def segments_at(
+async def open_segments(
     address: AnyAddress, target: Target, machine: Machine, *, update: bool = False
 ) -> AsyncIterator[tuple[list[ReadableSegment], Later]]:
     """Yield the segments of a stream at *target*, and a function that finds later ones.
@@ -102,7 +102,7 @@ async def segments_at(
         yield await stack.enter_async_context(readable(transport, there, token)), later
 
 
-async def unless_stopped(machine: Machine, work: Awaitable[T]) -> T:
+async def abort_on_stop(machine: Machine, work: Awaitable[T]) -> T:
     """Return the result of *work*. Cancels it and raises `click.Abort` on a stop signal."""
     working = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(machine.stop.wait())

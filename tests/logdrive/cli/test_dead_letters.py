@@ -132,7 +132,7 @@ def test_a_stream_without_dead_letters_says_so(tmp_path: Path) -> None:
     assert logdrive("dead-letters", "replay", uri) == b"no dead letters\n"
     assert (
         logdrive("dead-letters", "dismiss", uri, "--all", "--reason", "x")
-        == b"no dead letter waits\n"
+        == b"no dead letter is waiting\n"
     )
 
 

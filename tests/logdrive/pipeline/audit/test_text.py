@@ -134,7 +134,7 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     said = verdict_line(found, allow_unknown_ends=True)
     assert said.startswith("NOT COMPLETE: 3 lines, ")
     assert (
-        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and in "
+        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and are in "
         "no row: see `logdrive store dead-letters`"
     ) in said
     assert found.as_json()["by_source"][1]["dead_letters"] == 2
