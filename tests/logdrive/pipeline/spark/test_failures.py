@@ -63,7 +63,7 @@ def test_a_worker_that_is_slow_to_start_can_be_told_from_other_failures(text: st
 
 def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
     with (
-        pytest.raises(TransientError, match=r"Spark failed: it broke; spark\.log has"),
+        pytest.raises(TransientError, match=r"Spark failed: it broke; see spark\.log"),
         convert_spark_failures(Path("spark.log")),
     ):
         raise PySparkRuntimeError("it broke")
