@@ -32,9 +32,9 @@ from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source, SourceState
 from agent.status import Status
 from agent.summary import AgentSummary
-from logdrive.errors import ConfigError, Mistake, UnavailableError
+from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text, os_error_text
 from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk, words_of
+from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 
@@ -160,7 +160,7 @@ class Agent:
                 "agent", [Mistake("agent.state_dir", state_dir, remedy)]
             ) from None
         except OSError as error:
-            remedy = f"it can't be used ({error.strerror or error}): {STATE_DIR_REMEDY}"
+            remedy = f"it can't be used ({os_error_text(error)}): {STATE_DIR_REMEDY}"
             raise UnavailableError(
                 "agent", [Mistake("agent.state_dir", state_dir, remedy)]
             ) from error
@@ -175,7 +175,7 @@ class Agent:
             rescan = self._config.agent.rescan_seconds
             self._log.warning(
                 "the kernel does not tell of new files: scans find them",
-                reason=words_of(error),
+                reason=file_error_text(error),
                 rescan_seconds=rescan,
             )
             return NoWatcher()
@@ -322,7 +322,7 @@ def agent_id(config: AgentConfig, disk: Disk) -> str:
         return machine_agent_id(disk)
     except OSError as error:
         remedy = (
-            f"this machine has no id to make one from ({error.strerror or error}): write one, "
+            f"this machine has no id to make one from ({os_error_text(error)}): write one, "
             "different on each host"
         )
         raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error

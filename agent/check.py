@@ -20,8 +20,8 @@ from agent.sources.checkpoint import (
 )
 from agent.sources.identity import FirstLine
 from logdrive.address import host_port
-from logdrive.errors import LogdriveError, StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
+from logdrive.host.disk import Disk
 from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.model.numbers import position_of
 from logdrive.net.stream import Transport
@@ -76,7 +76,7 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
     files = [_file(config, each, checkpoint, disk) for each in found]
     findings = [_state_dir(config.agent.state_dir, disk), finding]
     findings += [
-        Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}")
+        Finding("directory", ok=False, detail=f"{path}: {os_error_text(error)}")
         for path, error in sorted(listing.troubles.items())
     ]
     findings += [
@@ -104,7 +104,7 @@ def _state_dir(path: str, disk: Disk) -> Finding:
     try:
         disk.try_directory(path)
     except OSError as error:
-        detail = f"{path} can't be used ({words_of(error)}): {STATE_DIR_REMEDY}"
+        detail = f"{path} can't be used ({file_error_text(error)}): {STATE_DIR_REMEDY}"
         return Finding("agent.state_dir", ok=False, detail=detail)
     return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
 
@@ -146,7 +146,7 @@ def _file(
             else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
         )
     except OSError as error:
-        plan = f"{_UNREADABLE}: {error.strerror or error}"
+        plan = f"{_UNREADABLE}: {os_error_text(error)}"
     return CheckedFile(shown(found.path), number, found.stat.size, plan)
 
 

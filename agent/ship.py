@@ -33,7 +33,7 @@ from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Acknowledged, Counting, Source, SourceState
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -123,7 +123,7 @@ def _machine_agent(disk: Disk) -> str:
     try:
         return machine_agent_id(disk)
     except OSError as error:
-        remedy = f"this machine has no id to make one from ({error.strerror or error}): name one"
+        remedy = f"this machine has no id to make one from ({os_error_text(error)}): name one"
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
@@ -165,9 +165,7 @@ def _follow(
                 )
                 mistakes.append(Mistake("files", "", remedy))
                 break
-            mistakes.append(
-                Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}")
-            )
+            mistakes.append(Mistake("file", name, f"it can't be read: {os_error_text(error)}"))
     if mistakes:
         raise ConfigError("agent ship", mistakes)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from agent.delivery.connection import Connector
 from agent.inputs.files.followed import Followed
-from agent.sources.checkpoint import path_of, shown
+from agent.sources.checkpoint import shown
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import SourceState
 
@@ -52,14 +52,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
-                path=shown(path_of(entry.path)),
+                path=shown(book.path(source)),
                 origin=str(source.origin),
                 count=source.count,
                 state=source.state.name.lower()
                 if source.ended is None or source.state is SourceState.DONE
                 else "ending",
                 position=source.position,
-                seen=source.generation.seen if source.generation is not None else entry.seen,
+                seen=source.generation.seen
+                if source.generation is not None
+                else entry.seen
+                if entry is not None
+                else 0,
                 store=str(source.store) if source.store is not None else None,
                 events=source.acknowledged.events,
                 bytes=source.acknowledged.bytes,

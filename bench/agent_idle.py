@@ -76,7 +76,7 @@ def _acknowledged(checkpoint: Path, size: int) -> int:
     return sum(position_of(entry.number) == size for entry in entries)
 
 
-def _resident(child: Child, kind: str) -> float:
+def resident(child: Child, kind: str) -> float:
     """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped
     from files.
     """
@@ -137,7 +137,7 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
             before, began = agent.cpu_seconds(), time.monotonic()
             time.sleep(_COUNTED_SECONDS)
             used, took = agent.cpu_seconds() - before, time.monotonic() - began
-            resident, anonymous = _resident(agent, "VmRSS"), _resident(agent, "RssAnon")
+            whole, anonymous = resident(agent, "VmRSS"), resident(agent, "RssAnon")
             peak = agent.peak_rss()
             agent.ask_to_end()
             agent.wait(60)
@@ -150,7 +150,7 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
         shutil.rmtree(home, ignore_errors=True)
     return {
         "cpu": Sample(100 * used / took, "% of a core"),
-        "rss": Sample(resident, "MiB"),
+        "rss": Sample(whole, "MiB"),
         "anonymous_rss": Sample(anonymous, "MiB"),
         "peak_rss": Sample(peak / 2**20, "MiB"),
         "start_cpu": Sample(first, "s"),

@@ -58,7 +58,7 @@ def block_stream(data: bytes) -> Iterator[bytes]:
             )
             text = data[start:end]
             lines = text.count(b"\n")
-            payloads.append(record.block(start, end, lines, text.decode()))
+            payloads.append(record.block_record(start, end, lines, text.decode()))
             start, events = end, events + lines
         number = number_of(start, data[start - 256 : start])
         run = RunFrame(0, record.DATA, previous, number, 0, 0, events, len(payloads))

@@ -10,7 +10,7 @@ from bench.frames import blocks
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from logdrive.model.batch import BatchHeader
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.wire.lumberjack.frames import EVENT
 
@@ -28,7 +28,7 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
     previous = 0
     for first in range(0, len(payloads), _BATCH_BLOCKS):
         batch = payloads[first : first + _BATCH_BLOCKS]
-        body = framed_all(batch)
+        body = frame_events(batch)
         extents = [_extent(payload) for payload in batch]
         header = BatchHeader(
             kind="data",
@@ -43,7 +43,7 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
             store="00000000-0000-5000-8000-000000000003",
         )
         previous = extents[-1][0]
-        made.append((framed(header.encode()) + body, previous))
+        made.append((frame_event(header.encode()) + body, previous))
     return made
 
 

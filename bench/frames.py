@@ -68,7 +68,7 @@ def blocks(log: Path) -> Iterator[bytes]:
         )
         text = data[start:end]
         number += 1
-        yield _framed(number, record.block(start, end, text.count(b"\n"), text.decode()))
+        yield _framed(number, record.block_record(start, end, text.count(b"\n"), text.decode()))
         start = end
 
 

@@ -44,6 +44,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     },
     "agent.idle.cpu": (Goal(at_most=2),),
     "agent.idle.rss": (Goal(at_most=64),),
+    "receiver.idle.rss": (Goal(at_most=32),),
     "read.engine.throughput": (Goal(at_least=1000),),
     "read.face.throughput": (Goal(at_least=1000),),
     "tail.face.p50": (Goal(at_most=10),),
@@ -59,6 +60,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 }
 """By full name.
 
-CPU in µs a line, of an idle agent in % of a core; memory in MiB; the ratios are those of lines a
-second, or of MB/s.
+CPU in µs a line, of an idle agent in % of a core; memory in MiB, of a connection in KiB.
+
+The ratios are those of lines a second, or of MB/s.
 """

@@ -17,7 +17,7 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
@@ -41,7 +41,7 @@ FLOODS: Mapping[str, int] = {
 _SECONDS_APART = 0.01
 _SECONDS_BEFORE = 0.5
 _WRITE_BYTES = 64 * KIB
-_EVENT = framed(bytes(1000))
+_EVENT = frame_event(bytes(1000))
 _BEYOND = 1 << 40
 _GREETED = b"".join(map(bytes, encode(Hello())))
 _CODE_BYTES = 4

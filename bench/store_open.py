@@ -143,7 +143,7 @@ async def _append(store: Store, names: Sequence[str], size: int, shape: _Shape) 
     """Append *size* bytes, by writers that have written before or not."""
     data, stored = os.urandom(shape.batch), None
     for count in range(size // shape.batch):
-        await store.room()
+        await store.room(len(data))
         writer = UUID(int=1 + count % shape.writers)
         name = names[count % len(names)]
         stored = store.append(
@@ -151,7 +151,7 @@ async def _append(store: Store, names: Sequence[str], size: int, shape: _Shape) 
             data,
             writer=writer,
             expected=None,
-            number=max(0, store.submitted(name, writer)) + 1,
+            number=max(0, store.submitted_number(name, writer)) + 1,
             events=1,
         )
     if stored is not None:

@@ -36,7 +36,7 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
                 SEGMENT, data, writer=UUID(int=1), expected=previous, number=number, events=1
             )
             previous = number
-            await store.room()
+            await store.room(len(data))
         await stored
         _warm(setting.work / "store")
         began, used, read = time.monotonic(), time.process_time(), 0

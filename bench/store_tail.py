@@ -18,7 +18,7 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
@@ -40,7 +40,7 @@ async def _write(sink: PravegaSink) -> list[float]:
     flying = []
     for number in range(1, _EVENTS + 1):
         began = time.monotonic()
-        event = framed(_STAMP.pack(time.monotonic_ns()).ljust(_EVENT_BYTES))
+        event = frame_event(_STAMP.pack(time.monotonic_ns()).ljust(_EVENT_BYTES))
         stored = sink.append(SEGMENT, writer, [event], 1, previous, number)
         stored.add_done_callback(partial(note, waits, began))
         flying.append(stored)

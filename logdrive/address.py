@@ -1,6 +1,4 @@
-"""Addresses that users write: receivers as host:port, streams as one URI everywhere (sink, source,
---from, --to).
-"""
+"""Addresses in configuration and on command lines: host:port of receivers, URIs of streams."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -25,9 +23,7 @@ class StreamAddress:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """`pravega://host:port/scope/stream`: a stream at a streaming service, reached over the
-    network.
-    """
+    """`pravega://host:port/scope/stream`: a stream at a streaming service on the network."""
 
     host: str
     port: int
@@ -42,7 +38,7 @@ class ServiceAddress:
 
 
 def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
-    """Split `host`, `host:port` or `[v6]:port`. Raises ValueError saying what is wrong."""
+    """Split `host`, `host:port` or `[v6]:port`. Raises ValueError, which says what is wrong."""
     parts = urlsplit(f"//{text}")
     try:
         port = parts.port if parts.port is not None else default_port
@@ -54,9 +50,9 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
 
 
 def sink_address(uri: str) -> StreamAddress | ServiceAddress:
-    """Read the URI of a stream in a directory or at a service.
+    """Parse the URI of a stream, in a store's directory or at a service.
 
-    Raises ValueError saying what is wrong and how it is written.
+    Raises ValueError, which says what is wrong and how to write it.
     """
     parts = urlsplit(uri)
     if parts.scheme != "pravega":
@@ -79,9 +75,9 @@ def sink_address(uri: str) -> StreamAddress | ServiceAddress:
 
 
 def stream_address(uri: str) -> StreamAddress:
-    """Read the URI of a stream in a store's directory.
+    """Parse the URI of a stream in a store's directory.
 
-    Raises ValueError saying what is wrong and how it is written.
+    Raises ValueError, which says what is wrong and how to write it.
     """
     parts = urlsplit(uri)
     scope, slash, stream = parts.fragment.partition("/")
@@ -106,10 +102,18 @@ def _is_name(text: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether *host* can be reached from this machine alone."""
+    """Return whether only this machine can reach *host*."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Return whether *host* stands for all addresses of this machine, like 0.0.0.0."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False

@@ -1,5 +1,6 @@
 """Failures raised on purpose. Callers choose by class, never by message text."""
 
+import os
 from dataclasses import dataclass
 
 
@@ -9,9 +10,7 @@ class LogdriveError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong in a configuration: which key, what stands there, and what to write
-    instead.
-    """
+    """One error in a configuration: the key, its value, and what to write instead."""
 
     key: str
     value: str
@@ -26,7 +25,7 @@ class Mistake:
 
 
 class ConfigError(LogdriveError):
-    """What the operator wrote can't be used; names the file and every mistake in it at once."""
+    """The configuration can't be used; the message names the file and every mistake in it."""
 
     def __init__(self, file: str, mistakes: list[Mistake]) -> None:
         super().__init__("\n".join(f"{file}: {mistake}" for mistake in mistakes))
@@ -35,8 +34,9 @@ class ConfigError(LogdriveError):
 
 
 class UnavailableError(ConfigError):
-    """What the configuration names can't be had now, as with a port that another process has; later
-    it may be, unchanged.
+    """Something the configuration names is not available now, such as a port already in use.
+
+    The same configuration may work later.
     """
 
 
@@ -45,11 +45,10 @@ class TransientError(LogdriveError):
 
 
 class RejectedError(TransientError):
-    """One side refuses the other, and will until somebody changes a setting: who has one thing to
-    do gives up.
+    """One side refuses the other until a setting is changed.
 
-    Not *sure*: it ended the connection before it said a word, as one does that is being restarted,
-    too.
+    A command that does one thing gives up. *sure* is False if the peer closed the connection before
+    it sent anything, which it also does while it is being restarted.
     """
 
     def __init__(self, reason: str, *, sure: bool = True) -> None:
@@ -71,4 +70,21 @@ class ProtocolError(LogdriveError):
 
 
 class StorageError(LogdriveError):
-    """A disk did not keep what was given to it. Final: the process stops acknowledging and ends."""
+    """A disk did not keep what was written. Final: the process stops acknowledging and exits."""
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the operating system's message for *error*, such as "Permission denied".
+
+    It has neither the error's number nor a file name: for messages that name the file themselves.
+    """
+    return error.strerror or str(error)
+
+
+def file_error_text(error: OSError) -> str:
+    """Return the operating system's message for *error* and the file it concerns, where known.
+
+    For example "Permission denied: /var/log/app.log".
+    """
+    text = os_error_text(error)
+    return f"{text}: {os.fsdecode(error.filename)}" if error.filename is not None else text

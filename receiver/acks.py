@@ -6,7 +6,6 @@ writer was not yet told.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
 
@@ -30,9 +29,13 @@ class AckQueue:
     window order.
     """
 
+    __slots__ = ("_acknowledge", "_current", "_finished", "_waiting", "count")
+
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
         self._acknowledge = acknowledge
-        self._waiting: deque[OpenWindow] = deque()
+        self._waiting: list[
+            OpenWindow
+        ] = []  # no deque, whose 760 bytes an idle connection would keep
         self._current: OpenWindow | None = None
         self._finished: asyncio.Event | None = None
         self.count = 0
@@ -89,14 +92,12 @@ class AckQueue:
 
     def _flush(self) -> None:
         ready: list[int] = []
-        while (
-            self._waiting
-            and self._waiting[0].holds == 0
-            and (last := self._waiting[0].last) is not None
-        ):
-            self._waiting.popleft()
-            ready.append(last)
+        for window in self._waiting:
+            if window.holds or window.last is None:
+                break
+            ready.append(window.last)
         if ready:
+            del self._waiting[: len(ready)]
             self._acknowledge(ready)
             if self._finished is not None:
                 self._finished.set()

@@ -17,12 +17,13 @@ from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.store.running import either
+from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
 from receiver.listener import Sessions
 from receiver.memory_budget import MemoryBudget
 from receiver.open_sink import HostPort, OpenedSink, open_sink
+from receiver.outbox import WAITING_BYTES
 from receiver.router import Router
 from receiver.services import ReceiverServices
 from receiver.source_quota import SourceQuota
@@ -40,6 +41,7 @@ class Started:
     pravega: HostPort | None
     counters: Counters
     memory: MemoryBudget
+    shares: SourceQuota
 
 
 async def run(
@@ -54,6 +56,7 @@ async def run(
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = over_grpc,
     serving: Serving | None = None,
+    outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
@@ -61,9 +64,10 @@ async def run(
 
     *started* is called once connections are taken, which is not before the sink's service answers;
     *controllers* is how a Pravega controller is reached, where the sink has one, and *serving* how
-    the own store's is served, where that is not gRPC. Raises `ConfigError` where an address or the
-    store's directory can't be had, `StorageError` where the disk fails: from then on nothing was
-    acknowledged, and the process must end.
+    the own store's is served, where that is not gRPC. *outbox_bytes* is what may wait to be written
+    to one peer before it is cut off. Raises `ConfigError` where an address or the store's directory
+    can't be had, `StorageError` where the disk fails: from then on nothing was acknowledged, and
+    the process must end.
     """
     random = random or SystemRandom()
     sinks = open_sink(
@@ -80,15 +84,23 @@ async def run(
     async with sinks as found:
         if found is None:
             return
-        services = _services(config, found, clock, random)
+        services = _services(config, found, clock, random, outbox_bytes)
         sessions = Sessions(services)
         host, port = config.listen.where
         listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
         try:
-            started(Started(listener.address, found.face, services.counters, services.memory))
+            started(
+                Started(
+                    listener.address,
+                    found.face,
+                    services.counters,
+                    services.memory,
+                    services.shares,
+                )
+            )
             async with asyncio.TaskGroup() as group:
                 telling = group.create_task(_summary(services).run(), name="receiver-summary")
-                await either(stop, found.failure.happened)
+                await wait_for_any(stop, found.failure.happened)
                 telling.cancel()
         finally:
             await listener.close()
@@ -96,14 +108,16 @@ async def run(
 
 
 def _services(
-    config: ReceiverConfig, found: OpenedSink, clock: Clock, random: Random
+    config: ReceiverConfig, found: OpenedSink, clock: Clock, random: Random, outbox_bytes: int
 ) -> ReceiverServices:
     heap = Heap()
     return ReceiverServices(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=MemoryBudget(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        memory=MemoryBudget(
+            config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
+        ),
         heap=heap,
         shares=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),
@@ -112,6 +126,7 @@ def _services(
         foreign=CountingWriters(found.sink, random),
         dead=CountingWriters(found.dead, random),
         failure=found.failure,
+        outbox_bytes=outbox_bytes,
     )
 
 

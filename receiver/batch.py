@@ -12,11 +12,11 @@ import msgspec
 
 from logdrive.model.batch import BatchHeader
 from logdrive.model.dead_letters import DEAD_LETTER, Letter, note
-from logdrive.model.framing import EVENT_HEAD, Part, event_head, framed
+from logdrive.model.framing import EVENT_HEAD, Part, event_head, frame_event
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
-from logdrive.model.pieces import EventPiece, cuts
-from logdrive.model.records import DATA, KINDS, mark_of
+from logdrive.model.pieces import EventPiece, piece_ranges
+from logdrive.model.records import DATA, KINDS, mark_in_record
 from logdrive.wire.lumberjack.frames import RunFrame
 
 FOREIGN: Final = "foreign"
@@ -57,7 +57,7 @@ class SourceBatches:
             attributes=self._attributes,
             mark=_NO_MARK if run.kind == DATA else _mark(events),
         )
-        return [framed(_checked(header.encode())), *events]
+        return [frame_event(_checked(header.encode())), *events]
 
 
 class ForeignBatches:
@@ -79,7 +79,7 @@ class ForeignBatches:
         The last one counts as the event.
         """
         view, name = memoryview(payload), str(event)
-        for start, end in cuts(len(payload)):
+        for start, end in piece_ranges(len(payload)):
             piece = EventPiece(name, start, end, len(payload))
             header = self._header(
                 EVENT_HEAD + end - start, 1, int(piece.last), received, piece.encode()
@@ -108,11 +108,11 @@ class ForeignBatches:
             peer=self._peer,
             mark=mark,
         )
-        return framed(header.encode())
+        return frame_event(header.encode())
 
 
 def _mark(events: Sequence[Part]) -> msgspec.Raw:
-    return msgspec.Raw(mark_of(b"".join(events)[EVENT_HEAD:]))
+    return msgspec.Raw(mark_in_record(b"".join(events)[EVENT_HEAD:]))
 
 
 def _checked(header: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Literal
 from cryptography import x509
 
 from logdrive.address import ServiceAddress, StreamAddress
-from logdrive.errors import ConfigError, LogdriveError, TransientError
+from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.units import MIB
@@ -25,7 +25,7 @@ from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.store.opening import LOCK_NAME
-from logdrive.store.retention import first_of
+from logdrive.store.retention import first_matching
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -161,7 +161,7 @@ def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> 
         Finding(
             f"{name}.tls.{key}",
             False,
-            f"{path} can't be read: {(error.strerror or str(error)).lower()}",
+            f"{path} can't be read: {os_error_text(error)}",
         )
         for key, path in (("key", tls.key), ("ca", tls.ca))
         if path is not None and (error := _unreadable(path, disk)) is not None
@@ -183,9 +183,7 @@ def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> F
         with contextlib.closing(disk.open(tls.cert)) as file:
             certificate = x509.load_pem_x509_certificate(file.pread(_CERTIFICATE_BYTES, 0))
     except OSError as error:
-        return Finding(
-            key, False, f"{tls.cert} can't be read: {(error.strerror or str(error)).lower()}"
-        )
+        return Finding(key, False, f"{tls.cert} can't be read: {os_error_text(error)}")
     except ValueError as error:
         return Finding(key, False, f"{tls.cert} is no PEM certificate: {error}")
     ends, now = certificate.not_valid_after_utc, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
@@ -243,7 +241,7 @@ def _directory(path: str, disk: Disk) -> Finding:
         return Finding(
             "sink.uri",
             False,
-            f"nothing can be written in {there}: {(error.strerror or str(error)).lower()}",
+            f"nothing can be written in {there}: {os_error_text(error)}",
         )
     return Finding(
         "sink.uri",
@@ -266,7 +264,7 @@ def _durability(path: str, disk: Disk) -> Finding:
 
 def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
     """Say what becomes of what is old: a disk that fills up stops every agent."""
-    policy = first_of([table.policy for table in config.retention])(
+    policy = first_matching([table.policy for table in config.retention])(
         f"{stream.scope}/{stream.stream}"
     )
     if policy is None:

@@ -49,6 +49,24 @@ class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need 
 class ConnectionContext:
     """What a session has of its connection. *version* is the byte that acknowledgements carry."""
 
+    __slots__ = (
+        "_finishing",
+        "_group",
+        "_tasks",
+        "account",
+        "acks",
+        "farewell",
+        "host",
+        "identity",
+        "log",
+        "offset",
+        "on_leave",
+        "outbox",
+        "peer",
+        "services",
+        "version",
+    )
+
     def __init__(
         self, services: ReceiverServices, stream: ByteStream, group: asyncio.TaskGroup
     ) -> None:
@@ -58,7 +76,7 @@ class ConnectionContext:
         self.identity = services.identity_of(stream.peer)
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
-        self.outbox = Outbox(stream)
+        self.outbox = Outbox(stream, services.outbox_bytes)
         self.account: Allocation = services.memory.account()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
@@ -125,7 +143,7 @@ class ConnectionContext:
         if error is not None:
             self.services.counters.sink_failures += 1
         if isinstance(error, StorageError):
-            self.services.failure.tell(error)
+            self.services.failure.set_error(error)
         return error
 
     def _acknowledge(self, numbers: list[int]) -> None:

@@ -33,12 +33,12 @@ class Sessions:
         self._open[stream] = session = ReceiverSession(self._services, stream)
         counters.connections += 1
         counters.connections_open += 1
-        self._services.heap.change(CONNECTION_BYTES)
+        self._services.heap.add_held(CONNECTION_BYTES)
         try:
             await session.run()
         finally:
             counters.connections_open -= 1
-            self._services.heap.leaves(CONNECTION_BYTES)
+            self._services.heap.on_connection_closed(CONNECTION_BYTES)
             del self._open[stream]
             self._changed.set()
 

@@ -12,7 +12,8 @@ from logdrive.host import faults
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
 
-_WAITING_BYTES = 256 * KIB
+WAITING_BYTES = 256 * KIB
+"""What may wait for one peer: more than the answers for all that it may ask for at once."""
 _WRITE_SECONDS = 30.0
 
 
@@ -22,8 +23,23 @@ class Outbox:
     After a failure *broken* says why: the stream is aborted, nothing more is sent.
     """
 
-    def __init__(self, stream: ByteStream) -> None:
+    __slots__ = (
+        "_has_ack",
+        "_idle",
+        "_most",
+        "_parts",
+        "_sealed",
+        "_size",
+        "_stream",
+        "_wake",
+        "_writing",
+        "broken",
+        "last_put",
+    )
+
+    def __init__(self, stream: ByteStream, most: int = WAITING_BYTES) -> None:
         self._stream = stream
+        self._most = most
         self._parts: list[bytes] = []
         self._size = 0
         self._has_ack = self._sealed = False
@@ -43,7 +59,7 @@ class Outbox:
         self._size += len(frame)
         self._has_ack = self._has_ack or ack
         self.last_put = asyncio.get_running_loop().time()
-        if self._size > _WAITING_BYTES:
+        if self._size > self._most:
             self._break(f"it does not read what it is told, {self._size} bytes of which wait")
         else:
             _tell(self._wake)

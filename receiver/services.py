@@ -14,6 +14,7 @@ from logdrive.store.running import Failure
 from receiver.config import ListenConfig
 from receiver.counters import Counters
 from receiver.memory_budget import MemoryBudget
+from receiver.outbox import WAITING_BYTES
 from receiver.router import Router
 from receiver.source_quota import SourceQuota
 from receiver.writers import CountingWriters, WriterTable
@@ -21,10 +22,10 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(kw_only=True)
 class ReceiverServices:
-    """One of each.
+    """One of each. *dead* writes to the dead-letter stream.
 
-    *dead* writes to the dead-letter stream; *failure* is told what ends the receiver: a disk that
-    failed.
+    *failure* is told what ends the receiver: a disk that failed. *outbox_bytes* is what may wait to
+    be written to one peer.
     """
 
     listen: ListenConfig
@@ -38,6 +39,7 @@ class ReceiverServices:
     foreign: CountingWriters
     dead: CountingWriters
     failure: Failure
+    outbox_bytes: int = WAITING_BYTES
     heap: Heap = field(default_factory=Heap)
     turns: Turns = field(default_factory=Turns)
     counters: Counters = field(default_factory=Counters)

@@ -85,6 +85,18 @@ def dialect_of(peer: Peer) -> FrameDialect:
 class ReceiverSession:
     """Serves one connection. `run` returns when it is over; `leave` ends it from outside."""
 
+    __slots__ = (
+        "_fed",
+        "_keepalive",
+        "_link",
+        "_reader",
+        "_scope",
+        "_services",
+        "_stopped",
+        "_stream",
+        "_talk",
+    )
+
     def __init__(self, services: ReceiverServices, stream: ByteStream) -> None:
         self._services, self._stream = services, stream
         self._scope: asyncio.Timeout | None = None
@@ -99,7 +111,6 @@ class ReceiverSession:
             side="reader",
             dialect=dialect,
         )
-        self._log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
 
     async def run(self) -> None:
         """Serve until the peer or we end it."""
@@ -133,7 +144,7 @@ class ReceiverSession:
             self._look_back(link)
         except ProtocolError as error:
             self._services.counters.protocol_errors += 1
-            self._log.warning(
+            link.log.warning(
                 "peer broke the protocol",
                 reason=str(error),
                 count=self._services.counters.protocol_errors,
@@ -141,17 +152,17 @@ class ReceiverSession:
             farewell = Disconnect(RefusalCode(error.code), str(error))
         except Disconnect as reason:
             say = (
-                self._log.debug
+                link.log.debug
                 if reason.told
-                else self._log.info
+                else link.log.info
                 if reason.code is RefusalCode.DRAINING
-                else self._log.warning
+                else link.log.warning
             )
             say("connection ended here", reason=reason.text)
             farewell = reason
             farewell.__traceback__ = None  # which would keep what was being read
         except TransientError as error:
-            self._log.info("connection lost", reason=str(error))
+            link.log.info("connection lost", reason=str(error))
             return
         await self._part(link, farewell)
 
@@ -271,11 +282,11 @@ class ReceiverSession:
         """
         cut = self._fed - self._reader.offset
         if link.outbox.broken is not None:
-            self._log.info("connection lost", reason=link.outbox.broken)
+            link.log.info("connection lost", reason=link.outbox.broken)
         elif cut or (self._talk is not None and self._talk.amid_window):
             what = f"a frame, {cut} bytes of which had come," if cut else "a window"
             self._services.counters.protocol_errors += 1
-            self._log.warning(
+            link.log.warning(
                 "peer left too early",
                 reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}",
             )
@@ -292,12 +303,15 @@ class ReceiverSession:
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
         self._keepalive = Keepalive(
-            link.outbox,
-            self._services.counters,
-            seconds,
-            lambda: talk.waiting or (self._stopped and talk.patient),
+            link.outbox, self._services.counters, seconds, self._keeps_waiting
         )
-        self._log = link.log = self._log.bind(dialect=talk.dialect)
+        link.log = link.log.bind(dialect=talk.dialect)
+
+    def _keeps_waiting(self) -> bool:
+        """Tell whether the peer waits for us, and may be told to go on waiting."""
+        return self._talk is not None and (
+            self._talk.waiting or (self._stopped and self._talk.patient)
+        )
 
     # Parting -------------------------------------------------------------------------------------
 

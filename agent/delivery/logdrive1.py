@@ -10,11 +10,10 @@ from uuid import UUID
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
-from agent.sources.checkpoint import path_of, shown
+from agent.sources.checkpoint import shown
 from agent.sources.registration import MORE_COUNTS, StoredNumber
 from agent.sources.source import NextStep, Source, SourceState
-from logdrive.errors import ProtocolError, TransientError
-from logdrive.host.disk import words_of
+from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
@@ -74,7 +73,7 @@ class Logdrive1Sender:
         self.room = WindowRoom(services.settings.window_bytes)
         self.reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self._indices: dict[int, _Index] = {}
-        self._of: dict[Source, list[int]] = {}
+        self._of: dict[Source, tuple[int, ...]] = {}
         self._next_index = 0
         self._sequence = 0
         self._unanswered = 0
@@ -120,10 +119,11 @@ class Logdrive1Sender:
         ):
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._rest_idle(frames)
+            attributes = self._services.book.attributes_of(source)
             for count, origin in source.questions():
                 self._indices[self._next_index] = _Index(source, count, origin)
-                self._of.setdefault(source, []).append(self._next_index)
-                frames.append(SourceFrame(self._next_index, origin, source.attributes).encode())
+                self._of[source] = (*self._of.get(source, ()), self._next_index)
+                frames.append(SourceFrame(self._next_index, origin, attributes).encode())
                 self._next_index += 1
                 self._unanswered += 1
         return frames
@@ -149,9 +149,9 @@ class Logdrive1Sender:
 
     def _free(self, source: Source, keep: int | None = None) -> None:
         """Give back the indices of *source*, all but *keep*."""
-        for index in self._of.pop(source, []):
+        for index in self._of.pop(source, ()):
             if index == keep:
-                self._of[source] = [index]
+                self._of[source] = (index,)
             else:
                 self._indices[index].source = None
                 self._free_if_answered(index)
@@ -239,7 +239,9 @@ class Logdrive1Sender:
         try:
             outcome = self._outcome(source, known.count, frame)
         except OSError as error:  # the bytes that tell whether the number fits
-            self._pause(source, RefusalCode.TRY_LATER, f"its file can't be read: {words_of(error)}")
+            self._pause(
+                source, RefusalCode.TRY_LATER, f"its file can't be read: {file_error_text(error)}"
+            )
             return
         services.book.changed = True
         self._act(source, outcome, known.count, frame.index)
@@ -325,7 +327,7 @@ class Logdrive1Sender:
         services.demand.changed.set()
 
     def _path(self, source: Source) -> str:
-        return shown(path_of(self._services.book.sources[source].path))
+        return shown(self._services.book.path(source))
 
     def end(self) -> None:
         """Take every source off the connection."""

@@ -80,7 +80,7 @@ def data_runs(chunk: TextChunk, cuts: list[EncodedRun], previous: int, read_ms: 
 
 def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     """Return a gap from one number to a greater one (rule P4)."""
-    payload = record.gap(
+    payload = record.gap_record(
         position_of(previous),
         position_of(number),
         mark.reason,
@@ -92,7 +92,7 @@ def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
 
 def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
     """Return the last run of a generation, which closes its number (rules G3, P1)."""
-    payload = record.ended(position_of(previous), mark.reason, end_exact=mark.exact)
+    payload = record.end_record(position_of(previous), mark.reason, end_exact=mark.exact)
     return Run(
         END, previous, previous + CLOSED, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark
     )

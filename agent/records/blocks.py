@@ -124,7 +124,7 @@ class LinePart:
     def lean(self) -> bytes:
         """Return it as a lean record."""
         log = {"flags": list(self.flags)} if self.flags else None
-        return record.lean(
+        return record.lean_record(
             self.start, self.end, self.message, eol=self.eol, log=log, original=self.original
         )
 
@@ -181,7 +181,7 @@ class _Blocks:
             return
         # a third of what count() takes for lines of this length
         lines = len(data) - len(data.replace(b"\n", b""))
-        payload = record.block(self.zero + at, self.zero + end, lines, text)
+        payload = record.block_record(self.zero + at, self.zero + end, lines, text)
         if len(payload) <= RECORD_BYTES:
             self.cuts.add(payload, self.zero + end, lines)
         elif lines == 1:
@@ -214,7 +214,7 @@ class _Blocks:
                 return
             if len(line) < PIECE_BYTES and line[-1] != _RETURN:
                 self.cuts.add(
-                    record.lean_exact(self.zero + line_at, self.zero + after, shown, line),
+                    record.exact_lean_record(self.zero + line_at, self.zero + after, shown, line),
                     self.zero + after,
                     1,
                 )

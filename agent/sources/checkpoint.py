@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from agent.sources.identity import FirstLine
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host import faults
 from logdrive.host.disk import Disk, write_atomically
 
@@ -125,7 +125,7 @@ class CheckpointFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"{self.path} can't be read: {error.strerror or error}") from error
+            raise StorageError(f"{self.path} can't be read: {os_error_text(error)}") from error
         reason, checkpoint = _judged(data, agent)
         if reason:
             if touch:
@@ -140,7 +140,7 @@ class CheckpointFile:
             self._disk.replace(self.path, f"{self.path}.damaged")
         except OSError as error:
             raise StorageError(
-                f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}"
+                f"{self.path}: {reason}; nor can it be moved aside: {os_error_text(error)}"
             ) from error
 
     def write(self, snapshot: bytes) -> None:
@@ -169,6 +169,8 @@ def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
 
 def text_of(path: str) -> str:
     """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
+    if path.isascii():  # nearly all, and three for each entry
+        return path
     data = os.fsencode(path)
     try:
         return path if data.decode() == path else data.decode()

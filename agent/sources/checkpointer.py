@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from agent.sources.checkpoint import Checkpoint, CheckpointFile
 from agent.sources.registry import SourceRegistry
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
 
@@ -58,7 +58,7 @@ class Checkpointer:
             self._book.changed = True
             self._book.after_write = then + self._book.after_write
             raise StorageError(
-                f"{self._file.path} can't be written: {error.strerror or error}"
+                f"{self._file.path} can't be written: {os_error_text(error)}"
             ) from error
         for each in then:
             each()

@@ -15,8 +15,17 @@ class Incarnations:
         self.stem = stem
         self.identity = identity
         """What origin ids are made of; None as long as no file was seen that has this stem."""
-        self.members: list[Source] = []
+        # one, nearly always: a list would take half as much again
+        self.members: tuple[Source, ...] = ()
         self.highest_ended = -1
+
+    def add(self, source: Source) -> None:
+        """Enter a living source."""
+        self.members += (source,)
+
+    def remove(self, source: Source) -> None:
+        """Take out a source that has ended."""
+        self.members = tuple(member for member in self.members if member is not source)
 
     def origin(self, count: int) -> UUID:
         """Return the origin id of the life numbered *count*."""

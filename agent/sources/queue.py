@@ -82,8 +82,18 @@ class SendQueue:
         for source in self.ready:
             del self.ready[source]
             self._bulk.pop(source, None)
+            self._let_go()
             return source
         return None
+
+    def _let_go(self) -> None:
+        """Keep no room in tables that are empty: a dictionary keeps that of the most it ever
+        held.
+        """
+        if not self.ready:
+            self.ready, self._bulk = {}, {}
+        if not self.waiting:
+            self.waiting = {}
 
     def due_in(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
         """Return in how many seconds the next window is due, None while nobody is ready (rule

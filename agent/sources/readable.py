@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from agent.records.chunk import TextChunk
+from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 
 
@@ -50,6 +51,11 @@ class Readable(Protocol):
     @property
     def place(self) -> FileLocation:
         """Where the bytes are; its path is the name that their lines are known by."""
+        ...
+
+    @property
+    def first_line(self) -> FirstLine | None:
+        """Its first line, which is known wherever it is a source's."""
         ...
 
     @property

@@ -15,7 +15,7 @@ from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Acknowledged, Counting, Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
 from logdrive.model.numbers import CLOSED, is_closed
-from logdrive.model.records import kept_json
+from logdrive.model.records import compact_json
 
 _FEW = 4
 _LONGEST_PATH = 1000
@@ -27,6 +27,9 @@ _NO_LABELS = InputTable(paths=["/"])
 class SourceRegistry:
     """*sources* in the order in which they were met, *ended* by origin (rule G6).
 
+    A source comes with its entry of the checkpoint where nothing can be read of it any more. The
+    others have none: theirs is made of what they are read from whenever the checkpoint is written.
+
     *absent* are entries of the checkpoint whose files can't be looked for now, or that no input
     asks for.
     """
@@ -34,7 +37,7 @@ class SourceRegistry:
     host: str
     agent: str
     inputs: LabelsByPath
-    sources: dict[Source, CheckpointEntry] = field(default_factory=dict)
+    sources: dict[Source, CheckpointEntry | None] = field(default_factory=dict)
     ended: dict[UUID, CheckpointEntry] = field(default_factory=dict)
     absent: dict[UUID, CheckpointEntry] = field(default_factory=dict)
     families: dict[UUID, Incarnations] = field(default_factory=dict)
@@ -53,9 +56,7 @@ class SourceRegistry:
         family.identity = family.identity or identity
         return family
 
-    def begin(
-        self, generation: Readable, first_line: FirstLine, identity: Identity, counting: Counting
-    ) -> Source:
+    def begin(self, generation: Readable, identity: Identity, counting: Counting) -> Source:
         """Make the source of a life whose first line is known.
 
         *counting* is how it comes by its count, should it be the first.
@@ -69,32 +70,16 @@ class SourceRegistry:
             else Counting.AFTER
         )
         count = 0 if counting is Counting.MANY else family.next_count()
-        source = Source(
-            generation,
-            family,
-            self.attributes(generation.place.path, generation.settings),
-            count=count,
-            counting=counting,
-        )
-        self.add(source, generation.place, first_line)
+        source = Source(generation, family, None, count=count, counting=counting)
+        family.add(source)
+        self.sources[source] = None
+        self.changed = True
         return source
 
     def add(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
-        """Enter a source."""
-        family = self.family(source.names.stem)
-        family.members.append(source)
-        self.sources[source] = CheckpointEntry(
-            origin=source.origin,
-            stem=family.stem,
-            path=text_of(place.path),
-            name=text_of(place.name),
-            mount=text_of(place.mount),
-            device=place.device,
-            inode=place.inode,
-            birth_ns=place.birth_ns,
-            span=first_line.span,
-            crc=first_line.crc,
-        )
+        """Enter a source of which nothing can be read."""
+        self.family(source.names.stem).add(source)
+        self.sources[source] = _entry(source, place, first_line)
         self.changed = True
 
     def restored(
@@ -102,25 +87,22 @@ class SourceRegistry:
     ) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         family = self.family(entry.stem, identity)
-        # one object of two that are kept, here and below
-        entry.name = entry.path if entry.name == entry.path else entry.name
-        entry.origin = family.stem if entry.origin == family.stem else entry.origin
-        path = path_of(entry.path)
-        attributes = self.attributes(
-            path,
-            generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS,
-        )
+        attributes = None
+        if generation is None:
+            path = path_of(entry.path)
+            attributes = self.attributes(path, self.inputs.of(path) or _NO_LABELS)
         source = Source(
             generation, family, attributes, count=entry.count, counting=Counting(entry.counting)
         )
-        # taken from the checkpoint, whatever a name made now would be (rule G2)
-        source.origin = entry.origin
+        # Taken from the checkpoint, whatever a name made now would be (rule G2); one object of two
+        # that are kept.
+        source.origin = family.stem if entry.origin == family.stem else entry.origin
         source.number, source.store, source.undecided = entry.number, entry.store, entry.undecided
         if entry.resend:
             source.sends_again()
         source.acknowledged.at_ms = entry.acknowledged
-        family.members.append(source)
-        self.sources[source] = entry
+        family.add(source)
+        self.sources[source] = entry if generation is None else None
         return source
 
     def decide_starts(self, *, here_before: bool, now_ms: int) -> list[Source]:
@@ -151,7 +133,7 @@ class SourceRegistry:
         entry.done = now_ms
         del self.sources[source]
         self.finished.add(source.acknowledged)
-        self.family(entry.stem).members.remove(source)
+        self.family(entry.stem).remove(source)
         self.enter_ended(entry)
         self.changed = True
 
@@ -203,6 +185,24 @@ class SourceRegistry:
         source.must_register = True
         return source
 
+    def path(self, source: Source) -> str:
+        """Return the name that the lines of *source* are known by."""
+        if source.generation is not None:
+            return source.generation.place.path
+        entry = self.sources[source]
+        assert entry is not None
+        return path_of(entry.path)
+
+    def attributes_of(self, source: Source) -> bytes:
+        """Return what an S says of *source*, which may have changed since the last one: whether it
+        sends again (rule A4).
+        """
+        generation, said = source.generation, source.attributes
+        if said is None:
+            assert generation is not None
+            said = self.attributes(generation.place.path, generation.settings)
+        return said[:-1] + b',"resend":true}' if source.resend else said
+
     def attributes(self, path: str, labels: Labels) -> bytes:
         """Return what an S says of a source (rule R4: it goes into every header as it is)."""
         said: dict[str, Any] = {"host": self.host, "agent": self.agent, "path": shown(path)}
@@ -210,17 +210,21 @@ class SourceRegistry:
             said["fields"] = labels.fields
         if labels.tags:
             said["tags"] = labels.tags
-        encoded = kept_json(said)
+        encoded = compact_json(said)
         # labels are bounded: the path is long, and escaped to be longer
         if len(encoded) > ATTRIBUTES_BYTES:
-            encoded = kept_json(said | {"path": said["path"][-_LONGEST_PATH:]})
+            encoded = compact_json(said | {"path": said["path"][-_LONGEST_PATH:]})
         return encoded
 
     # The checkpoint ------------------------------------------------------------------------------
 
     def entry(self, source: Source) -> CheckpointEntry:
         """Return the checkpoint's entry of a source as it stands now."""
-        entry = self.sources[source]
+        entry, generation = self.sources[source], source.generation
+        if entry is None:
+            assert generation is not None
+            assert generation.first_line is not None
+            entry = _entry(source, generation.place, generation.first_line)
         entry.origin, entry.count, entry.counting = (
             source.origin,
             source.count,
@@ -235,13 +239,10 @@ class SourceRegistry:
             if identity is not None and source.counting is not Counting.KNOWN
             else None
         )
-        generation = source.generation
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
             entry.last = generation.last if generation.seen > source.position else 0
             entry.modified_ns = generation.modified_ns
-            if not generation.over:
-                entry.name = text_of(generation.place.name)
         if source.ended is not None:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
@@ -260,3 +261,19 @@ class SourceRegistry:
                 del self.families[entry.stem]
         living = [self.entry(source) for source in self.sources]
         return [*living, *self.ended.values(), *self.absent.values()]
+
+
+def _entry(source: Source, place: FileLocation, first_line: FirstLine) -> CheckpointEntry:
+    """Return a new entry that says what *source* is, and nothing yet of how it stands."""
+    return CheckpointEntry(
+        origin=source.origin,
+        stem=source.names.stem,
+        path=text_of(place.path),
+        name=text_of(place.name),
+        mount=text_of(place.mount),
+        device=place.device,
+        inode=place.inode,
+        birth_ns=place.birth_ns,
+        span=first_line.span,
+        crc=first_line.crc,
+    )

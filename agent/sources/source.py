@@ -131,7 +131,7 @@ class Source:
         self,
         generation: Readable | None,
         names: Names,
-        attributes: bytes,
+        attributes: bytes | None,
         *,
         count: int,
         counting: Counting = Counting.KNOWN,
@@ -139,6 +139,9 @@ class Source:
         self.generation = generation
         self.names = names
         self.attributes = attributes
+        """What an S says of it; None where that is made of what it is read from
+        (`SourceRegistry.attributes_of`).
+        """
         self.count = count
         self.counting = counting
         self.origin = names.origin(count)
@@ -375,9 +378,7 @@ class Source:
 
     def sends_again(self) -> None:
         """Say of all that is sent that it may be there twice, so that the audit looks (rule A4)."""
-        if not self.resend:
-            self.resend = True
-            self.attributes = self.attributes[:-1] + b',"resend":true}'
+        self.resend = True
 
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN

@@ -9,10 +9,9 @@ from agent.app import run as follow
 from agent.check import Checked
 from agent.check import check as check_agent
 from agent.config import AgentConfig
-from logdrive.cli.enroll import enroll
+from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
-from logdrive.cli.shipping import ship
 from logdrive.config.load import load, naming
 from logdrive.host.heap import give_back_freed_memory
 
@@ -26,6 +25,8 @@ _config = click.option(
 
 
 @click.group(
+    cls=LazyCommands,
+    lazily={"enroll": "logdrive.cli.enroll", "ship": "logdrive.cli.shipping"},
     short_help="Follow files and deliver every line exactly once.",
     epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
     "agent.toml",
@@ -101,7 +102,3 @@ def check(path: str, as_json: bool) -> int:
             f"{finding.name}: {finding.detail}"
         )
     return 0 if ok else 1
-
-
-agent.add_command(ship)
-agent.add_command(enroll)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from logdrive.cli.bundle import write_bundle
+from logdrive.errors import os_error_text
 from logdrive.host.clock import SystemClock
 from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
 
@@ -120,7 +121,7 @@ def certs(
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.ClickException(
-            f"{error.filename or directory}: {(error.strerror or str(error)).lower()}"
+            f"{error.filename or directory}: {os_error_text(error)}"
         ) from error
 
 

@@ -10,8 +10,9 @@ import click
 
 from logdrive.address import host_port
 from logdrive.cli.bundle import Bundle, read_bundle
+from logdrive.errors import file_error_text
 from logdrive.host.clock import SystemClock
-from logdrive.host.disk import SystemDisk, words_of, write_atomically
+from logdrive.host.disk import SystemDisk, write_atomically
 
 _OUTPUT_TABLES: Final = """
 [output]
@@ -92,7 +93,7 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.ClickException(words_of(error)) from error
+        raise click.ClickException(file_error_text(error)) from error
     click.echo(f"{directory}/tls has the certificates of {held.identity}")
     click.echo(done)
     click.echo(f"next: logdrive agent check --config {config}")

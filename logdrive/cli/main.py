@@ -1,45 +1,30 @@
 """The `logdrive` command and its subcommands, each imported only when it runs."""
 
-import importlib
 import os
 import sys
 
 import click
 
+from logdrive.cli.lazy import LazyCommands, import_structlog
 from logdrive.cli.output import print_error
-from logdrive.errors import ConfigError, LogdriveError, UnavailableError
-from logdrive.host.disk import words_of
+from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
-_MODULES = {"demo": "logdrive.cli.demo.command"}
-_COMMANDS = ("agent", "certs", "demo", "pipeline", "receiver", "store")
-
-
-class Commands(click.Group):
-    """Imports a subcommand on first use.
-
-    An agent then neither waits for the receiver's modules nor keeps them in memory.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the subcommands.
-
-        `logdrive.cli.NAME` (or the module in `_MODULES`) defines a click command called NAME.
-        """
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command *cmd_name*, or None if there is no such command."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(_MODULES.get(cmd_name, f"logdrive.cli.{cmd_name}"))
-        command: click.Command = getattr(module, cmd_name)
-        return command
+_COMMANDS = {
+    "agent": "logdrive.cli.agent",
+    "certs": "logdrive.cli.certs",
+    "demo": "logdrive.cli.demo.command",
+    "pipeline": "logdrive.cli.pipeline",
+    "receiver": "logdrive.cli.receiver",
+    "store": "logdrive.cli.store",
+}
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=LazyCommands,
+    lazily=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(
     package_name="logdrive",
@@ -67,6 +52,7 @@ def main() -> None:
     Exit codes: 0 success; 1 failure that a retry may cure; 2 wrong usage or configuration, which
     a retry does not cure; 130 interrupted.
     """
+    import_structlog()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -86,7 +72,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as error:  # full disk, missing permission: a traceback would add nothing
-        print_error(words_of(error))
+        print_error(file_error_text(error))
         code = FAILED
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -6,7 +6,6 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
-import structlog
 
 
 def print_error(text: str) -> None:
@@ -23,6 +22,8 @@ def emit_json(result: dict[str, Any]) -> None:
 
 def configure_logging(level: str = "info") -> None:
     """Send structlog to standard error: colored on a terminal, `key=value` lines otherwise."""
+    import structlog  # not sooner: see `import_structlog`
+
     on_terminal = sys.stderr.isatty()
     plain = structlog.processors.LogfmtRenderer(
         key_order=["timestamp", "level", "event"], bool_as_flag=False

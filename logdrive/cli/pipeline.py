@@ -18,8 +18,7 @@ from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
 from logdrive.cli.runtime import stop_signals
 from logdrive.config.load import load
-from logdrive.errors import StorageError
-from logdrive.host.disk import words_of
+from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
@@ -173,9 +172,7 @@ def report(directory: str, out: Path) -> None:
     try:
         out.write_text(render_report(directory, verdict), encoding="utf-8")
     except OSError as error:
-        raise StorageError(
-            f"{out} can't be written: {words_of(error).removesuffix(f': {out}')}"
-        ) from error
+        raise StorageError(f"{out} can't be written: {os_error_text(error)}") from error
     print(
         f"{out}: {'complete' if verdict.complete else 'not complete'}, {verdict.sources:,} "
         f"sources, {verdict.events:,} events"

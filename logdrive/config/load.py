@@ -23,7 +23,7 @@ import msgspec
 
 from logdrive.config.check import check
 from logdrive.config.environment import override
-from logdrive.errors import ConfigError, Mistake, UnavailableError
+from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(
@@ -110,7 +110,7 @@ def _read(path: str) -> str:
     except OSError as error:
         raise ConfigError(
             path,
-            [Mistake("file", "", f"it can't be read: {(error.strerror or str(error)).lower()}")],
+            [Mistake("file", "", f"it can't be read: {os_error_text(error)}")],
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(

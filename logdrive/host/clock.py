@@ -1,4 +1,4 @@
-"""Time as an argument: what may ask for it, and the real one."""
+"""The clock as an argument: the protocol, and the real clock."""
 
 import asyncio
 import time
@@ -6,30 +6,30 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The only source of time. A virtual one makes years of waiting take no time in tests."""
+    """The only source of time. In tests a virtual clock makes years of waiting take no time."""
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970. It may jump; never measure with it."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that only grow, from an arbitrary start."""
+        """Return seconds that never decrease, from an arbitrary start."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the same time that `monotonic` tells."""
+        """Wait for *seconds* of the time that `monotonic` measures."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks; asyncio's own timeouts run on the same monotonic one."""
+    """The machine's clocks; asyncio's timeouts use the same monotonic clock."""
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Return seconds since some start."""
+        """Return seconds from an arbitrary start."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Files that are written past the page cache."""
+"""Files written past the page cache (O_DIRECT)."""
 
 import contextlib
 import fcntl
@@ -14,20 +14,20 @@ from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 
 DIRECT_BLOCK: Final = 4 * KIB
-"""What a file that is written past the page cache is written in; file systems with larger blocks
-take it too.
+"""Block size in bytes of a file written past the page cache.
+
+File systems with larger blocks accept it, too.
 """
 
 
 class DirectFile(SystemFile):
-    """A file written past the page cache (O_DIRECT), which saves a copy and the kernel's work for
-    each page.
+    """A file written past the page cache (O_DIRECT): saves a copy and the kernel's work per page.
 
-    The kernel takes whole blocks only, from aligned memory: what is appended is copied into one of
-    two buffers, in turns. The file's last block is kept, written again with what comes after it,
-    and filled up with zeros on the disk; these are cut off when the file is closed. Bytes of it
-    that were durable are written again as they were, which is also what the page cache does with
-    them.
+    The kernel takes only whole blocks from aligned memory. So appended bytes are copied into one of
+    two buffers, in turns. The file's last, partly filled block is kept in memory: it is written
+    again together with what follows it, and filled up with zeros on the disk. The zeros are cut off
+    when the file is closed. Durable bytes of that block are written again unchanged, as the page
+    cache would do, too.
     """
 
     __slots__ = ("_buffers", "_rest", "_size", "_torn")
@@ -35,13 +35,16 @@ class DirectFile(SystemFile):
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self._buffers: deque[mmap.mmap] = deque(maxlen=2)
+        # bytes of the last block, if it is not full
         self._rest = b""
-        self._torn = False  # a write failed of which something may stand after the end
+        # True after a failed write, which may have left bytes after the end
+        self._torn = False
+        # length in bytes, without the zeros after the end
         self._size = os.fstat(descriptor).st_size
         self._load()
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Return up to *size* bytes from *offset*; costs a copy more than elsewhere."""
+        """Return up to *size* bytes from *offset*; costs one more copy than with the page cache."""
         skip = offset % DIRECT_BLOCK
         size = max(0, min(size, self._size - offset))
         with (
@@ -58,44 +61,43 @@ class DirectFile(SystemFile):
         stage.append()
 
     def stage(self, room: int) -> "BlockStage":
-        """Return a stage for up to *room* bytes that come at the file's end."""
+        """Return a stage for up to *room* bytes that begin at the file's end."""
         return self.stage_at(self._size, self._rest, room)
 
     def stage_at(self, offset: int, rest: bytes, room: int) -> "BlockStage":
-        """Return a stage for what comes at *offset*, where *rest* stands before it in the same
-        block.
-        """
-        wanted = room + 2 * DIRECT_BLOCK  # for what stands before it, and for what fills it up
+        """Return a stage for what begins at *offset*; *rest* precedes it in the same block."""
+        wanted = room + 2 * DIRECT_BLOCK  # one block for *rest*, one for the zeros at the end
         buffer = self._buffers.popleft() if len(self._buffers) == 2 else None
         if buffer is None or len(buffer) < wanted:
             buffer = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            # a kernel without them; with them the kernel's work for each write is a tenth less
+            # huge pages save a tenth of the kernel's work per write; some kernels have none
             with contextlib.suppress(OSError):
                 buffer.madvise(mmap.MADV_HUGEPAGE)
         self._buffers.append(buffer)
         return BlockStage(self, buffer, offset, rest)
 
     def write_blocks(self, buffer: mmap.mmap, size: int, at: int) -> None:
-        """Write the first *size* bytes of *buffer*, whole blocks, at *at*."""
+        """Write the first *size* bytes of *buffer*, which are whole blocks, at offset *at*."""
         done = 0
         with memoryview(buffer) as view:
             while done < size:
                 done += os.pwrite(self._descriptor, view[done:size], at + done)
                 self._torn = done < size
 
-    def ends(self, size: int, rest: bytes) -> None:
-        """Take note that the file has *size* bytes, with *rest* in its last block."""
+    def set_end(self, size: int, rest: bytes) -> None:
+        """Set the file's size to *size* after a write; *rest* is in its last block."""
         self._size, self._rest = size, rest
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Cut the file to *size* bytes."""
         os.ftruncate(self._descriptor, size)
         self._size, self._torn = size, False
         self._load()
 
     def stat(self) -> FileStat:
-        """Return what the file is now, without the zeros that fill its last block up; with what a
-        failed write has put there.
+        """Return the file's metadata now, without the zeros that fill its last block.
+
+        After a failed write the size includes what that write put on the disk.
         """
         found = super().stat()
         return (
@@ -105,15 +107,15 @@ class DirectFile(SystemFile):
         )
 
     def close(self) -> None:
-        """Cut the zeros off, as far as the disk lets us, and close the descriptor."""
+        """Cut off the zeros, if the disk allows it, and close the descriptor."""
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, self._size)
         super().close()
 
     def _load(self) -> None:
-        """Keep what stands in the block that the next write begins in.
+        """Keep the bytes of the block in which the next write begins.
 
-        O_DIRECT is tried here first.
+        This is also the first use of O_DIRECT, which may fail here.
         """
         rest = self._size % DIRECT_BLOCK
         with mmap.mmap(-1, DIRECT_BLOCK) as room, memoryview(room) as view:
@@ -122,8 +124,9 @@ class DirectFile(SystemFile):
 
 
 class BlockStage:
-    """A stage of a `DirectFile`: *buffer* holds what stands at *offset* of it, after the *rest* of
-    the block that it begins in.
+    """A stage of a `DirectFile`, in an aligned buffer.
+
+    *buffer* begins with *rest*, the bytes of the block in which *offset* lies.
     """
 
     __slots__ = ("_at", "_buffer", "_file", "_used")
@@ -134,7 +137,7 @@ class BlockStage:
         buffer[: self._used] = rest
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Copy *parts* in."""
+        """Copy *parts* into the buffer."""
         buffer, used = self._buffer, self._used
         for part in parts:
             end = used + len(part)
@@ -142,28 +145,29 @@ class BlockStage:
             used = end
         self._used = used
 
-    def following(self, room: int) -> "BlockStage":
+    def next_stage(self, room: int) -> "BlockStage":
         """Return a stage in the other buffer."""
         return self._file.stage_at(self._at + self._used, self._rest(), room)
 
     def append(self) -> None:
-        """Write all of it at the file's end, filled up with zeros to a whole block."""
+        """Write everything at the file's end, filled up with zeros to a whole block."""
         padding = -self._used % DIRECT_BLOCK
         self._buffer[self._used : self._used + padding] = bytes(padding)
         self._file.write_blocks(self._buffer, self._used + padding, self._at)
-        self._file.ends(self._at + self._used, self._rest())
+        self._file.set_end(self._at + self._used, self._rest())
 
     def _rest(self) -> bytes:
         return self._buffer[self._used - self._used % DIRECT_BLOCK : self._used]
 
 
 def open_direct(descriptor: int) -> SystemFile:
-    """Return the file to be written past the page cache; as usual where its file system can't do
-    that, or wants other blocks.
+    """Return a file on *descriptor* that is written past the page cache.
+
+    It is an ordinary file if the file system can't do that, or needs other blocks.
     """
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     try:
-        # `pwrite` would write at the end with O_APPEND
+        # with O_APPEND `pwrite` would ignore its offset
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND | os.O_DIRECT)
         return DirectFile(descriptor)  # reads a block first
     except (OSError, AttributeError):  # no O_DIRECT outside Linux

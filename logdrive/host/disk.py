@@ -1,7 +1,7 @@
-"""Files as an argument: what store, agent and checkpoint may do with a disk, and the real one.
+"""The disk as an argument: the protocol that store and agent use, and the real one.
 
-All calls block; whoever must not wait runs them through an `Executor`. Foreign errors come out as
-`OSError`, since what a full disk or a missing file means is the caller's to say.
+All calls block: code on the event loop that must not wait runs them through an `Executor`. Errors
+of the system are raised as `OSError`; the caller knows what a full disk or a missing file means.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from logdrive.host.statx import stat_path
 
 
 class Disk(Protocol):
-    """Paths to files. Names become durable with `sync_directory`."""
+    """Files by path. New and removed names become durable with `sync_directory`."""
 
     def open(
         self,
@@ -29,16 +29,16 @@ class Disk(Protocol):
         private: bool = False,
         direct: bool = False,
     ) -> File:
-        """Open *path*; with *create* it must not exist yet, and with *private* it is then for its
-        owner only.
+        """Open *path*; with *create* it must not exist yet.
 
-        With *direct*, what is appended goes past the page cache where the file system lets it.
-        While such a file is open, and after a crash, up to `DIRECT_BLOCK` - 1 zeros follow its end.
+        With *private* the new file is readable by its owner only. With *direct* appended bytes go
+        past the page cache if the file system allows it: while such a file is open, and after a
+        crash, up to `DIRECT_BLOCK` - 1 zeros follow its end.
         """
         ...
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*, following symbolic links."""
+        """Return the metadata of the file at *path*, following symbolic links."""
         ...
 
     def names(self, directory: str) -> list[str]:
@@ -46,26 +46,28 @@ class Disk(Protocol):
         ...
 
     def inodes(self, directory: str) -> dict[str, int]:
-        """Return the entries of *directory*, in no order, with the inodes of regular files, 0 for
-        others; they are not looked at.
+        """Return the entries of *directory*, in no order, with the inodes of regular files.
+
+        Other entries have 0. No entry is opened or stat'ed.
         """
         ...
 
     def replace(self, source: str, target: str) -> None:
-        """Rename, atomically, over what may be there."""
+        """Rename *source* to *target* atomically, replacing what is there."""
         ...
 
     def remove(self, path: str) -> None:
-        """Unlink a file."""
+        """Remove a file's name."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Create *path* and its parents where missing."""
+        """Create *path* and its missing parents."""
         ...
 
     def try_directory(self, path: str) -> None:
-        """Raise the OSError, naming the place, for which *path* can't be made or written into;
-        nothing is left behind.
+        """Check that *path* can be made and written into; leaves nothing behind.
+
+        Raises the OSError that would occur, with the path it concerns.
         """
         ...
 
@@ -74,15 +76,14 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Hold *path* for this process alone until the context ends; raises BlockingIOError where
-        another one has it.
+        """Lock *path* for this process until the context ends.
+
+        Raises BlockingIOError if another process holds the lock.
         """
         ...
 
     def real_path(self, path: str) -> str:
-        """Return *path* as it is without symbolic links, those followed of which there is
-        something.
-        """
+        """Return *path* without symbolic links, as far as it exists."""
         ...
 
     def mount_point(self, path: str) -> str:
@@ -90,19 +91,13 @@ class Disk(Protocol):
         ...
 
 
-def words_of(error: OSError) -> str:
-    """Return what a file system said, and of which file, without its number."""
-    reason = error.strerror or str(error)
-    return f"{reason}: {os.fsdecode(error.filename)}" if error.filename is not None else reason
-
-
 def write_atomically(
     disk: Disk, path: str, data: bytes, *, before_rename: str | None = None, private: bool = False
 ) -> None:
-    """Put *data* at *path* so that after a crash either the old or the new content is there, whole.
+    """Write *data* to *path*: after a crash either the old or the new content is there, whole.
 
-    *before_rename* names a fault point to pass between the sync and the rename; *private*: for the
-    owner only. Raises OSError, having left nothing new behind.
+    *before_rename* names a fault point that is passed between the sync and the rename. With
+    *private* only the owner can read the file. Raises OSError; no new file is left behind then.
     """
     temporary = write_beside(disk, path, data, private=private)
     if before_rename is not None:
@@ -112,9 +107,9 @@ def write_atomically(
 
 
 def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -> str:
-    """Put *data* into a new file beside *path*, its content durable, and return its name.
+    """Write *data* durably to a new file beside *path*, and return its name.
 
-    Raises OSError, having left none behind.
+    Raises OSError; the file is removed then.
     """
     temporary = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
@@ -128,7 +123,7 @@ def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -
             file.close()
     except OSError:
         with contextlib.suppress(OSError):
-            disk.remove(temporary)  # on a full disk others need the room more
+            disk.remove(temporary)  # the disk may be full
         raise
     return temporary
 
@@ -145,7 +140,7 @@ class SystemDisk:
         private: bool = False,
         direct: bool = False,
     ) -> SystemFile:
-        """Open *path* for positioned reads, and for appends with *write*."""
+        """Open *path* for reads at an offset, and with *write* for appends."""
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY | os.O_NONBLOCK)
         descriptor = os.open(
             path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640
@@ -153,7 +148,7 @@ class SystemDisk:
         return open_direct(descriptor) if direct else SystemFile(descriptor)
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*."""
+        """Return the metadata of the file at *path*."""
         return file_stat(stat_path(path))
 
     def names(self, directory: str) -> list[str]:
@@ -161,7 +156,7 @@ class SystemDisk:
         return os.listdir(directory)
 
     def inodes(self, directory: str) -> dict[str, int]:
-        """Return the entries of *directory* with their inodes, as the directory itself has them."""
+        """Return the entries of *directory* with their inodes, from the directory itself."""
         with os.scandir(directory) as entries:
             return {
                 entry.name: entry.inode() if entry.is_file(follow_symlinks=False) else 0
@@ -177,12 +172,13 @@ class SystemDisk:
         os.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Create with parents."""
+        """Create *path* with its parents."""
         os.makedirs(path, mode=0o750, exist_ok=True)
 
     def try_directory(self, path: str) -> None:
-        """Make the first directory that is missing and take it away again: permissions alone don't
-        tell, as in /proc.
+        """Make the first missing directory and remove it again.
+
+        Permission bits alone are not enough, for example in /proc.
         """
         missing, place = "", os.path.abspath(path)
         while not os.path.lexists(place):
@@ -192,7 +188,7 @@ class SystemDisk:
         if missing:
             os.mkdir(missing, mode=0o750)
             with contextlib.suppress(OSError):
-                os.rmdir(missing)  # unless somebody has put something there meanwhile
+                os.rmdir(missing)  # fails if another process used it meanwhile
         elif not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
 
@@ -202,7 +198,7 @@ class SystemDisk:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            # some network file systems can't sync a directory and need not
+            # some network file systems can't sync a directory, and don't need to
             if error.errno != errno.EINVAL:
                 raise
         finally:
@@ -210,8 +206,9 @@ class SystemDisk:
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        """Hold an flock on *path*, created where missing; the kernel drops it when the process
-        dies.
+        """Hold an flock on *path*, which is created if missing.
+
+        The kernel releases it when the process ends.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
@@ -225,7 +222,7 @@ class SystemDisk:
         return os.path.realpath(path)
 
     def mount_point(self, path: str) -> str:
-        """Walk up from *path* to the first directory that is a mount point."""
+        """Return the first directory, from *path* upwards, that is a mount point."""
         place = os.path.realpath(path)
         while not os.path.ismount(place):
             place = os.path.dirname(place)
@@ -238,7 +235,6 @@ __all__ = [
     "FileStat",
     "SystemDisk",
     "SystemFile",
-    "words_of",
     "write_atomically",
     "write_beside",
 ]

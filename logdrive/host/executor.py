@@ -1,6 +1,4 @@
-"""Blocking or heavy work off the event loop, as an argument: what may ask for it, and the real
-one.
-"""
+"""Executor for blocking or heavy work: the protocol, and threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +10,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Executor(Protocol):
-    """Runs a plain function elsewhere.
+    """Runs plain functions off the event loop.
 
     With one thread, calls run in the order in which they were made.
     """
@@ -22,28 +20,29 @@ class Executor(Protocol):
         ...
 
     def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
-        """Return what *function* will return; it is under way from now on, whenever the future is
-        awaited.
+        """Begin to run *function* and return a future of its result.
+
+        The function runs whether or not the future is awaited.
         """
         ...
 
     def close(self) -> None:
-        """Finish what runs and take nothing more."""
+        """Finish the calls that run and accept no more."""
         ...
 
 
 class ThreadExecutor:
-    """Threads with a name, for fdatasync and compression, both of which release the GIL."""
+    """Named threads, for fdatasync and compression, which both release the GIL."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def run(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Return what *function* returns, from one of the threads."""
+        """Return what *function* returns, run in one of the threads."""
         return await self.start(function, *arguments)
 
     def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
-        """Return what *function* will return, from one of the threads."""
+        """Begin to run *function* in one of the threads and return a future of its result."""
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Named places where a test may kill the process: inert unless the environment arms one.
+"""Fault points: named places at which a test may kill the process. Inert unless one is armed.
 
-`LOGDRIVE_FAULT=agent.checkpoint.before_rename` sends SIGKILL to the process at its first passage
-there; `…before_rename:7` at the seventh. A simulator sets `on_reach` instead and decides for
-itself.
+`LOGDRIVE_FAULT=agent.checkpoint.before_rename` kills the process (SIGKILL) when it first passes
+that point; `…before_rename:7` when it passes for the seventh time. A simulator sets `on_reach`
+instead and decides itself.
 """
 
 import os
@@ -39,7 +39,7 @@ POINTS = (
     "pipeline.commit.between",
     "pipeline.commit.after_batches",
 )
-"""Every fault point there is; `reach` takes no other name."""
+"""All fault points; `reach` takes no other name."""
 
 
 def _armed(setting: str) -> tuple[str, int]:
@@ -53,13 +53,13 @@ def _armed(setting: str) -> tuple[str, int]:
 
 _name, _remaining = _armed(os.environ.get("LOGDRIVE_FAULT", ""))
 on_reach: Callable[[str], None] | None = None
-"""A simulator's hook, called with the name of every point passed."""
+"""A simulator's hook, called with the name of each point that is passed."""
 
 
 def reach(name: str) -> None:
-    """Pass the fault point *name*; costs one comparison when nothing is armed.
+    """Pass the fault point *name*; costs one comparison if nothing is armed.
 
-    Per batch, never per event.
+    Call it per batch, never per event.
     """
     global _remaining
     if on_reach is not None:

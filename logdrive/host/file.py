@@ -1,6 +1,6 @@
-"""An open file as an argument: what may be done with it, and the real one.
+"""Open files as an argument: the protocol, and the real file.
 
-Foreign errors come out as `OSError`.
+Errors of the system are raised as `OSError`.
 """
 
 import os
@@ -17,9 +17,9 @@ _IOV_MAX: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What identity and growth are judged by.
+    """The metadata of a file that its identity and growth are judged by.
 
-    *birth_ns* is 0 where the file system keeps no birth time (rule G2).
+    *birth_ns* is 0 if the file system keeps no birth time (rule G2).
     """
 
     device: int
@@ -32,51 +32,48 @@ class FileStat:
 
 
 class Stage(Protocol):
-    """Bytes put together for one write at a file's end.
-
-    Nothing of them is on the disk before `append`.
-    """
+    """Bytes collected for one write at a file's end; nothing is on the disk before `append`."""
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Take in *parts*, copied or as they are."""
+        """Add *parts*, which are copied or kept as they are: do not change them before `append`."""
         ...
 
-    def following(self, room: int) -> "Stage":
-        """Return a stage for up to *room* bytes that come after these; it can be filled while
-        another thread appends this one.
+    def next_stage(self, room: int) -> "Stage":
+        """Return a stage for up to *room* bytes that follow these.
 
-        There are two at a time: one that was appended before this one is over.
+        It can be filled while another thread appends this one. Only two stages exist at a time: a
+        stage that was appended before this one must no longer be used.
         """
         ...
 
     def append(self) -> None:
-        """Write all of it at the file's end, in few system calls.
+        """Write everything at the file's end, with few system calls.
 
-        After an error the end is undefined.
+        After an error the file's end is undefined.
         """
         ...
 
 
 class File(Protocol):
-    """An open file. Reads are positioned; writes go to the end."""
+    """An open file. Reads have an offset; writes go to the end."""
 
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to *size* bytes from *offset*; fewer only at the end of the file."""
         ...
 
     def append(self, parts: Sequence[Part]) -> None:
-        """Write all *parts* at the end, in few system calls.
+        """Write all *parts* at the end, with few system calls.
 
-        After an error the end is undefined.
+        After an error the file's end is undefined.
         """
         ...
 
     def stage(self, room: int) -> Stage:
-        """Return a stage for up to *room* bytes that come at the file's end as it is now."""
+        """Return a stage for up to *room* bytes that begin at the file's current end."""
         ...
 
     def datasync(self) -> None:
-        """Return once what was appended is durable."""
+        """Return once everything that was appended is durable."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -84,29 +81,29 @@ class File(Protocol):
         ...
 
     def stat(self) -> FileStat:
-        """Return what the file is now, wherever its name went."""
+        """Return the file's metadata now, also after it was renamed or removed."""
         ...
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the handle."""
         ...
 
 
-def file_stat(told: StatResult) -> FileStat:
-    """Return what the system told of a file."""
+def file_stat(result: StatResult) -> FileStat:
+    """Convert the system's *result* to a `FileStat`."""
     return FileStat(
-        device=told.device,
-        inode=told.inode,
-        size=told.size,
-        links=told.links,
-        modified_ns=told.modified_ns,
-        birth_ns=told.birth_ns,
-        is_file=stat.S_ISREG(told.mode),
+        device=result.device,
+        inode=result.inode,
+        size=result.size,
+        links=result.links,
+        modified_ns=result.modified_ns,
+        birth_ns=result.birth_ns,
+        is_file=stat.S_ISREG(result.mode),
     )
 
 
-class Parts:
-    """A stage that keeps what it is given until *file* appends it."""
+class PartsStage:
+    """A stage that keeps its parts, uncopied, until *file* appends them."""
 
     __slots__ = ("_file", "_parts")
 
@@ -115,20 +112,20 @@ class Parts:
         self._parts: list[Part] = []
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Take in *parts*, which must stay what they are."""
+        """Add *parts*, which must not change before `append`."""
         self._parts.extend(parts)
 
-    def following(self, room: int) -> "Parts":
-        """Return a stage for what comes after these."""
-        return Parts(self._file)
+    def next_stage(self, room: int) -> "PartsStage":
+        """Return a stage for what follows these parts."""
+        return PartsStage(self._file)
 
     def append(self) -> None:
-        """Write all of it at the file's end."""
+        """Write all parts at the file's end."""
         self._file.append(self._parts)
 
 
 class SystemFile:
-    """A file descriptor. The birth time, which can't change, is asked for once."""
+    """A file descriptor. The birth time never changes, so it is read once."""
 
     __slots__ = ("_birth_ns", "_descriptor")
 
@@ -146,8 +143,8 @@ class SystemFile:
             self._write_all(parts[start : start + _IOV_MAX])
 
     def stage(self, room: int) -> Stage:
-        """Return a stage for what comes at the file's end."""
-        return Parts(self)
+        """Return a stage for what follows the file's end."""
+        return PartsStage(self)
 
     def _write_all(self, parts: Sequence[Part]) -> None:
         wanted = sum(map(len, parts))
@@ -162,24 +159,24 @@ class SystemFile:
         os.fdatasync(self._descriptor)
 
     def truncate(self, size: int) -> None:
-        """Cut the file."""
+        """Cut the file to *size* bytes."""
         os.ftruncate(self._descriptor, size)
 
     def stat(self) -> FileStat:
-        """Return what the file is now."""
+        """Return the file's metadata now."""
         if self._birth_ns is None:
             self._birth_ns = stat_handle(self._descriptor).birth_ns
-        found = os.fstat(self._descriptor)  # a tenth of what the other call costs
-        told = StatResult(
-            found.st_dev,
-            found.st_ino,
-            found.st_size,
-            found.st_nlink,
-            found.st_mtime_ns,
-            found.st_mode,
+        status = os.fstat(self._descriptor)  # costs a tenth of statx
+        result = StatResult(
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_nlink,
+            status.st_mtime_ns,
+            status.st_mode,
             self._birth_ns,
         )
-        return file_stat(told)
+        return file_stat(result)
 
     def close(self) -> None:
         """Close the descriptor."""

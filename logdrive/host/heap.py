@@ -1,6 +1,6 @@
-"""The C library's heap: what is freed is kept for what comes next, and given back after a peak.
+"""The C library's heap: keeps freed memory for reuse, and returns it to the kernel after a peak.
 
-The calls are glibc's. With other C libraries nothing happens: musl gives memory back by itself.
+The calls are glibc's. With other C libraries nothing happens; musl returns memory by itself.
 """
 
 import asyncio
@@ -13,16 +13,18 @@ from logdrive.model.units import MIB
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _WORTH: Final = 16 * MIB
-"""Less is not given back: it costs some milliseconds, and as much again to have the pages anew."""
+"""Least number of bytes worth returning: a trim takes milliseconds, and the pages cost as much
+again to get back.
+"""
 _SECONDS: Final = 5.0
-"""From there to giving it back, once: windows come and go meanwhile."""
+"""Seconds from a drop in held memory to the trim; windows come and go meanwhile."""
 
 
 def keep_freed_memory() -> None:
-    """Let glibc reuse buffers of up to 32 MiB instead of giving each back to the kernel and getting
-    it back zeroed, page by page.
+    """Make glibc reuse buffers of up to 32 MiB instead of returning each to the kernel.
 
-    Windows come and go by the hundred a second: this takes a fifth off a receiver's CPU.
+    The kernel would zero the pages again for each new buffer. Windows come and go by the hundred
+    per second: this saves a fifth of a receiver's CPU time.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
@@ -31,18 +33,18 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give every free page of the heap back to the kernel, wherever it lies; takes milliseconds."""
+    """Return all free pages of the heap to the kernel; takes milliseconds."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
 
 
 class Heap:
-    """Follows how many bytes connections hold, and has the heap trimmed some seconds after a peak.
+    """Counts the bytes that connections hold, and trims the heap some seconds after a peak.
 
-    Without that, a crowd that came once would be seen in the process's size for ever. *collect*
-    finds objects that refer to one another, as those of a connection do; it looks at all there are,
-    and so is called after many connections only.
+    Without it, the process would keep the size of its largest crowd of connections for ever.
+    *collect* finds cyclic garbage, such as a connection's objects. It looks at all objects of the
+    process, so it is called only after many connections have closed.
     """
 
     def __init__(
@@ -50,23 +52,25 @@ class Heap:
         trim: Callable[[], None] = give_back_freed_memory,
         collect: Callable[[], object] = gc.collect,
     ) -> None:
-        self._trim, self._collect = trim, collect
-        self._held = self._peak = 0
-        self._left = 0  # bytes of connections, since the last collection
+        self._trim = trim
+        self._collect = collect
+        self._held = 0  # bytes that connections hold now
+        self._peak = 0  # most bytes held since the last trim
+        self._left = 0  # bytes of connections closed since the last collection
         self._timer: asyncio.TimerHandle | None = None
 
-    def change(self, size: int) -> None:
-        """Say that *size* bytes more are held than before; less, where it is negative."""
+    def add_held(self, size: int) -> None:
+        """Add *size* to the number of bytes held; negative for bytes that were freed."""
         self._held += size
         if self._held > self._peak:
             self._peak = self._held
         elif self._timer is None and self._peak - self._held >= _WORTH:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._give_back)
 
-    def leaves(self, size: int) -> None:
-        """Say that a connection has ended that was counted as *size* bytes."""
+    def on_connection_closed(self, size: int) -> None:
+        """Count a connection, which was counted with *size* bytes, out again."""
         self._left += size
-        self.change(-size)
+        self.add_held(-size)
 
     def _give_back(self) -> None:
         self._timer = None

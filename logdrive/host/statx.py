@@ -1,8 +1,6 @@
-"""What the system tells of a file, in one system call, when it was born included: Python's
-`os.stat` does not tell that.
+"""File metadata including the birth time, which `os.stat` lacks, in one system call (statx).
 
-One call, so that all of it is said of one file: between two calls a rotation may put another file
-in the path's place.
+One call describes one file: between two calls a rotation may put another file at the path.
 """
 
 import ctypes
@@ -11,10 +9,10 @@ import os
 from typing import Final, NamedTuple
 
 THIS_DIRECTORY: Final = -100
-"""Stands for the working directory where a directory's descriptor is asked for (AT_FDCWD)."""
+"""The working directory, in place of a directory's descriptor (AT_FDCWD)."""
 _AT_EMPTY_PATH: Final = 0x1000
 _BASIC_STATS, _BTIME = 0x7FF, 0x800
-# EPERM: from a seccomp filter that is older than the call
+# EPERM comes from a seccomp filter that is older than the call
 _NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)
 _SECOND: Final = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -57,9 +55,9 @@ class _Statx(ctypes.Structure):
 
 
 class StatResult(NamedTuple):
-    """What identity and growth are judged by.
+    """Metadata of a file.
 
-    *birth_ns* is 0 where none is known, never ctime or mtime (rule G2).
+    *birth_ns* is 0 if the birth time is unknown; it is never ctime or mtime (rule G2).
     """
 
     device: int
@@ -72,16 +70,16 @@ class StatResult(NamedTuple):
 
 
 def stat_path(path: str) -> StatResult:
-    """Return what stands at *path*, symbolic links followed. Raises OSError."""
-    return _told(THIS_DIRECTORY, path)
+    """Return the metadata of the file at *path*, following symbolic links. Raises OSError."""
+    return _statx(THIS_DIRECTORY, path)
 
 
 def stat_handle(descriptor: int) -> StatResult:
-    """Return what the open file *descriptor* is. Raises OSError."""
-    return _told(descriptor, "")
+    """Return the metadata of the open file *descriptor*. Raises OSError."""
+    return _statx(descriptor, "")
 
 
-def _told(descriptor: int, path: str) -> StatResult:
+def _statx(descriptor: int, path: str) -> StatResult:
     found = _Statx()
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)

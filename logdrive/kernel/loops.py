@@ -1,8 +1,7 @@
-"""The loops that run once a line: compiled where that could be done when logdrive was installed,
-else in Python.
+"""The loops that run once per line: compiled in C if logdrive was installed so, else in Python.
 
-The compiled ones save about half of what a line costs in full records (docs/benchmarks.md); nothing
-else depends on them. `LOGDRIVE_LOOPS=plain` takes those in Python.
+The compiled loops save about half of a line's cost in full records (docs/benchmarks.md). Nothing
+else depends on them. `LOGDRIVE_LOOPS=plain` selects the Python ones.
 """
 
 import os

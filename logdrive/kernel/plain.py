@@ -1,6 +1,6 @@
-"""The loops that run once a line, in Python.
+"""The loops that run once per line, in Python.
 
-`loops` has the compiled ones instead where there are any; these say what both do.
+`loops` uses the compiled ones if there are any; the docstrings here describe both.
 """
 
 import struct
@@ -17,20 +17,19 @@ _FRAME = struct.Struct("!HII")
 _LENGTH = struct.Struct("!I")
 _NO_EVENT_TYPE: Final = b"\0\0\0\0"  # Pravega's event type, before each length
 _SMALL: Final = [_LENGTH.pack(number) for number in range(2049)]
-"""Numbers as they travel: most are small, and taking one of these costs half of packing it.
+"""Encoded small numbers: most are small, and a look-up costs half of packing.
 
 (A tuple's `__getitem__` is slower.)
 """
 
 
 def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[bytes, int, int]:
-    """Cut Lumberjack's J frames out of *data*, from *at* on and as far as their sequence numbers go
-    up by one.
+    """Convert Lumberjack's J frames in *data*, from *at* on, to Pravega events.
 
-    Only the first *most*, and those of at most *limit* bytes of payload, none of them empty, that
-    are whole before *end*. Return their payloads as Pravega events (`i32 0, i32 length, payload`)
-    back to back, how many they are, and their length in *data*. Raises ValueError where the first
-    is none.
+    Converts consecutive frames while their sequence numbers increase by one: at most *most* frames,
+    each whole before *end*, with 1 to *limit* bytes of payload. Return the payloads as Pravega
+    events (`i32 0, i32 length, payload`) back to back, their count, and the frames' length in
+    *data*. Raises ValueError if the first frame does not qualify.
     """
     head, unpack = _FRAME.size, _FRAME.unpack_from
     if not 0 <= at <= end - head or end > len(data):
@@ -43,7 +42,7 @@ def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[b
     pieces = [b""]
     keep = pieces.append
     for expected in range(first + 1, first + 1 + most):
-        keep(data[at + 6 : stop])  # length and payload, as they stand
+        keep(data[at + 6 : stop])  # length and payload, as they are in the frame
         at = stop
         if at > last_head:
             break
@@ -55,18 +54,17 @@ def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[b
 
 
 def place_lines(data: bytes, start: int, most: int) -> tuple[bytes, int, int]:
-    """Tell where the lines of *data* begin that end with LF, the first *most* of them, *data*
-    itself beginning at position *start*.
+    """Return the positions of the lines in *data* that end with LF, at most *most* of them.
 
-    Return the positions in decimal, commas between them, how many they are, and the length of the
-    lines.
+    *data* begins at position *start*. The result is the positions in decimal with commas between
+    them, their count, and the lines' length in bytes.
     """
     if most < 1:
         raise ValueError("at least one line")
-    # finds newlines several times as fast as split()
+    # BytesIO finds newlines several times as fast as split()
     lengths = list(map(len, islice(BytesIO(data), most)))
     if lengths and not data.endswith(b"\n", 0, sum(lengths)):
-        lengths.pop()  # the last one lacks its end
+        lengths.pop()  # the last line has no LF yet
     places = list(accumulate(lengths, initial=start))
     end = places.pop()
     return orjson.dumps(places)[1:-1], len(places), end - start
@@ -82,11 +80,11 @@ def full_frames(
     separator: bytes,
     tail: bytes,
 ) -> bytes:
-    """Write *count* J frames, numbered from *first*: each *prefix*, an offset, *middle*, a message,
-    *tail*.
+    """Return *count* J frames, numbered from *first*.
 
-    *offsets* have commas between them, *messages* have *separator*, one byte. Raises ValueError
-    where they are not *count*.
+    Each payload is *prefix*, an offset, *middle*, a message, *tail*. *offsets* are separated by
+    commas, *messages* by *separator*, which is one byte. Raises ValueError if either has not
+    *count* fields.
     """
     places, texts = offsets.split(b","), messages.split(separator)
     if not count == len(places) == len(texts) >= 1:
@@ -105,8 +103,8 @@ def full_frames(
 
 
 def packed_numbers(numbers: Sequence[int]) -> list[bytes]:
-    """Return each of *numbers* as a u32, big-endian. No Python runs for a number."""
+    """Return each of *numbers* as a big-endian u32, without Python code per number."""
     try:
         return list(map(_SMALL.__getitem__, numbers))
-    except IndexError:  # a long line
+    except IndexError:  # a line longer than the table
         return list(map(_LENGTH.pack, numbers))

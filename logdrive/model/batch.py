@@ -5,16 +5,15 @@ from typing import Final
 import msgspec
 
 HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
-"""How every header begins; any other version still begins `{"logdrive":{"v":`."""
+"""The bytes that every header begins with; other versions also begin with `{"logdrive":{"v":`."""
 
 
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch's manifest.
+    """The header record of a batch: its source, positions, counts, times and attributes.
 
-    Positions are None for foreign writers; *size* (`bytes`) counts what follows, framing included.
-
-    *read* and *received* are ms since 1970: when the run's last byte was read, and when the
-    receiver had it.
+    Positions are None for foreign writers. *size* (`bytes`) counts the bytes after the header,
+    framing included. *read* and *received* are in ms since 1970: when the run's last byte was read,
+    and when the receiver had it.
     """
 
     v: int = 1
@@ -35,7 +34,7 @@ class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
     mark: msgspec.Raw = msgspec.Raw(b"null")
 
     def encode(self) -> bytes:
-        """Return the header record's payload: keys in this order, no white space (rule R4)."""
+        """Return the header record's payload: keys in this order, without white space (rule R4)."""
         return b'{"logdrive":' + _encode(self) + b"}"
 
 
@@ -48,9 +47,9 @@ _decode = msgspec.json.Decoder(_Envelope).decode
 
 
 def parse_header(payload: bytes) -> BatchHeader:
-    """Return the header in *payload*, which the caller knows by its place.
+    """Return the header in *payload*, a record at the place of a header.
 
-    Raises ValueError where it is headless.
+    Raises ValueError if it is not a header.
     """
     if not payload.startswith(HEADER_PREFIX):
         raise ValueError("no batch header here")

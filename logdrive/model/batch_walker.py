@@ -17,7 +17,7 @@ from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader, parse_header
 from logdrive.model.framing import EVENT_HEAD, Part, event_length
 from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, RUN_BYTES
-from logdrive.model.pieces import piece_of
+from logdrive.model.pieces import piece_in_header
 from logdrive.model.records import KINDS
 
 
@@ -49,7 +49,7 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
     try:
         header = parse_header(payload)
         if header.kind == "foreign":
-            piece_of(header)  # raises for a mark that no receiver writes
+            piece_in_header(header)  # raises for a mark that no receiver writes
     except ValueError:
         return None
     if (
@@ -92,7 +92,7 @@ class BatchWalker:
         self.position = position
         """Offset in the segment at which the next batch begins."""
         self.header_bytes = EVENT_HEAD
-        """Length of the next header record if `next_header` lacked bytes of it, as far as known."""
+        """Length of the next header record, as far as known: at least its head's."""
 
     def receive_data(self, data: Part, offset: int) -> None:
         """Add *data*, the segment's bytes from *offset* on.
@@ -138,6 +138,7 @@ class BatchWalker:
         self._batch = None
         self._at = following
         self.position = batch.next
+        self.header_bytes = EVENT_HEAD
 
     def _parse(self) -> BatchRef | None:
         """Return the batch at *position*; None, and set *header_bytes*, if data is missing."""

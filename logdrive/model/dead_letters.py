@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 
 DEAD_LETTER: Final = "dead_letter"
 """`reason` in the mark of a note: the event is among the dead letters."""
@@ -76,7 +76,7 @@ def note(
         attributes=msgspec.Raw(msgspec.json.encode(decision) if decision else b"{}"),
         mark=letter.encode(),
     )
-    return framed(header.encode())
+    return frame_event(header.encode())
 
 
 def check_note(header: BatchHeader) -> None:

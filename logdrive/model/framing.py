@@ -1,35 +1,32 @@
-"""Events in a segment: an int32 of zero, an int32 length, and the payload, as Pravega's clients
-write them.
-"""
+"""Pravega events in a segment: an int32 of zero, an int32 length, and the payload."""
 
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 EVENT_HEAD_LAYOUT: Final = struct.Struct("!ii")
-"""The head of an event: its type, which is 0, and the length of its payload."""
+"""Layout of an event's head: its type, which is 0, and the length of its payload."""
 EVENT_HEAD: Final = EVENT_HEAD_LAYOUT.size
-"""Bytes of a head."""
+"""Bytes of an event's head."""
 Part = bytes | memoryview
-"""One of the pieces, written one after the other, that an append is handed over in: a view is of
-what will not change.
+"""One of the buffers of an append, which are written one after the other.
+
+A memoryview's bytes must not change.
 """
 
 
 def event_head(length: int) -> bytes:
-    """Return what stands before a payload of *length* bytes in a Pravega event."""
+    """Return the bytes that precede a payload of *length* bytes."""
     return EVENT_HEAD_LAYOUT.pack(0, length)
 
 
-def framed(payload: bytes) -> bytes:
+def frame_event(payload: bytes) -> bytes:
     """Return *payload* as one Pravega event."""
     return event_head(len(payload)) + payload
 
 
-def framed_all(payloads: Sequence[bytes]) -> bytes:
-    """Return *payloads* as Pravega events, back to back; one join, so cheap for a thousand of
-    them.
-    """
+def frame_events(payloads: Sequence[bytes]) -> bytes:
+    """Return *payloads* as Pravega events back to back; one join, cheap for a thousand of them."""
     parts: list[bytes] = []
     for payload in payloads:
         parts += (EVENT_HEAD_LAYOUT.pack(0, len(payload)), payload)
@@ -37,7 +34,7 @@ def framed_all(payloads: Sequence[bytes]) -> bytes:
 
 
 def event_size(events: Part, at: int) -> int:
-    """Return how many bytes the Pravega event at *at* takes, its head included."""
+    """Return the size in bytes of the Pravega event at *at*, its head included."""
     return EVENT_HEAD + int(EVENT_HEAD_LAYOUT.unpack_from(events, at)[1])
 
 
@@ -57,15 +54,18 @@ def split_events(events: bytes, start: int = 0, end: int | None = None) -> Itera
         yield events[body:at]
 
 
-def payloads_of(events: bytes) -> list[bytes]:
-    """Return the payloads of Pravega events back to back. Raises ValueError as `split_events`."""
+def unframe_events(events: bytes) -> list[bytes]:
+    """Return the payloads of *events*, whole Pravega events back to back.
+
+    Raises ValueError as `split_events` does.
+    """
     return list(split_events(events))
 
 
 def event_length(head: bytes) -> int:
-    """Return the payload length that the 8 bytes *head* announce.
+    """Return the payload length that an event's *head*, 8 bytes, announces.
 
-    Raises ValueError where they are no event's.
+    Raises ValueError if it is not the head of an event.
     """
     kind, length = EVENT_HEAD_LAYOUT.unpack(head)
     if kind != 0 or length < 0:

@@ -1,4 +1,4 @@
-"""Identity: UUIDs of files' generations and of sources (rules G2, D6)."""
+"""Ids of generations and of sources, as UUIDs (rules G2, D6)."""
 
 import hashlib
 import struct
@@ -7,15 +7,16 @@ from typing import Final
 from uuid import UUID
 
 NAMESPACE: Final = UUID("6a7d0f5e-5d0b-5c55-8f5b-2f9a3b1c7e41")
-"""The fixed namespace of origin ids (rule G2). Changing it makes every file a new one."""
+"""The fixed namespace of origin ids (rule G2). A change would make every file a new one."""
 
 
 @lru_cache(maxsize=16)
 def _lives(
     agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes
 ) -> bytes:
-    """Return what the names of lives that look alike begin with; several counts are asked for in a
-    row (rule G3).
+    """Return the common prefix of the names of incarnations that differ only in their count.
+
+    It is cached because several counts are asked for in a row (rule G3).
     """
     parts = (
         agent.encode(),
@@ -33,7 +34,7 @@ def _part(part: bytes) -> bytes:
 
 
 def _named(namespace: UUID, name: bytes) -> UUID:
-    """Return the UUIDv5 of *name*, which RFC 4122 lets be any bytes."""
+    """Return the UUIDv5 of *name*, which may be any bytes (RFC 4122)."""
     digest = bytearray(hashlib.sha1(namespace.bytes + name, usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
@@ -43,14 +44,15 @@ def _named(namespace: UUID, name: bytes) -> UUID:
 def origin_id(
     *, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int
 ) -> UUID:
-    """Name one life of one file (rule G2)."""
+    """Return the id of one generation of a file (rule G2)."""
     return _named(
         NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count)
     )
 
 
 def source_id(origin: UUID, identity: str) -> UUID:
-    """Name an origin as spoken for by one client identity, so that no client moves another's
-    position (rule D6).
+    """Return the id of a generation as sent by one client identity.
+
+    So no client can move another's position (rule D6).
     """
     return _named(origin, identity.encode())

@@ -1,23 +1,23 @@
-"""Every size that a peer or a file may ask of us.
+"""Limits that all rooms share on sizes that a peer or a file may ask for.
 
-Compared before memory is taken; units stand in the comments.
+A size is compared with its limit before memory is allocated. Units are in the comments.
 """
 
 from logdrive.model.units import GIB, KIB, MIB
 
 # One event, one run, one batch (delivery rule R3), in encoded bytes.
 RECORD_BYTES = 768 * KIB
-RUN_BYTES = 896 * KIB  # sum of 8 + payload over the records of one run
+RUN_BYTES = 896 * KIB  # sum over the records of one run of 8 + payload
 RUN_RECORDS = 999
 HEADER_BYTES = 32 * KIB
 ATTRIBUTES_BYTES = 16 * KIB
-# tables and lists inside one another, so that no reader of a header need recurse far
+# nesting of tables and lists, so that parsing a header does not recurse deep
 ATTRIBUTES_DEPTH = 32
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 
-# Events of foreign peers that are longer than a record, in pieces (rule R6).
-EVENT_BYTES = 16 * MIB  # of one event, put together
-PIECES_WITHIN = 1 * GIB  # of a segment, from an event's first piece to its last
+# Events of foreign peers that are longer than a record, sent in pieces (rule R6).
+EVENT_BYTES = 16 * MIB  # size of a whole event
+PIECES_WITHIN = 1 * GIB  # distance in a segment from an event's first piece to its last
 
 # Identity and positions (rules G2, G4, P1).
 FIRST_LINE_BYTES = 1024

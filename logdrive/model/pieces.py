@@ -1,9 +1,9 @@
-"""Events of foreign peers that no record can hold, in pieces: their marks, and which are one event.
+"""Pieces: events of foreign peers that are longer than a record (rule R6).
 
-A piece is a batch of its own with one record, the event's bytes from `start` to `end`; the mark in
-its header says so (rule R6 of `docs/protocols/delivery.md`). Pieces of one event stand in one
-segment and in order, though perhaps not next to each other. An event of which the last piece is
-there is whole. One that lacks it was never acknowledged: its writer sends it again, as another.
+A piece is a batch with one record, the event's bytes from `start` to `end`, as the mark in its
+header says (`docs/protocols/delivery.md`). All pieces of an event are in one segment and in order,
+perhaps with other batches between them. The event is whole if its last piece is there. An event
+without its last piece was never acknowledged: its sender sends it again, as another event.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
 
 ByteRange = tuple[int, int]
-"""Where something begins and ends in its segment."""
+"""Start and end offset of something in its segment."""
 
 _NULL = b"null"
 
 
 class EventPiece(msgspec.Struct, frozen=True):
-    """The mark of a piece: bytes [*start*, *end*) of *event*, which has *bytes* of them."""
+    """The mark of a piece: bytes [*start*, *end*) of *event*, which has *bytes* bytes."""
 
     event: str
     start: int
@@ -33,28 +33,27 @@ class EventPiece(msgspec.Struct, frozen=True):
 
     @property
     def last(self) -> bool:
-        """Whether the event is whole with it."""
+        """True if this is the event's last piece."""
         return self.end == self.bytes
 
     def encode(self) -> msgspec.Raw:
-        """Return the mark as it stands in a header."""
+        """Return the mark as JSON for a header."""
         return msgspec.Raw(msgspec.json.encode(self))
 
 
 _piece = msgspec.json.Decoder(EventPiece).decode
 
 
-def cuts(size: int) -> Iterator[ByteRange]:
-    """Yield the bytes that each piece of an event of *size* bytes has."""
+def piece_ranges(size: int) -> Iterator[ByteRange]:
+    """Yield the byte range of each piece of an event of *size* bytes."""
     for start in range(0, size, RECORD_BYTES):
         yield start, min(start + RECORD_BYTES, size)
 
 
-def piece_of(header: BatchHeader) -> EventPiece | None:
-    """Return what *header*, of a foreign batch, says of its record as a piece; None where it is
-    none.
+def piece_in_header(header: BatchHeader) -> EventPiece | None:
+    """Return the piece that *header*, of a foreign batch, describes, or None for whole events.
 
-    Raises ValueError where its mark is one that no receiver writes.
+    Raises ValueError for a mark that no receiver writes.
     """
     if bytes(header.mark) in (b"", _NULL):
         return None
@@ -71,9 +70,9 @@ def piece_of(header: BatchHeader) -> EventPiece | None:
 
 
 class WholeEvent(NamedTuple):
-    """An event all of whose pieces are there: where its last one begins, where the others are.
+    """An event with all of its pieces: the offset of its last piece, and where the others are.
 
-    *extents* are of batches, headers included; those next to each other are one.
+    *extents* are ranges of batches, headers included; adjacent batches share one.
     """
 
     last: int
@@ -82,7 +81,7 @@ class WholeEvent(NamedTuple):
 
 @dataclass(slots=True)
 class _Begun:
-    """An event whose last piece has not been met."""
+    """An event whose last piece was not read yet."""
 
     end: int
     extents: list[ByteRange]
@@ -90,28 +89,32 @@ class _Begun:
 
 @dataclass(slots=True)
 class UnfinishedEvents:
-    """The events of one segment that have begun, as a reader goes from header to header.
+    """The unfinished events of one segment, while a reader goes from header to header.
 
-    An event whose first piece lies `PIECES_WITHIN` bytes back is given up.
+    An event whose first piece lies more than `PIECES_WITHIN` bytes back is given up.
     """
 
     _begun: dict[str, _Begun] = field(default_factory=dict)
 
-    def meet(
+    def add_piece(
         self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
     ) -> WholeEvent | None:
-        """Take the next piece, whose batch is [*offset*, *following*); return the event it ends.
+        """Add the next piece, of the batch [*offset*, *following*); return an event that it ends.
 
-        None too for a last piece whose others are not there: they were cut off, or lie too far
-        back.
+        None if the event goes on, and for a last piece whose other pieces are missing: they were
+        cut off, or lie too far back.
         """
         begun = self._begun.pop(event, None)
-        if start == 0:
+        if start == 0:  # also an event that begins again
             begun = _Begun(0, [])
+
+        # earlier pieces are missing, or too far back: the event can't become whole
         if begun is None or begun.end != start or self._given_up(begun, offset):
             return None
         if last:
             return WholeEvent(offset, tuple(begun.extents))
+
+        # this batch follows the previous piece's batch: extend its range
         if begun.extents and begun.extents[-1][1] == offset:
             begun.extents[-1] = (begun.extents[-1][0], following)
         else:
@@ -120,17 +123,15 @@ class UnfinishedEvents:
         self._begun[event] = begun
         return None
 
-    def since(self, at: int) -> int:
-        """Return where the oldest event begins that may still become whole behind *at*; else
-        *at*.
-        """
+    def oldest_begin(self, at: int) -> int:
+        """Return where the oldest event begins that may become whole after *at*; else *at*."""
         firsts = [
             begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)
         ]
         return min(firsts, default=at)
 
     def copy(self) -> "UnfinishedEvents":
-        """Return one that goes on from here by itself."""
+        """Return an independent copy."""
         return UnfinishedEvents(
             {event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()}
         )

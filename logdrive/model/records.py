@@ -1,7 +1,7 @@
-"""Records: the JSON objects of J frames that agents write and the pipeline reads (rules R1, R2).
+"""Records: the JSON objects of J frames, written by agents and read by the pipeline (R1, R2).
 
-A run has records of one of these forms: blocks and lean records of a file's lines, a gap, or an
-end. The rules are those of `docs/protocols/delivery.md`.
+A run has records of one kind: blocks and lean records of a file's lines, a gap, or an end.
+`docs/protocols/delivery.md` has the rules.
 """
 
 import base64
@@ -18,13 +18,13 @@ DATA, GAP, END = 0, 1, 2
 KINDS: Final = ("data", "gap", "end")
 
 
-def block(
+def block_record(
     start: int, end: int, lines: int, text: str, lengths: Sequence[int] | None = None
 ) -> bytes:
-    """Return a block record: a contiguous run of the file's own text.
+    """Return a block record: consecutive lines of the file's own text.
 
-    *lengths* is needed only where events are not single lines or bytes were dropped: positive, an
-    event of so many bytes; negative, so many bytes of the file dropped by a rule.
+    *lengths* is needed only if events are not single lines, or bytes were dropped. A positive entry
+    is an event of that many bytes; a negative one is that many bytes of the file dropped by a rule.
     """
     extra = b"" if lengths is None else b',"lengths":' + orjson.dumps(list(lengths))
     return b'{"log":{"offset":%d,"end":%d,"lines":%d},"message":%b%b}' % (
@@ -36,14 +36,16 @@ def block(
     )
 
 
-def kept_json(value: dict[str, Any]) -> bytes:
-    """Return *value* as JSON that takes no more memory than its length: orjson's own takes 4 KiB,
-    however short, as long as it is kept.
+def compact_json(value: dict[str, Any]) -> bytes:
+    """Return *value* as JSON that occupies no more memory than its length.
+
+    The bytes that orjson returns occupy 4 KiB however short they are, which matters for what is
+    kept.
     """
     return orjson.dumps([value])[1:-1]
 
 
-def lean(
+def lean_record(
     start: int,
     end: int,
     message: str,
@@ -52,10 +54,10 @@ def lean(
     log: dict[str, Any] | None = None,
     original: str | None = None,
 ) -> bytes:
-    """Return a lean record: one event without what its source's attributes say.
+    """Return a lean record: one event without its source's attributes.
 
-    *eol* is the line end that the message lacks, named in `log.eol` when it is not LF; *original*
-    is the Base64 of bytes that are not UTF-8 (rule R2), *log* adds keys below `log`.
+    *eol* is the line end that follows the message; `log.eol` names it if it is not LF. *original*
+    is the Base64 of bytes that are not UTF-8 (rule R2). *log* adds keys below `log`.
     """
     head: dict[str, Any] = {"offset": start, "end": end}
     if eol != "\n":
@@ -63,12 +65,13 @@ def lean(
     record: dict[str, Any] = {"log": head | (log or {}), "message": message}
     if original is not None:
         record["event"] = {"original_base64": original}
-    return kept_json(record)
+    return compact_json(record)
 
 
-def lean_exact(start: int, end: int, message: str, exact: bytes) -> bytes:
-    """Return what `lean` does for a line that ends with LF and, without it, is *exact*, which is
-    not UTF-8; at a third of the cost.
+def exact_lean_record(start: int, end: int, message: str, exact: bytes) -> bytes:
+    """Return what `lean_record` returns for a line that is not UTF-8 and ends with LF.
+
+    *exact* is the line without LF. Costs a third of `lean_record`.
     """
     original = b2a_base64(exact, newline=False)
     return b'{"log":{"offset":%d,"end":%d},"message":%b,"event":{"original_base64":"%b"}}' % (
@@ -79,34 +82,35 @@ def lean_exact(start: int, end: int, message: str, exact: bytes) -> bytes:
     )
 
 
-def gap(
+def gap_record(
     start: int, end: int, reason: str, *, end_exact: bool = True, store: UUID | None = None
 ) -> bytes:
-    """Return a gap record (rule P4); *store* names the other store for the reason `elsewhere` (rule
-    D5).
+    """Return a gap record (rule P4).
+
+    *store* names the other store for the reason `elsewhere` (rule D5).
     """
     mark: dict[str, Any] = {"start": start, "end": end, "reason": reason, "end_exact": end_exact}
     if store is not None:
         mark["store"] = str(store)
-    return kept_json({"log": {"gap": mark}})
+    return compact_json({"log": {"gap": mark}})
 
 
-def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
+def end_record(end: int, reason: str, *, end_exact: bool = True) -> bytes:
     """Return an end record: the last run of a generation (rule G3).
 
-    *end_exact* is told only where it is not so: bytes after the end, never seen, may have vanished
+    *end_exact* is written only if False: bytes after the end that were never seen may have vanished
     with the generation.
     """
     mark: dict[str, Any] = {"end": end, "reason": reason}
     if not end_exact:
         mark["end_exact"] = False
-    return kept_json({"log": {"ended": mark}})
+    return compact_json({"log": {"ended": mark}})
 
 
 def file_bytes(record: dict[str, Any]) -> bytes:
-    """Return the bytes of the file that a data record, parsed, stands for (rule R2).
+    """Return the bytes of the file that a parsed data record represents (rule R2).
 
-    Raises KeyError, TypeError or ValueError for what is no such record.
+    Raises KeyError, TypeError or ValueError for another record.
     """
     log, message = record.get("log") or {}, record["message"]
     original = (record.get("event") or {}).get("original_base64")
@@ -114,12 +118,10 @@ def file_bytes(record: dict[str, Any]) -> bytes:
     return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
 
 
-def mark_of(record: bytes) -> bytes:
-    """Return the JSON object inside a gap or end record, which its batch's header repeats as `mark`
-    (rule R4).
+def mark_in_record(record: bytes) -> bytes:
+    """Return the JSON object in a gap or end record; its batch's header repeats it as `mark` (R4).
 
-    Raises ValueError where *record* is neither, or its object is not a flat one that every reader
-    of JSON takes.
+    Raises ValueError for other records, and if the object is not flat or not valid JSON.
     """
     try:
         log = msgspec.json.decode(record, type=_MarkRecord).log

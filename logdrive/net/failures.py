@@ -8,7 +8,7 @@ from typing import Final
 
 from OpenSSL import SSL
 
-from logdrive.errors import RejectedError, TransientError
+from logdrive.errors import RejectedError, TransientError, os_error_text
 from logdrive.net.verification import Handshake
 
 _ALERTS: Final = (
@@ -99,9 +99,4 @@ def socket_failure(peer: str, error: OSError) -> TransientError:
     """Say what happened to the connection with *peer*."""
     if error.errno in _RESETS:
         return TransientError(f"{peer}: the connection was reset by the other side")
-    return TransientError(f"{peer}: {words_of(error)}")
-
-
-def words_of(error: OSError) -> str:
-    """Return the system's words for *error*, without what libraries add to them."""
-    return (os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)).lower()
+    return TransientError(f"{peer}: {os_error_text(error)}")

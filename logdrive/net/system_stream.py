@@ -30,6 +30,26 @@ class SystemStream:
     takes up to 256 KiB and then lets the others run.
     """
 
+    __slots__ = (
+        "_arrived",
+        "_broken",
+        "_closing",
+        "_failure",
+        "_loop",
+        "_number",
+        "_patience",
+        "_read_wants_write",
+        "_reader",
+        "_released",
+        "_since_wait",
+        "_socket",
+        "_torn",
+        "_watched",
+        "_wire",
+        "_writer",
+        "peer",
+    )
+
     def __init__(self, sock: socket.socket, wire: Wire, peer: Peer) -> None:
         self.peer = peer
         self._socket, self._wire = sock, wire

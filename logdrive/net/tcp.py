@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
 from typing import Any, Final
 
-from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError
+from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.net.contexts import Contexts
-from logdrive.net.failures import socket_failure, words_of
+from logdrive.net.failures import socket_failure
 from logdrive.net.handshake import first_byte, shake_hands
 from logdrive.net.listener import Admission, SystemListener
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
@@ -86,7 +87,10 @@ class SystemTransport:
                         await asyncio.get_running_loop().sock_connect(sock, address)
                     except OSError as error:
                         sock.close()
-                        failures.append(words_of(error))
+                        # not the exception's text: asyncio puts only the address into it
+                        failures.append(
+                            os.strerror(error.errno) if error.errno else os_error_text(error)
+                        )
                     except BaseException:
                         sock.close()
                         raise
@@ -161,7 +165,7 @@ async def _bound(host: str, port: int) -> socket.socket:
             family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         )
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_error_text(error)
         raise UnavailableError(
             "listen", [Mistake("address", where, f"{reason}: write host:port")]
         ) from error
@@ -172,9 +176,7 @@ async def _bound(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         number = error.errno if isinstance(error, OSError) else None
-        reason = (
-            (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        )
+        reason = os_error_text(error) if isinstance(error, OSError) else str(error)
         remedy = _ADDRESS_REMEDIES.get(number or 0, "write host:port of this host")
         kind = UnavailableError if number in _MAY_PASS else ConfigError
         raise kind("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error

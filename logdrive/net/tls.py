@@ -17,11 +17,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from OpenSSL import SSL, crypto
 
-from logdrive.errors import ConfigError, Mistake
+from logdrive.errors import ConfigError, Mistake, os_error_text
+from logdrive.net.signers import signers_to_send
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.net.verification import Handshake, is_address, verify
 
 _MODE_ENABLE_PARTIAL_WRITE = 1  # SSL_MODE_ENABLE_PARTIAL_WRITE of openssl/ssl.h, set by pyOpenSSL
+_MODE_NO_AUTO_CHAIN = 8  # SSL_MODE_NO_AUTO_CHAIN
 
 
 def client_context(tls: ClientTls) -> SSL.Context:
@@ -33,6 +35,7 @@ def client_context(tls: ClientTls) -> SSL.Context:
     _trust(context, tls.ca)
     if tls.cert is not None and tls.key is not None:
         _present(context, tls.cert, tls.key)
+        _send_no_root(context, tls.cert, tls.ca)
     elif tls.cert is not None or tls.key is not None:
         missing = "key" if tls.key is None else "cert"
         raise _mistake(
@@ -147,6 +150,13 @@ def _private_key(
     raise ValueError("a kind of key that TLS has no use for")
 
 
+def _send_no_root(context: SSL.Context, cert: str, ca: str) -> None:
+    context.set_mode(_MODE_NO_AUTO_CHAIN)
+    with _loading("cert", cert, "it must hold certificates in PEM form"):
+        for signer in signers_to_send(cert, ca):
+            context.add_extra_chain_cert(signer)
+
+
 @contextmanager
 def _loading(name: str, path: str, demand: str) -> Iterator[None]:
     """Name the file and the remedy in whatever goes wrong inside."""
@@ -155,7 +165,7 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
             pass
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_error_text(error)
         certs = "`logdrive certs DIR` makes certificates to try things out"
         remedy = (
             "let the user that this runs as read it"

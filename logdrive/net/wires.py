@@ -73,6 +73,8 @@ class Wire(Protocol):
 class PlainWire:
     """A TCP socket as it is. *most* says how many bytes the next read may bring."""
 
+    __slots__ = ("_most", "_peer", "_socket")
+
     more = False
 
     def __init__(self, sock: socket.socket, peer: str, most: Callable[[], int] = _alone) -> None:
@@ -108,6 +110,8 @@ class TlsWire:
     shown to the peer: under TLS 1.3 its refusal comes only with the first read or write. *most* is
     as `PlainWire`'s.
     """
+
+    __slots__ = ("_connection", "_ended", "_heard", "_late", "_most", "_ours", "_peer", "more")
 
     def __init__(
         self,

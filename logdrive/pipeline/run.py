@@ -13,9 +13,9 @@ from typing import Any
 
 import structlog
 
-from logdrive.errors import LogdriveError, StorageError, TransientError
+from logdrive.errors import LogdriveError, StorageError, TransientError, file_error_text
 from logdrive.host.clock import Clock, SystemClock
-from logdrive.host.disk import SystemDisk, words_of
+from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.query import TableQuery
@@ -156,4 +156,5 @@ def _make_directory(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the tables' directory can't be made: {words_of(error)}") from error
+        text = file_error_text(error)
+        raise StorageError(f"the tables' directory can't be made: {text}") from error

@@ -15,7 +15,7 @@ from logdrive.services.pravega.server.controlled import controlled
 from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.limits import StoreLimits
-from logdrive.store.running import Failure, either, open_store
+from logdrive.store.running import Failure, open_store, wait_for_any
 from logdrive.store.streams.catalog import Catalog
 
 
@@ -77,4 +77,4 @@ async def run(
         ),
     ):
         started(address)
-        await either(stop, failure.happened)
+        await wait_for_any(stop, failure.happened)

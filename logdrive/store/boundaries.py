@@ -1,7 +1,7 @@
-"""Where a segment may be cut: behind a whole batch, as its header tells, or behind a whole record
-where there is none (rules R4, S6).
+"""Boundaries at which a segment can be truncated or read from.
 
-And where reading may begin in it: where an append does.
+A segment is truncated after a whole batch, as its header says, or after a whole record without a
+header (rules R4, S6). Reading begins where an append begins.
 """
 
 from typing import Final
@@ -17,21 +17,25 @@ from logdrive.store.index.index import SegmentInfo
 
 _HEADER_GUESS: Final = 4 * KIB
 _PIECE: Final = MIB
-"""Clients send an event that is too large for one append in pieces of 8 MiB, then a shorter one:
-what has less than this has no rest.
+"""Least size of a piece of a large event.
+
+Clients send an event that is too large for one append in pieces of 8 MiB and a shorter last one, so
+a shorter append has no further pieces.
 """
-_MAX_EVENT: Final = (1 << 31) - 1  # any that a head can announce: other clients write here, too
+_MAX_EVENT: Final = (1 << 31) - 1
+"""Limit on the payload of an event: any length that its head can hold, as other clients write
+here, too.
+"""
 _PIECES: Final = 128
-"""The largest event is one of 1 GiB."""
+"""Most pieces of one event: the largest event has 1 GiB."""
 
 
 def boundary_after(store: Store, segment: str, offset: int) -> int:
-    """Return where the batch or record ends that begins at *offset*, a boundary before the end of
-    *segment*.
+    """Return where the batch or record that begins at *offset* ends.
 
-    Where the batch's end is also that of the append, as it is for all that a receiver writes, only
-    its header is read. Bytes that are no records end with their append. Raises
-    `NoSuchSegmentError`, `SegmentTruncatedError`, `StorageError`.
+    *offset* must be a boundary before the end of *segment*. Only the header is read if the batch
+    ends with its append, as all batches of receivers do. Bytes that are not records end with their
+    append. Raises `NoSuchSegmentError`, `SegmentTruncatedError`, `StorageError`.
     """
     append = store.append_at(segment, offset)
     end = append.offset + append.length
@@ -50,11 +54,11 @@ def boundary_after(store: Store, segment: str, offset: int) -> int:
 
 
 def boundary_from(store: Store, segment: str, offset: int) -> int:
-    """Return the first place from *offset* on, or the start, or the end of *segment*, where an
-    append begins, or its end is.
+    """Return the first offset, at or after *offset*, where an append begins, or the segment's end.
 
-    Costs a look into the index, whatever the segment's length. The pieces of a large event count as
-    one append. Raises `NoSuchSegmentError`, `StorageError`.
+    Never less than the segment's start. Costs a look-up in the index, whatever the segment's
+    length. The pieces of a large event count as one append. Raises `NoSuchSegmentError`,
+    `StorageError`.
     """
     info = store.info(segment)
     if info is None:
@@ -69,9 +73,7 @@ def boundary_from(store: Store, segment: str, offset: int) -> int:
 
 
 def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> int:
-    """Return where the event ends that has a piece on both sides of *end*, where appends meet;
-    *end* itself where none has.
-    """
+    """Return where the event ends that has pieces on both sides of *end*; else *end*."""
     found = at = end
     for _ in range(_PIECES):
         if not info.start < at < info.length:
@@ -93,9 +95,9 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:
-    """Return the end of the batch or record that begins with *head* at *offset*.
+    """Return where the batch or record that begins with *head* at *offset* ends.
 
-    None if that is no record of a segment of *length* bytes.
+    None if it is not a record within a segment of *length*.
     """
     walker = BatchWalker("", offset, max_event=_MAX_EVENT)
     walker.receive_data(head, offset)

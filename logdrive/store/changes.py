@@ -1,6 +1,6 @@
-"""What may be changed in a store, and when it is refused.
+"""The changes to a store, and the checks that refuse them.
 
-Every change is compared with what was submitted before it, here, on the loop.
+Every change is checked, on the event loop, against the state with all changes submitted before it.
 """
 
 import asyncio
@@ -43,18 +43,21 @@ _MAX_NUMBER: Final = (1 << 63) - 1
 
 
 class Changes:
-    """The half of a `Store` that changes it; what holds for all of its methods stands there."""
+    """The part of a `Store` that submits changes; `Store` says what holds for all methods."""
 
     _commit: GroupCommit
 
     def __init__(self, submissions: PendingWrites, clock: Clock, limits: StoreLimits) -> None:
         self._submissions = submissions
-        self._clock, self._limits = clock, limits
+        self._clock = clock
+        self._limits = limits
+        # why changes are refused: the store is closed, or failed
         self._refusal: StorageError | TransientError | None = None
 
     def create(self, segment: str) -> "asyncio.Future[bool]":
-        """Create *segment*; the future is False where it exists, which is said only once that is
-        durable.
+        """Create *segment*; the future is False if it exists.
+
+        A future that is False is done only once the existing segment is durable.
         """
         self._check_open()
         name = segment.encode()
@@ -62,8 +65,9 @@ class Changes:
             raise ValueError(
                 f"a segment's name has 1 to {self._limits.segment_name} bytes, not {len(name)}"
             )
+
         try:
-            ahead = self._submissions.segment(segment)
+            ahead = self._submissions.segment_state(segment)
         except NoSuchSegmentError:
             ahead = PendingState(segment, self._submissions.next_number(), 0)
             return self._submit(
@@ -82,17 +86,19 @@ class Changes:
         events: int,
         expected_offset: int | None = None,
     ) -> "asyncio.Future[int]":
-        """Append *data*, whole or in parts, and take *writer* from *expected* (`ABSENT`: never
-        seen; None: any) to *number*, in one.
+        """Append *data*, one buffer or several, and set the number of *writer*, as one change.
 
-        The future is the segment's length after this append. *number* must be above the writer's.
-        Raises `NumberMismatchError`, then `OffsetMismatchError` where *expected_offset* is not the
-        length with what is submitted. The parts are not copied: leave them as they are. Costs about
-        10 µs on the loop, and 0.3 ms a MiB.
+        *expected* is the writer's number before (`ABSENT`: never seen, None: any), *number* the new
+        one, which must be larger. The future is the segment's length after this append.
+
+        Raises `NumberMismatchError`, then `OffsetMismatchError` if *expected_offset* is not the
+        segment's length with everything submitted. The parts are not copied, so they must not
+        change. Costs about 10 µs on the loop, and 0.3 ms per MiB.
         """
         ahead = self._open_segment(segment)
         parts: Sequence[Part] = (data,) if isinstance(data, bytes | memoryview) else data
         length = sum(map(len, parts))
+
         key = writer.bytes
         previous = self._submissions.number(segment, key)
         if number <= previous or (expected is not None and expected != previous):
@@ -104,6 +110,7 @@ class Changes:
                 f"an append has up to {self._limits.entry} bytes and {_MAX_EVENTS} "
                 f"events, not {length} and {events}"
             )
+
         end = ahead.length + length
         entry = LogEntry(
             APPEND, ahead.number, self._clock.now_ms(), parts, length, events, key, previous, number
@@ -113,70 +120,71 @@ class Changes:
     def update(
         self, segment: str, attribute: UUID, expected: int | None, value: int
     ) -> "asyncio.Future[bool]":
-        """Set an attribute (a writer's number is one) to *value*, `ABSENT` to remove it, if it is
-        *expected* (None: whatever it is).
+        """Set an attribute, such as a writer's number, to *value* if it is *expected* (None: any).
 
-        The future is False where it is not, which is said only once what stands there is durable.
-        Of a sealed segment only readers' positions (`logdrive.store.readers`) can be set.
+        `ABSENT` removes it. The future is False if the value is another one, and is done only once
+        that value is durable. On a sealed segment only readers' positions
+        (`logdrive.store.readers`) can be set.
         """
         key = attribute.bytes
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if ahead.sealed and not is_reader_key(key):
             raise SegmentSealedError(segment)
         previous = self._submissions.number(segment, key)
         if expected is not None and expected != previous:
-            return self._answer_after(self._submissions.pending(segment, key), False)
+            return self._answer_after(self._submissions.last_pending(segment, key), False)
         return self._submit(
             ahead, self._entry(UPDATE, ahead, writer=key, previous=previous, number=value), True
         )
 
     def seal(self, segment: str) -> "asyncio.Future[None]":
-        """Let *segment* take nothing more."""
+        """Refuse all further appends to *segment*."""
         ahead = self._open_segment(segment)
         return self._submit(ahead, self._entry(SEAL, ahead), None)
 
     def truncate(self, segment: str, offset: int) -> "asyncio.Future[None]":
-        """Let *segment*, sealed or not, begin at *offset*: what lies before can't be read any more,
-        offsets stay what they are.
+        """Make *segment*, sealed or not, begin at *offset*: bytes before it can no longer be read.
 
-        Nothing changes where it begins there already. Raises `SegmentTruncatedError` where *offset*
-        is before its start or beyond its length, with what is submitted, and `StorageError` where
-        the index is damaged there.
+        Offsets do not change. Nothing happens if it begins there already. Raises
+        `SegmentTruncatedError` if *offset* is before its start or beyond its length, with
+        everything submitted, and `StorageError` if the index is damaged there.
         """
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if not ahead.start <= offset <= ahead.length:
             raise SegmentTruncatedError(segment, ahead.start)
         if offset == ahead.start:
             return self._answer_after(ahead.cutting, None)
-        self._submissions.check_place(segment, offset)
+        self._submissions.check_extent_at(segment, offset)
         return self._submit(
             ahead, self._entry(TRUNCATE, ahead, previous=ahead.start, number=offset), None
         )
 
     def delete(self, segment: str) -> "asyncio.Future[None]":
-        """Remove *segment*, sealed or not, with its writers' numbers.
+        """Delete *segment*, sealed or not, with its writers' numbers.
 
-        A new one may then take its name.
+        A new segment may then have the same name.
         """
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         return self._submit(ahead, self._entry(DELETE, ahead), None)
 
     def merge(
         self, target: str, source: str, values: Mapping[UUID, int] | None = None
     ) -> "asyncio.Future[int]":
-        """Put all that *source*, sealed or not, has at the end of *target*, and remove *source*
-        with its writers' numbers, in one.
+        """Append all of *source* to *target* and delete *source*, as one change.
 
-        Attributes of *target* take *values* in the same one, whatever they were: compare with what
-        was `submitted` before you call. The future is the target's length after it; its count of
-        events stays. Nothing is copied. Raises `NoSuchSegmentError` and `SegmentSealedError`, which
-        name the segment, and `SegmentTruncatedError` where *source* does not begin at 0.
+        *source* may be sealed; its writers' numbers are deleted with it. *values* are new values of
+        attributes of *target*, set with the same change whatever they were: check
+        `submitted_number` before the call. The future is the target's length afterwards; its count
+        of events stays. No data is copied.
+
+        Raises `NoSuchSegmentError` and `SegmentSealedError`, which name the segment, and
+        `SegmentTruncatedError` if *source* does not begin at 0.
         """
         into = self._open_segment(target)
-        merged = self._submissions.segment(source)
+        merged = self._submissions.segment_state(source)
         if merged is into or source == target:
             raise ValueError(f"segment {target!r} can't be merged into itself")
         if merged.start:
@@ -192,14 +200,14 @@ class Changes:
         )
         return self._submit(into, entry, end, merged, changes)
 
-    def submitted(self, segment: str, writer: UUID) -> int:
-        """Return the number submitted last for *writer*, durable or not."""
+    def submitted_number(self, segment: str, writer: UUID) -> int:
+        """Return the number that was submitted last for *writer*, durable or not."""
         return self._submissions.number(segment, writer.bytes)
 
-    def _copy(
+    def _submit_copy(
         self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes
     ) -> "asyncio.Future[None]":
-        """Let *extent*, appended at *time_ms*, lie at the log's end, too."""
+        """Submit a copy of *extent*, which was appended at *time_ms*, to the log's end."""
         ahead = PendingState(segment.name, segment.number, segment.length)
         entry = LogEntry(COPY, ahead.number, time_ms, (data,), len(data), previous=extent.offset)
         return self._submit(ahead, entry, None)
@@ -208,12 +216,12 @@ class Changes:
 
     def _check_open(self) -> None:
         if self._refusal is not None:
-            # a new one each time: a traceback grows with every raise
+            # a new exception each time: a traceback grows with every raise
             raise type(self._refusal)(str(self._refusal))
 
     def _open_segment(self, segment: str) -> PendingState:
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if ahead.sealed:
             raise SegmentSealedError(segment)
         return ahead
@@ -231,16 +239,16 @@ class Changes:
     ) -> "asyncio.Future[Any]":
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
-        self._commit.check(entry.length)
+        self._commit.check_capacity(entry.length)
         submission = PendingWrite(
             entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes
         )
-        self._commit.submit(submission)
-        self._submissions.add(submission)
+        self._commit.enqueue(submission)
+        self._submissions.add_pending(submission)
         return submission.future
 
     def _answer_after(self, pending: PendingWrite | None, answer: Any) -> "asyncio.Future[Any]":
-        """Return a future that is *answer* once *pending* is durable, or fails as it does."""
+        """Return a future that is *answer* once *pending* is durable, or fails with it."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if pending is None:
             future.set_result(answer)

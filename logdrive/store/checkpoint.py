@@ -1,25 +1,25 @@
-"""Writes the index beside the log, so that a start need not read the log up to there."""
+"""Index checkpoints: the index on disk, so that a start reads only the log's end."""
 
 import contextlib
 
 import structlog
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load, replace
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index, replace_index
 from logdrive.store.index.snapshot import Snapshot, encode_snapshot
-from logdrive.store.index.spill import Paging, gathered, settle, write
+from logdrive.store.index.spill import Spill, apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Tip
 from logdrive.store.recovery import Recovered
 
 
 class IndexCheckpoint:
-    """The index files of a store in *directory*; failing to write them fails nothing.
+    """The index files of the store in *directory*; a failure to write them has no other effect.
 
-    *needed_from* is where the log must be kept from, so that a start can go on from the older one:
-    no file that ends up to there is needed for it. -1 where that is not known; `look_up` may know.
+    *needed_from* is the log position from which a start with the older index reads: log files that
+    end at or before it are not needed for it. It is -1 if unknown; `find_needed_from` may find it.
     """
 
     def __init__(
@@ -34,16 +34,21 @@ class IndexCheckpoint:
         self.needed_from = -1
         self._log = found.log
         self._index = found.index
+        # the tip that the index on disk covers, None if there is no good one
         self._written: Tip | None = found.indexed
+        # paged files of the index on disk
         self._names = found.names
         self._directory = directory
+        # True once `find_needed_from` has read the older index
         self._looked = False
         self._disk = disk
-        self._executor, self._limits = executor, limits
+        self._executor = executor
+        self._limits = limits
 
-    async def look_up(self) -> None:
-        """Find out what the older one needs, if it was written before this start and the newer one
-        is good.
+    async def find_needed_from(self) -> None:
+        """Read from the older index what it needs, if it was written before this start.
+
+        Only if the newer index is good.
         """
         if self.needed_from < 0 and self._written is not None and not self._looked:
             self._looked = True
@@ -51,32 +56,38 @@ class IndexCheckpoint:
 
     def _last_of_older(self) -> int:
         try:
-            older = load(self._disk, self._directory, OLDER_NAME, self._limits)
+            older = load_index(self._disk, self._directory, OLDER_NAME, self._limits)
             missing = older.index.pages.missing(older.index.paged_files())
-        except (OSError, ValueError):
+        except FileNotFoundError:
+            return -1
+        except (OSError, ValueError) as error:
+            reason = os_error_text(error) if isinstance(error, OSError) else str(error)
+            log = structlog.get_logger()
+            log.warning(
+                "older index not read: what it needs is kept", store=self._directory, reason=reason
+            )
             return -1
         good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1
 
     async def write(self) -> bool:
-        """Write it, unless it covers the whole log; the index must have all that the log has.
+        """Write the index, unless the last one covers the whole log; return False if that fails.
 
-        False where it can't be written.
-
-        Nothing may change the index meanwhile. What it then has on disk it lets go of in memory.
+        The index must include the whole log, and nothing may change it meanwhile. Rows that are on
+        disk then are dropped from memory.
         """
         tip = self._log.tip
         if self._written is not None and tip.position == self._written.position:
             return True
-        paging = gathered(self._index, tip.position)
+        spill = gather_spill(self._index, tip.position)
         try:
-            await self._executor.run(self._write_pages, paging)
-            settle(self._index, paging)
+            await self._executor.run(self._write_pages, spill)
+            apply_spill(self._index, spill)
             data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
             before, self._written = self._written, None
             kept = await self._executor.run(self._replace, data, before is not None)
         except (OSError, StorageError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = os_error_text(error) if isinstance(error, OSError) else str(error)
             structlog.get_logger().warning(
                 "index checkpoint not written", store=self._directory, reason=reason
             )
@@ -88,30 +99,29 @@ class IndexCheckpoint:
             await self._executor.run(self._sweep, known | self._names)
         return True
 
-    def _write_pages(self, paging: Paging) -> None:
-        self._index.pages.mend(self._index.paged_files())
-        write(self._index, paging)
-        # no index may outlive a crash that one of its files does not
+    def _write_pages(self, spill: Spill) -> None:
+        self._index.pages.restore_copies(self._index.paged_files())
+        write_spill(self._index, spill)
+        # the files' names must be durable before an index refers to them
         self._disk.sync_directory(self._directory)
 
     def _replace(self, data: bytes, keep: bool) -> bool:
-        """Write the index, and tell if the one there became the older one; where it did not, that
-        stays as it was, with its files.
+        """Write the index; return whether the previous one was kept as the older index.
+
+        If not, the older index stays as it was, with its files.
         """
         keep = keep and self._is_sound()
-        replace(self._disk, self._directory, data, keep=keep)
+        replace_index(self._disk, self._directory, data, keep=keep)
         return keep
 
     def _is_sound(self) -> bool:
-        """Read the index that is to become the older one: a damaged one must not take the place of
-        a good one.
-        """
+        """Return whether the index file is readable: a damaged one must not become the older."""
         try:
-            load(self._disk, self._directory, INDEX_NAME, self._limits)
+            load_index(self._disk, self._directory, INDEX_NAME, self._limits)
         except (OSError, ValueError):
             return False
         return True
 
     def _sweep(self, known: frozenset[str]) -> None:
-        with contextlib.suppress(OSError):  # what stays is found the next time
-            self._index.pages.sweep(known)
+        with contextlib.suppress(OSError):  # files that stay are removed the next time
+            self._index.pages.remove_unknown(known)

@@ -1,4 +1,4 @@
-"""Group commit: everything submitted meanwhile becomes durable with one write and one fdatasync."""
+"""Group commit: all pending writes become durable with one write and one fdatasync."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,18 @@ from logdrive.store.log.write_health import WriteHealth
 from logdrive.store.pending import PendingWrite
 
 TOLL = 512
-"""What a submission counts beside its bytes: about what its objects take in memory."""
+"""Bytes that a pending write counts besides its data: about the memory of its objects."""
 
 
 class GroupCommit:
-    """The queue before the log, and the one loop that empties it.
+    """The queue before the log, and the loop that empties it.
 
-    While one group is written, the next is put together from what is submitted, as far as it has
-    room; the rest waits in the queue. *settled* is told of each group once it is durable, as a rule
-    while the next one is being written; *failed* of the reason once a write failed, after which
-    nothing waits: what was behind the failed group had been compared with it. Where there is other
-    work *due*, *between* is called between two groups, all being settled, for a little of it; True
-    lets it be called again without a group.
+    While one group is written, the next one is filled with what is submitted, up to its limits; the
+    rest waits in the queue. *on_durable* is called with each group once it is durable, usually
+    while the next one is being written. *on_failed* is called once a write failed, with all pending
+    writes: those after the failed group were checked against it. If *has_other_work* returns True,
+    *do_other_work* is called between two groups, when all durable groups are processed. If it
+    returns True, it is called again without waiting for a group.
     """
 
     def __init__(
@@ -34,58 +34,79 @@ class GroupCommit:
         executor: Executor,
         limits: StoreLimits,
         *,
-        settled: Callable[[Sequence[PendingWrite]], None],
-        failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
-        due: Callable[[], bool],
-        between: Callable[[], Awaitable[bool]],
+        on_durable: Callable[[Sequence[PendingWrite]], None],
+        on_failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
+        has_other_work: Callable[[], bool],
+        do_other_work: Callable[[], Awaitable[bool]],
     ) -> None:
+        # bytes of all pending writes, with a `TOLL` for each
         self.pending_bytes = 0
         self._log = log
         self._executor = executor
         self._limits = limits
-        self._settled, self._failed, self._due, self._between = settled, failed, due, between
-        self._complaint = WriteHealth(log.files.directory)
+        # called with each group once it is durable
+        self._on_durable = on_durable
+        # called with all pending writes, and the reason, once a write failed
+        self._on_failed = on_failed
+        # whether `do_other_work` should be called
+        self._has_other_work = has_other_work
+        # does a little other work between two groups; True if it can be called again at once
+        self._do_other_work = do_other_work
+        self._health = WriteHealth(log.files.directory)
+        # the last durable group, until it is reported
         self._durable: list[PendingWrite] = []
+        # the group on its way to the disk
         self._writing: list[PendingWrite] = []
+        # the group being filled
         self._open: list[PendingWrite] = []
+        # writes that did not fit into the open group
         self._queue: deque[PendingWrite] = deque()
         self._wake = asyncio.Event()
         self._ending = False
 
-    def check(self, size: int) -> None:
-        """Raise `OverloadedError` where *size* more bytes are too many; one submission alone always
-        fits.
-        """
-        if self.pending_bytes and self.pending_bytes + size + TOLL > self._limits.pending:
-            raise OverloadedError(
+    def check_capacity(self, size: int) -> None:
+        """Raise `OverloadedError` if *size* more bytes are too many; a single write always fits."""
+        if not self.has_room(size):
+            reason = (
                 f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
             )
+            raise OverloadedError(size, reason)
 
-    def submit(self, submission: PendingWrite) -> None:
+    def has_room(self, *sizes: int) -> bool:
+        """Return whether writes of *sizes* bytes may be added to the pending ones.
+
+        True while nothing is pending: a write over the limit is taken alone.
+        """
+        more = sum(sizes) + TOLL * len(sizes)
+        return not self.pending_bytes or self.pending_bytes + more <= self._limits.pending
+
+    def enqueue(self, submission: PendingWrite) -> None:
         """Add *submission* to the next group, or queue it for a later one.
 
-        Raises `TransientError`, having done nothing, as `Log.add`.
+        Raises `TransientError` like `Log.add_entry`, and changes nothing then.
         """
         entry = submission.entry
         if self._queue or not self._takes(entry.length):
             self._queue.append(submission)
         else:
-            self._log.add(entry)
+            self._log.add_entry(entry)
             self._open.append(submission)
         self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
-    def end(self) -> None:
-        """Let `run` return once nothing waits."""
+    def stop(self) -> None:
+        """Make `run` return once nothing is pending."""
         self._ending = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Commit groups until `end`. Raises `StorageError` once the log is over."""
+        """Commit groups until `stop`. Raises `StorageError` once the log has failed for good."""
         while True:
-            if not (self._open or self._queue) or self._due():
+            # nothing to write meanwhile, or other work that needs the index up to date
+            if not (self._open or self._queue) or self._has_other_work():
                 self._settle()
-            more = not self._ending and self._due() and await self._between()
+
+            more = not self._ending and self._has_other_work() and await self._do_other_work()
             if self._open or self._queue:
                 await self._commit_group()
             elif self._ending:
@@ -96,66 +117,63 @@ class GroupCommit:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def abandon(self, reason: LogdriveError) -> None:
-        """Fail all that nobody was told of."""
+    def fail_pending(self, reason: LogdriveError) -> None:
+        """Fail all pending writes with *reason*."""
         lost = [*self._durable, *self._writing, *self._open, *self._queue]
         self._durable, self._writing, self._open = [], [], []
         self._queue.clear()
-        self._log.forget()
+        self._log.drop_uncommitted()
         self.pending_bytes = 0
-        self._failed(lost, reason)
+        self._on_failed(lost, reason)
 
     async def _commit_group(self) -> None:
         try:
+            # not even the first entry fits: begin a new log file, with nothing in flight
             if not self._fill():
                 self._settle()
-                self._log.forget()
-                await self._executor.run(self._log.roll)
+                self._log.drop_uncommitted()
+                await self._executor.run(self._log.begin_next_file)
                 self._fill()
             await self._write()
         except (TransientError, StorageError) as error:
-            self._settle()  # what is durable did not fail
-            self.abandon(error)
+            self._settle()  # the group before is durable and did not fail
+            self.fail_pending(error)
             if isinstance(error, StorageError):
                 raise
-            self._complaint.failed(str(error))
+            self._health.on_write_failed(str(error))
             return
-        self._complaint.succeeded()
+        self._health.on_write_succeeded()
         self._durable, self._writing = self._writing, []
 
     async def _write(self) -> None:
-        """Let the disk have the open group, and meanwhile settle the one before and begin the
-        next.
-        """
+        """Write the open group; meanwhile report the previous group and fill the next one."""
         self._writing, self._open = self._open, []
-        written = self._executor.start(self._log.commit, self._log.seal())
+        written = self._executor.start(self._log.commit_group, self._log.seal_group())
         try:
             self._settle()
-            # no memory: said once the group under way is durable
+            # without memory for the next group, it is tried again after this one
             with contextlib.suppress(TransientError):
                 self._fill()
         finally:
             await written
 
     def _fill(self) -> bool:
-        """Put what waits into the open group, as far as it fits, and tell whether there is anything
-        in that.
-        """
+        """Move queued writes to the open group while they fit; return whether it has any."""
         queue, log = self._queue, self._log
         while queue and self._takes(queue[0].entry.length):
-            log.add(queue[0].entry)
+            log.add_entry(queue[0].entry)
             self._open.append(queue.popleft())
         return bool(self._open)
 
     def _takes(self, length: int) -> bool:
-        """Tell whether an entry with *length* bytes of data fits into the open group."""
-        return len(self._open) < self._limits.group_entries and self._log.takes(length)
+        """Return whether an entry with *length* bytes of data fits into the open group."""
+        return len(self._open) < self._limits.group_entries and self._log.fits(length)
 
     def _settle(self) -> None:
-        """Tell of the group written last."""
+        """Report the last durable group."""
         if group := self._durable:
             self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(
                 group
             )
-            self._settled(group)
+            self._on_durable(group)
             self._durable = []

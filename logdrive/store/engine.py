@@ -1,9 +1,9 @@
 """The embedded store: append-only segments and writers' numbers, durable together.
 
-One event loop owns a `Store`; only its log's write and fdatasync run elsewhere, on an executor of
-one thread. Everything is *submitted* on the loop, where it is compared with what was submitted
-before, and becomes *durable* in that order, by groups. What is told to the outside (lengths,
-numbers, reads) is durable. The format on disk: `logdrive.store.log.log`.
+One event loop owns a `Store`; only the log's write and fdatasync run elsewhere, on an executor with
+one thread. A change is *submitted* on the loop, where it is checked against everything submitted
+before it. It becomes *durable* in that order, in groups. All results (lengths, numbers, reads) are
+durable. The format on disk is described in `logdrive.store.log.log`.
 """
 
 import asyncio
@@ -25,26 +25,33 @@ from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError, Sto
 from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
-from logdrive.store.opening import opened
+from logdrive.store.opening import open_and_recover
 from logdrive.store.pending import PendingWrite, PendingWrites
 from logdrive.store.reader import LogReader
 from logdrive.store.reclaim import Reclaimer
 from logdrive.store.recovery import Recovered
 from logdrive.store.waiting import Waiters
 
+_ROOM = ""
+"""Key of the tasks that wait for room; no segment has this name."""
+
 
 class Store(Changes):
     """One store directory.
 
-    `open` it, run `run` as a task until the end; `close` ends that task in good order.
+    Call `open`, then run `run` as a task until the end; `close` ends that task in good order.
 
-    *store_id* names the log for as long as it lives; *recovery* says what the start found. Methods
-    that submit raise at once, storing nothing, where what they expect is not so:
-    `NoSuchSegmentError`, `SegmentSealedError`, and those they name; also `OverloadedError` where
-    too much is pending (`room` waits until it is not), and `TransientError` once the store closes.
-    Their futures fail with `TransientError` where the disk took nothing (it is full; all then
-    submitted fails, and numbers and lengths are the durable ones again), with `StorageError` where
-    it never will again. Cancelling a future undoes nothing.
+    *store_id* is the id of the log; *recovery* says what the start found.
+
+    Methods that submit a change raise at once, and store nothing, if it is refused:
+    `NoSuchSegmentError`, `SegmentSealedError`, and the errors that each method names. They also
+    raise `OverloadedError` if too much is pending (`room` waits until it is not), and
+    `TransientError` once the store closes.
+
+    The futures they return fail with `TransientError` if the disk took nothing, for example because
+    it is full: all pending changes fail then, and numbers and lengths are the durable ones again.
+    They fail with `StorageError` if the store can never write again. Cancelling a future undoes
+    nothing.
     """
 
     @classmethod
@@ -58,16 +65,20 @@ class Store(Changes):
         limits: StoreLimits = StoreLimits(),
         random: Random | None = None,
     ) -> "Store":
-        """Take the lock and recover, making the store where there is none.
+        """Lock the directory and recover the store; a missing store is created.
 
-        *executor* must have one thread; it stays the caller's.
-
-        Raises `StoreInUseError`, `StoreDamagedError`, `StorageError`.
+        *executor* must have one thread; the caller closes it. Raises `StoreInUseError`,
+        `StoreDamagedError`, `StorageError`.
         """
         lock = ExitStack()
         try:
             found = await executor.run(
-                opened, disk, os.path.abspath(path), limits, random or SystemRandom(), lock
+                open_and_recover,
+                disk,
+                os.path.abspath(path),
+                limits,
+                random or SystemRandom(),
+                lock,
             )
         except BaseException:
             lock.close()
@@ -110,22 +121,24 @@ class Store(Changes):
             found.log,
             executor,
             limits,
-            settled=self._settled,
-            failed=self._failed,
-            due=self._due,
-            between=self._between,
+            on_durable=self._on_durable,
+            on_failed=self._on_failed,
+            has_other_work=self._has_other_work,
+            do_other_work=self._do_other_work,
         )
-        self._survivors = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
-        self._freeing = Reclaimer(
+        # a second reader, on the executor's thread: reads what is copied to the log's end
+        self._copy_reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
+        self._reclaimer = Reclaimer(
             found.index,
             self._checkpoint,
-            self._survivors,
+            self._copy_reader,
             disk=disk,
             executor=executor,
             limits=limits,
-            copy=self._copy,
-            forget=self._reader.forget,
+            submit_copy=self._submit_copy,
+            before_remove=self._reader.close_file,
         )
+        # `Log.rolls` when the index was written last
         self._rolls = found.log.rolls
         self._running = False
         self._finished = asyncio.Event()
@@ -133,18 +146,19 @@ class Store(Changes):
     # Life ----------------------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Commit until *stop* or `close`; then commit what was submitted, write the index and let
-        go of the directory.
+        """Commit until *stop* is set or `close` is called; then make pending changes durable.
 
-        Raises `StorageError` once nothing can become durable any more: the process must end.
-        Cancelled, it lets go at once.
+        At the end the index is written, and the directory's lock is released. Raises `StorageError`
+        once nothing can become durable any more: the process must exit then. If it is cancelled it
+        stops at once, without writing.
         """
-        if self._running:  # `close` came first and does it
+        if self._running:  # `close` was called first and does the work
             await self._finished.wait()
             return
         self._running = True
         watch = asyncio.ensure_future(stop.wait())
         watch.add_done_callback(lambda _: self._end())
+
         try:
             await self._commit.run()
             await self._checkpoint.write()
@@ -154,18 +168,19 @@ class Store(Changes):
         finally:
             watch.cancel()
             self._end()
-            self._commit.abandon(TransientError("the store closed before this was durable"))
+            self._commit.fail_pending(TransientError("the store closed before this was durable"))
             try:
                 await self._executor.run(self._log.close)
-            finally:  # it may be cancelled while it waits for that
-                self._survivors.close()
+            finally:  # also if this is cancelled while it waits for the executor
+                self._copy_reader.close()
                 self._reader.close()
                 self._lock.close()
                 self._finished.set()
 
     async def close(self) -> None:
-        """Take nothing more, make durable what was submitted, and let go; returns when that is
-        done. Safe to call twice.
+        """Accept no more changes, make the pending ones durable, and release the directory.
+
+        Returns when that is done. It may be called twice.
         """
         self._end()
         if self._running:
@@ -175,59 +190,61 @@ class Store(Changes):
 
     def _end(self) -> None:
         self._refusal = self._refusal or TransientError(f"the store in {self.path} is closed")
-        self._commit.end()
+        self._commit.stop()
         self._waiters.wake_all()
 
-    async def room(self) -> None:
-        """Return once an append of the usual size will not be refused with `OverloadedError`."""
-        while self._commit.pending_bytes > self._limits.pending // 2 and self._refusal is None:
+    async def room(self, *sizes: int) -> None:
+        """Return once submissions of *sizes* bytes would not be refused with `OverloadedError`.
+
+        They are to be made at once. Of what is larger than all that may be pending, the first one
+        would not be: nothing is pending then. Returns at once where the store is closed. Others may
+        take the room before a task that waited runs again: ask again where a submission is refused
+        all the same.
+        """
+        while not self._commit.has_room(*sizes) and self._refusal is None:
             await self._waiters.wait(_ROOM)
 
     # Asking --------------------------------------------------------------------------------------
 
     async def number(self, segment: str, writer: UUID) -> int:
-        """Return the writer's durable number, once all that was submitted for it is durable or has
-        failed (rules D2, S2).
-        """
+        """Return the writer's durable number, once nothing is pending for it (rules D2, S2)."""
         self._check_open()
-        while self._submissions.pending(
+        while self._submissions.last_pending(
             segment, writer.bytes
-        ) is not None or self._submissions.comes_or_goes(segment):
+        ) is not None or self._submissions.existence_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return self._index.number(self._durable(segment), writer.bytes)
 
-    async def undecided(self, segment: str) -> bool:
-        """Return False at once where *segment* is not about to be sealed or to go; else True, once
-        that is durable or has failed.
+    async def wait_if_ending(self, segment: str) -> bool:
+        """Return False at once unless a seal or deletion of *segment* is pending.
 
-        Who was refused for that reason tries again: what is told of it must be durable (rule D2).
+        If it is, return True once it is durable or has failed. A request that was refused because
+        of it should be tried again then: a refusal must rest on durable state (rule D2).
         """
         self._check_open()
-        if not self._submissions.ends(segment):
+        if not self._submissions.end_is_pending(segment):
             return False
-        while self._submissions.ends(segment):
+        while self._submissions.end_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return True
 
     def attribute(self, segment: str, attribute: UUID) -> int:
-        """Return the durable value of an attribute, `ABSENT` where it has none."""
+        """Return the durable value of an attribute; `ABSENT` if it has none."""
         return self._index.number(self._durable(segment), attribute.bytes)
 
     def info(self, segment: str) -> SegmentInfo | None:
-        """Return what is durable of *segment*, None where there is none."""
+        """Return the durable state of *segment*; None if it does not exist."""
         found = self._index.by_name.get(segment)
         return found.info() if found is not None else None
 
     def segments(self, prefix: str = "") -> list[str]:
-        """Return the names of the durable segments that begin with *prefix*, in the order of their
-        creation.
-        """
+        """Return the names of the durable segments that begin with *prefix*, oldest first."""
         return [name for name in self._index.by_name if name.startswith(prefix)]
 
     def append_at(self, segment: str, offset: int) -> Appended:
-        """Return which append *offset*, in [start, length) of *segment*, belongs to.
+        """Return the append that the byte at *offset*, in [start, length) of *segment*, belongs to.
 
         Raises `SegmentTruncatedError`, `StorageError`.
         """
@@ -237,7 +254,7 @@ class Store(Changes):
             raise SegmentTruncatedError(segment, found.start)
         extent = found.extent_at(offset)
         try:
-            time_ms = self._reader.time_ms(extent)
+            time_ms = self._reader.read_time_ms(extent)
         except StoreDamagedError:
             time_ms = None
         except OSError as error:
@@ -247,21 +264,21 @@ class Store(Changes):
     def read(
         self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None
     ) -> bytes:
-        """Return up to *limit* durable bytes from *offset*, checked against their CRC unless told
-        not to; b"" at the end or beyond it.
+        """Return up to *limit* durable bytes from *offset*; b"" at the segment's end or beyond.
 
-        With *most* they are those of so many appends at most. Reads on the loop, from the page
-        cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
-        `StoreDamagedError`, which concerns that place only.
+        The bytes are checked against their CRC unless *check* is False. With *most*, at most that
+        many appends are read. Reads on the event loop, usually from the page cache. Raises
+        `SegmentTruncatedError` below the segment's start, and `StoreDamagedError`, which concerns
+        this place only.
         """
         return b"".join(self.read_parts(segment, offset, limit, check=check, most=most))
 
     def read_parts(
         self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None
     ) -> list[Part]:
-        """Return the same uncopied, a part for each append.
+        """Return the same bytes uncopied, one part per append.
 
-        They keep what was read around them in memory: let go of them soon.
+        The parts keep buffers around them in memory, so drop them soon.
         """
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit can't be negative")
@@ -271,18 +288,18 @@ class Store(Changes):
             raise SegmentTruncatedError(segment, found.start)
         return self._reader.read(found, offset, limit, check=check, most=most)
 
-    def follow(self, segment: str, offset: int) -> None:
-        """Take note that somebody outside reads *segment* at *offset*: near its end, what is
-        appended next is kept in memory for them.
+    def follow_tail(self, segment: str, offset: int) -> None:
+        """Note that a remote reader reads *segment* at *offset*.
+
+        Near the segment's end, the next appends are kept in memory for that reader.
         """
         if (found := self._index.by_name.get(segment)) is not None:
-            self._reader.follow(found, offset)
+            self._reader.follow_tail(found, offset)
 
-    async def wait(self, segment: str, offset: int, timeout: float) -> bool:
-        """Return True once *segment* is longer than *offset* or sealed, False after *timeout*
-        seconds.
+    async def wait_for_data(self, segment: str, offset: int, timeout: float) -> bool:
+        """Return True once *segment* is longer than *offset* or sealed.
 
-        Raises `NoSuchSegmentError` once it is gone.
+        False after *timeout* seconds. Raises `NoSuchSegmentError` once it is gone.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -296,18 +313,16 @@ class Store(Changes):
             return False
 
     def watch(self, segment: str) -> "asyncio.Future[None]":
-        """Return what is done once *segment*, there or not, has changed; with the store's end, too.
+        """Return a future that is done at the next change of *segment*, or when the store closes.
 
-        Then look again.
-
-        Call `unwatch` where nobody waits for it any more. Raises `StorageError`, `TransientError`
-        as all methods do.
+        The segment need not exist. Call `unwatch` for a future that is no longer awaited. Raises
+        `StorageError`, `TransientError` like all methods.
         """
         self._check_open()
         return self._waiters.watch(segment)
 
     def unwatch(self, segment: str, watch: "asyncio.Future[None]") -> None:
-        """Forget and cancel what `watch` returned for *segment*."""
+        """Cancel a future that `watch` returned for *segment*."""
         self._waiters.unwatch(segment, watch)
 
     # ---------------------------------------------------------------------------------------------
@@ -318,31 +333,31 @@ class Store(Changes):
             raise NoSuchSegmentError(segment)
         return found
 
-    def _due(self) -> bool:
-        return self._log.rolls != self._rolls or self._freeing.due
+    def _has_other_work(self) -> bool:
+        return self._log.rolls != self._rolls or self._reclaimer.due
 
-    async def _between(self) -> bool:
-        """Write the index after a new file was begun, and free old ones."""
+    async def _do_other_work(self) -> bool:
+        """Write the index after a new log file was begun, and reclaim old files."""
         if self._log.rolls != self._rolls:
             self._rolls = self._log.rolls
             await self._checkpoint.write()
-        return await self._freeing.step()
+        return await self._reclaimer.reclaim_step()
 
-    def _settled(self, group: Sequence[PendingWrite]) -> None:
+    def _on_durable(self, group: Sequence[PendingWrite]) -> None:
         touched: dict[str, None] = {}
         for submission in group:
             entry = submission.entry
             if entry.kind == CREATE:
-                self._index.create(entry.segment, submission.ahead.name, entry.time_ms)
+                self._index.create_segment(entry.segment, submission.ahead.name, entry.time_ms)
             else:
-                self._index.apply(
+                self._index.apply_entry(
                     entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b""
                 )
                 if entry.kind == APPEND:
-                    self._reader.committed(
+                    self._reader.on_committed(
                         self._index.by_number[entry.segment], entry.place, entry.parts
                     )
-            self._submissions.settle(submission)
+            self._submissions.remove_durable(submission)
             submission.resolve()
             touched[submission.ahead.name] = None
             if submission.source is not None:
@@ -351,8 +366,8 @@ class Store(Changes):
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
 
-    def _failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
-        self._submissions.forget()
+    def _on_failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
+        self._submissions.discard_all()
         if isinstance(reason, StorageError):
             self._refusal = reason
         for submission in lost:
@@ -361,5 +376,3 @@ class Store(Changes):
 
 
 __all__ = ["SegmentInfo", "Store"]
-
-_ROOM = ""  # no segment's name

@@ -1,13 +1,14 @@
-"""Why the store refused something.
+"""Errors of the store.
 
-What it can't keep at all is `StorageError`; a full disk or too much at once is `TransientError`.
+`StorageError` means that the store can't keep anything; a full disk or too many pending writes are
+`TransientError`.
 """
 
 from logdrive.errors import LogdriveError, Mistake, StorageError, TransientError, UnavailableError
 
 
 class StoreInUseError(UnavailableError):
-    """Another process holds the store; its face may be reachable (`endpoint.json`)."""
+    """Another process holds the store; `endpoint.json` may name its network address."""
 
     def __init__(self, path: str) -> None:
         remedy = (
@@ -19,9 +20,9 @@ class StoreInUseError(UnavailableError):
 
 
 class StoreDamagedError(StorageError):
-    """Bytes that once were durable are not what was written.
+    """Bytes that were durable once are not what was written.
 
-    Names the file and the offset in it; nothing is cut.
+    Names the file and the offset in it. Nothing is cut off.
     """
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
@@ -31,7 +32,7 @@ class StoreDamagedError(StorageError):
 
 
 class NoSuchSegmentError(LogdriveError):
-    """There is no segment of that name."""
+    """The segment does not exist."""
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"no segment {segment!r}")
@@ -39,7 +40,7 @@ class NoSuchSegmentError(LogdriveError):
 
 
 class SegmentSealedError(LogdriveError):
-    """The segment takes nothing more."""
+    """The segment accepts no more appends."""
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"segment {segment!r} is sealed")
@@ -47,9 +48,7 @@ class SegmentSealedError(LogdriveError):
 
 
 class SegmentTruncatedError(LogdriveError):
-    """The segment begins at *start* now: what lies before is gone, and it can't be cut to what lies
-    outside of it.
-    """
+    """The segment begins at *start*; the offset asked for is before it, or outside the segment."""
 
     def __init__(self, segment: str, start: int) -> None:
         super().__init__(f"segment {segment!r} begins at {start}")
@@ -58,8 +57,9 @@ class SegmentTruncatedError(LogdriveError):
 
 
 class NumberMismatchError(LogdriveError):
-    """The writer's number submitted last is *current*, which is not the one expected, or not below
-    the new one. Nothing was stored.
+    """The writer's last submitted number is *current*, not the one expected.
+
+    Or the new number is not larger than it. Nothing was stored.
     """
 
     def __init__(self, current: int) -> None:
@@ -68,7 +68,7 @@ class NumberMismatchError(LogdriveError):
 
 
 class OffsetMismatchError(LogdriveError):
-    """The segment's length, with what is submitted, is *current*, not the one expected.
+    """The segment's length with pending appends is *current*, not the expected one.
 
     Nothing was stored.
     """
@@ -79,4 +79,11 @@ class OffsetMismatchError(LogdriveError):
 
 
 class OverloadedError(TransientError):
-    """More is pending than `StoreLimits.pending` allows."""
+    """*size* more bytes would be pending than `StoreLimits.pending` allows.
+
+    `Store.room` waits until they fit.
+    """
+
+    def __init__(self, size: int, reason: str) -> None:
+        super().__init__(reason)
+        self.size = size

@@ -1,4 +1,4 @@
-"""Finds or makes a store's directory, takes its lock, and recovers what is in it."""
+"""Opens a store's directory: creates it, locks it, and recovers what is in it."""
 
 import errno
 import os
@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.recovery import Recovered, recover
@@ -15,12 +15,12 @@ from logdrive.store.recovery import Recovered, recover
 LOCK_NAME = "lock"
 
 
-def opened(
+def open_and_recover(
     disk: Disk, path: str, limits: StoreLimits, random: Random, lock: ExitStack
 ) -> Recovered:
-    """Return the store in *path*, whose lock *lock* then holds.
+    """Return the recovered store in *path*; *lock* holds its lock then.
 
-    Raises `StoreInUseError`, `DamagedError`, `StorageError`.
+    Raises `StoreInUseError`, `StoreDamagedError`, `StorageError`.
     """
     try:
         _make_directory(disk, path)
@@ -29,13 +29,13 @@ def opened(
         raise StoreInUseError(path) from None
     except OSError as error:
         raise StorageError(
-            f"the store's directory {path} can't be used: {words_of(error)}"
+            f"the store's directory {path} can't be used: {file_error_text(error)}"
         ) from error
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 
 
 def is_held(disk: Disk, path: str) -> bool:
-    """Tell whether a process has the store in *path* open, or might have."""
+    """Return whether a process has the store in *path* open, or may have."""
     lock = os.path.join(path, LOCK_NAME)
     if not _exists(disk, lock):
         return False
@@ -49,8 +49,10 @@ def is_held(disk: Disk, path: str) -> bool:
 
 
 def _make_directory(disk: Disk, path: str) -> None:
-    """Make *path* with its parents, durably; also what an earlier start made and was killed before
-    it synced.
+    """Create *path* and its parents durably.
+
+    Directories are synced even if they exist: an earlier start may have been killed before it
+    synced.
     """
     missing = []
     there = path
@@ -64,7 +66,7 @@ def _make_directory(disk: Disk, path: str) -> None:
 
 
 def _sync_name(disk: Disk, directory: str) -> None:
-    with suppress(PermissionError):  # a parent that we may not read is not one that we made
+    with suppress(PermissionError):  # we did not create a parent that we can't read
         disk.sync_directory(os.path.dirname(directory))
 
 

@@ -1,6 +1,6 @@
-"""What is submitted and not yet durable: the state that the next submission is compared with.
+"""Pending writes: changes that are submitted and not yet durable, and the state they lead to.
 
-Kept apart from the index, so that a failed write is undone by forgetting it.
+They are kept apart from the index, so that a failed write is undone by discarding them.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from logdrive.store.log.format import (
 
 @dataclass(slots=True, eq=False)
 class PendingWrite:
-    """An entry on its way, of the segment *ahead*.
+    """One entry on its way to the disk, of the segment *ahead*.
 
-    *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
-
-    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures
-    of those who were told no because of this one, which is true only once it is durable.
+    *future* belongs to the submitter, who may have cancelled it; it is set to *answer*. *source* is
+    the segment that a merge ends, *changes* are the merge's changes of numbers. *followers* are
+    futures of requests that were refused because of this write, with their answers: a refusal is
+    true only once this write is durable.
     """
 
     entry: LogEntry
@@ -44,14 +44,14 @@ class PendingWrite:
     changes: Sequence[NumberChange] = ()
     followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
 
-    def numbers(self) -> dict[bytes, int]:
-        """Return which writers' numbers it sets, and to what."""
+    def numbers_set(self) -> dict[bytes, int]:
+        """Return the writers' numbers that this write sets."""
         if self.entry.kind in (APPEND, UPDATE):
             return {self.entry.writer: self.entry.number}
         return {change.writer: change.number for change in self.changes}
 
     def resolve(self) -> None:
-        """Tell everybody that it is durable."""
+        """Resolve all futures: the write is durable."""
         if not self.future.done():
             self.future.set_result(self.answer)
         for future, answer in self.followers:
@@ -59,20 +59,20 @@ class PendingWrite:
                 future.set_result(answer)
 
     def reject(self, reason: LogdriveError) -> None:
-        """Tell everybody that it will not be durable."""
+        """Fail all futures: the write will not become durable."""
         for future in (self.future, *(future for future, _ in self.followers)):
             if not future.done():
                 future.set_exception(reason)
-                future.exception()  # whoever dropped it need not hear of it
+                future.exception()  # no warning if the submitter dropped the future
 
 
 @dataclass(slots=True, eq=False)
 class PendingState:
-    """One segment as it will be: *number* names it in entries, *writers* has each writer's last
-    submission.
+    """One segment's state with all pending writes.
 
-    *creating* and *cutting* are the creation and the last truncation, while they are not durable;
-    *gone*: deleted, or merged into another.
+    *number* is the segment's in log entries; *writers* has the last pending write of each writer.
+    *creating* and *cutting* are the creation and the last truncation while they are pending. *gone*
+    is True if it is deleted, or merged into another. *waiting* counts its pending writes.
     """
 
     name: str
@@ -88,15 +88,15 @@ class PendingState:
 
 
 class PendingWrites:
-    """All segments that are ahead of *index*, by name; the others are as the index says."""
+    """The states of all segments with pending writes, by name; others are as *index* says."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._ahead: dict[str, PendingState] = {}
         self._creating = 0
 
-    def segment(self, name: str) -> PendingState:
-        """Return the segment as submitted. Raises `NoSuchSegmentError`."""
+    def segment_state(self, name: str) -> PendingState:
+        """Return the segment's state with all pending writes. Raises `NoSuchSegmentError`."""
         ahead = self._ahead.get(name)
         if ahead is None:
             durable = self._index.by_name.get(name)
@@ -107,51 +107,52 @@ class PendingWrites:
             raise NoSuchSegmentError(name)
         return ahead
 
-    def pending(self, name: str, writer: bytes) -> PendingWrite | None:
-        """Return the writer's last submission that is not yet durable."""
+    def last_pending(self, name: str, writer: bytes) -> PendingWrite | None:
+        """Return the writer's last pending write."""
         ahead = self._ahead.get(name)
         return ahead.writers.get(writer) if ahead is not None else None
 
     def number(self, name: str, writer: bytes) -> int:
-        """Return the number submitted last for *writer*."""
+        """Return the number that was submitted last for *writer*."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
-            return pending.numbers()[writer]
+            return pending.numbers_set()[writer]
         if durable is None or (
             ahead is not None and (ahead.gone or ahead.number != durable.number)
         ):
             return ABSENT
         return self._index.number(durable, writer)
 
-    def comes_or_goes(self, name: str) -> bool:
-        """Tell whether the creation or the end of the segment is submitted and not yet durable."""
+    def existence_is_pending(self, name: str) -> bool:
+        """Return whether a creation or deletion of the segment is pending."""
         ahead = self._ahead.get(name)
         return ahead is not None and (ahead.creating is not None or ahead.gone)
 
-    def ends(self, name: str) -> bool:
-        """Tell whether a seal or the end of the segment is submitted and not yet durable."""
+    def end_is_pending(self, name: str) -> bool:
+        """Return whether a seal or deletion of the segment is pending."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         return ahead is not None and (
             ahead.gone or (ahead.sealed and (durable is None or not durable.sealed))
         )
 
-    def check_place(self, name: str, offset: int) -> None:
-        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what
-        needs that could not be applied later.
+    def check_extent_at(self, name: str, offset: int) -> None:
+        """Raise `StorageError` if the index can't say which append holds *offset*.
+
+        A change that needs it could not be applied later.
         """
         durable = self._index.by_name.get(name)
         if durable is not None and durable.start <= offset < durable.length:
             durable.extent_at(offset)
 
     def next_number(self) -> int:
-        """Return the number that the next segment to be created gets."""
+        """Return the number of the next segment to be created."""
         return self._index.next_number + self._creating
 
-    def add(self, submission: PendingWrite) -> None:
-        """Count *submission* in."""
+    def add_pending(self, submission: PendingWrite) -> None:
+        """Add *submission* and apply it to its segment's state."""
         ahead, entry = submission.ahead, submission.entry
         if entry.kind == COPY:
-            return  # changes nothing that anybody could be told
+            return  # a copy changes no segment's state
         self._count(ahead)
         if entry.kind in (APPEND, UPDATE):
             ahead.writers[entry.writer] = submission
@@ -171,8 +172,8 @@ class PendingWrites:
             ahead.writers.update((change.writer, submission) for change in submission.changes)
             self._count(submission.source)
 
-    def settle(self, submission: PendingWrite) -> None:
-        """Take *submission*, the oldest there is, out: the index has it now."""
+    def remove_durable(self, submission: PendingWrite) -> None:
+        """Remove *submission*, the oldest one: it is in the index now."""
         ahead = submission.ahead
         if submission.entry.kind == COPY:
             return
@@ -188,8 +189,8 @@ class PendingWrites:
         if submission.source is not None:
             self._discount(submission.source)
 
-    def forget(self) -> None:
-        """Go back to what is durable."""
+    def discard_all(self) -> None:
+        """Return to the durable state."""
         self._ahead.clear()
         self._creating = 0
 

@@ -1,4 +1,4 @@
-"""Reads durable data back from the log, and checks it."""
+"""Reads durable data back from the log and checks it."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from logdrive.store.log.format import ENTRY_HEAD, crc_of, decode_head
 
 _KEPT_BYTES = 16 * MIB
 _TOLL = 128
-"""What an entry that is kept counts beside its bytes."""
+"""Bytes that a kept entry counts besides its data."""
 _UNREAD_ENTRIES = 1000
-"""Of a segment whose follower is not heard of any more, so many entries are still kept; what is
-kept goes after as many that are not.
+"""Appends that are kept for a reader of the tail who does not come back.
+
+Everything kept is dropped after as many appends to segments that nobody follows.
 """
 
 
 class LogReader:
-    """Reads on the event loop: where the bytes are in memory, as they are for those who follow the
-    tail, that costs less than a hand-over.
+    """Reads the log on the event loop: for data in memory, a thread would cost more.
 
-    An entry's CRC is checked when it is read. Of the last ones that were read in part the checked
-    bytes are kept, so that the other pieces cost no check of their own, and none comes unchecked
-    from a disk that may have changed since. What is committed of a segment whose tail is followed
-    is kept as well, since it goes past the page cache.
+    Readers of the tail find their data in memory. An entry's CRC is checked when it is read. The
+    checked bytes of the last entries that were read in part are kept: the other parts need no check
+    of their own, and none comes unchecked from a disk that may have changed meanwhile. Appends to a
+    segment whose tail is followed are kept as well, since they bypass the page cache.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
@@ -38,10 +38,14 @@ class LogReader:
         self._files = files
         self._limits = limits
         self._seed = seed
+        # open log files by base, the one used last at the end
         self._open: OrderedDict[int, File] = OrderedDict()
+        # checked data of entries by place in the log, the oldest first
         self._kept: OrderedDict[int, memoryview] = OrderedDict()
         self._kept_bytes = 0
+        # appends since kept data was used last
         self._unused = 0
+        # bytes read ahead during one `read`, and their position in the log, -1 for none
         self._window = b""
         self._window_at = -1
 
@@ -54,10 +58,10 @@ class LogReader:
         check: bool = True,
         most: int | None = None,
     ) -> list[Part]:
-        """Return up to *limit* durable bytes of *most* appends from *offset*, unseen where there is
-        no *check*; about 7 µs for each append.
+        """Return up to *limit* durable bytes of at most *most* appends, from *offset*.
 
-        Raises `StoreDamagedError`, `StorageError`.
+        Without *check* the CRCs are not checked. Costs about 7 µs per append. Raises
+        `StoreDamagedError`, `StorageError`.
         """
         pieces: list[Part] = []
         end = min(segment.length, offset + limit)
@@ -81,17 +85,13 @@ class LogReader:
             self._window, self._window_at = b"", -1
         return pieces
 
-    def follow(self, segment: SegmentIndex, offset: int) -> None:
-        """Take note that somebody reads *segment* at *offset*, and will come to its tail while that
-        is still kept.
-        """
+    def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
+        """Note that a reader is at *offset* of *segment* and will want its next appends."""
         if segment.length - offset < _KEPT_BYTES:
             segment.followed = _UNREAD_ENTRIES
 
-    def committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
-        """Take in the data of an entry of *segment* that was committed at *place*: who follows will
-        want it next.
-        """
+    def on_committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
+        """Keep the data that was committed at *place* if the tail of *segment* is followed."""
         if segment.followed:
             segment.followed -= 1
             self._keep(place, memoryview(b"".join(parts)))
@@ -101,17 +101,17 @@ class LogReader:
             self._kept.clear()
             self._kept_bytes = 0
 
-    def entry(self, extent: Extent) -> tuple[int, bytes]:
-        """Return all of *extent*, and when it was appended (ms since 1970).
+    def read_entry(self, extent: Extent) -> tuple[int, bytes]:
+        """Return when *extent* was appended (ms since 1970), and all of its data.
 
         Raises `StoreDamagedError`, OSError.
         """
         self._window, self._window_at = b"", -1
-        return self.time_ms(extent), bytes(
+        return self.read_time_ms(extent), bytes(
             self._piece(extent.place, extent.length, 0, extent.length)
         )
 
-    def time_ms(self, extent: Extent) -> int:
+    def read_time_ms(self, extent: Extent) -> int:
         """Return when *extent* was appended (ms since 1970).
 
         Raises `StoreDamagedError`, OSError.
@@ -125,18 +125,18 @@ class LogReader:
             raise self._damage(base, start)
         return head.time_ms
 
-    def forget(self, base: int) -> None:
-        """Let go of the file of *base*, in which nothing is read any more."""
+    def close_file(self, base: int) -> None:
+        """Close the file of *base*, from which nothing is read any more."""
         if (file := self._open.pop(base, None)) is not None:
             file.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close all files."""
         while self._open:
             self._open.popitem()[1].close()
 
     def _piece(self, place: int, length: int, skip: int, count: int) -> memoryview:
-        """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
+        """Return *count* bytes, from *skip* on, of the entry's data of *length* at *place*."""
         if (kept := self._kept.get(place)) is not None:
             self._unused = 0
             return kept[skip : skip + count]
@@ -151,7 +151,7 @@ class LogReader:
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
             raise self._damage(base, start)
         if count < length:
-            # not all the window for a little
+            # a view would keep the whole window in memory for a small entry
             self._keep(
                 place, data if length >= self._limits.read_ahead else memoryview(bytes(data))
             )
@@ -167,7 +167,7 @@ class LogReader:
         )
 
     def _keep(self, place: int, data: memoryview) -> None:
-        """Keep *data*, and of what was kept before as much as there is room for."""
+        """Keep *data*, and drop the oldest kept data that no longer fits."""
         self._unused = 0
         self._kept[place] = data
         self._kept_bytes += len(data) + _TOLL

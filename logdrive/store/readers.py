@@ -1,8 +1,8 @@
-"""Named readers: how far each has read a segment is an attribute of that segment, which retention
-does not overtake.
+"""Named readers: each reader's position in a segment is an attribute of that segment.
 
-A reader sets it as any attribute is set, over the network too, and on sealed segments, where
-attributes otherwise stay as they are.
+Retention cuts nothing off that a named reader has not read. A reader sets its position as any
+attribute is set, over the network too, and also on sealed segments, whose other attributes can't
+change.
 """
 
 import hashlib
@@ -13,12 +13,10 @@ _TAG: Final = b"rdr:"
 
 
 def reader_key(name: str) -> UUID:
-    """Return the attribute in which the reader of that *name* keeps the offset up to which it needs
-    a segment no more.
-    """
+    """Return the attribute for the position of the reader *name*: it has read up to this offset."""
     return UUID(bytes=_TAG + hashlib.sha256(name.encode()).digest()[: 16 - len(_TAG)])
 
 
 def is_reader_key(key: bytes) -> bool:
-    """Tell whether *key* is such an attribute's."""
+    """Return whether *key* is the attribute of a reader's position."""
     return key.startswith(_TAG)

@@ -1,10 +1,9 @@
-"""Gives back to the disk what nobody can read any more: whole log files.
+"""Reclaims log files: removes empty ones, and empties sparse ones by copying.
 
-A file in which nothing of any segment lies is removed once a start needs it no more
-(`IndexCheckpoint.needed_from`). One of which less than a quarter is left is emptied first: what is
-left is appended to the log once more, as COPY entries, so that one small segment does not hold
-gigabytes. Each byte copied so frees three others, and all files together are less than four times
-what lives.
+A file without data of any segment is removed once a start no longer needs it
+(`IndexCheckpoint.needed_from`). A file with less than a quarter left is emptied first: the rest is
+appended to the log's end as COPY entries, so that one small segment does not hold gigabytes. Each
+byte copied so frees three others, and all files together are less than four times the live data.
 """
 
 import asyncio
@@ -16,9 +15,9 @@ from typing import Any, Final
 
 import structlog
 
-from logdrive.errors import LogdriveError
+from logdrive.errors import LogdriveError, file_error_text
 from logdrive.host import faults
-from logdrive.host.disk import Disk, words_of
+from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.store.checkpoint import IndexCheckpoint
 from logdrive.store.errors import StoreDamagedError
@@ -27,20 +26,21 @@ from logdrive.store.limits import StoreLimits
 from logdrive.store.reader import LogReader
 
 _SPARSE: Final = 4
-"""A file is emptied by copying once less than one part in so many of it lives."""
+"""A file is emptied by copying if less than 1/N of it is live."""
 _REST_GROUPS: Final = 100
-"""So many groups are committed before it is tried again where the disk refused something."""
+"""Groups to commit before the next attempt after a failure."""
 
 _SEARCH: Final = 10_000
-"""Segments looked at in one step, some milliseconds of the loop's time."""
+"""Segments searched in one step: some milliseconds on the event loop."""
 
 CopyExtent = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
 
 
 @dataclass(slots=True)
 class _Victim:
-    """A file being emptied: *segments* are yet to be searched for what they have in it, the first
-    one from *offset* on.
+    """A file being emptied.
+
+    *segments* are still to be searched for data in it, the first one from *offset* on.
     """
 
     base: int
@@ -49,10 +49,10 @@ class _Victim:
 
 
 class Reclaimer:
-    """Works in steps between two groups, each of at most one file removed and some megabytes
-    copied.
+    """Reclaims files in steps between two groups: each removes one file, or copies some megabytes.
 
-    *copy* submits a copy; *forget* is told of each file that is removed, just before.
+    *submit_copy* submits a COPY entry. *before_remove* is called with the base of each file just
+    before it is removed.
     """
 
     def __init__(
@@ -64,31 +64,37 @@ class Reclaimer:
         disk: Disk,
         executor: Executor,
         limits: StoreLimits,
-        copy: CopyExtent,
-        forget: Callable[[int], None],
+        submit_copy: CopyExtent,
+        before_remove: Callable[[int], None],
     ) -> None:
-        self._index, self._files = index, index.files
+        self._index = index
+        self._files = index.files
         self._checkpoint = checkpoint
         self._reader = reader
-        self._disk, self._executor, self._limits = disk, executor, limits
-        self._copy, self._forget = copy, forget
+        self._disk = disk
+        self._executor = executor
+        self._limits = limits
+        self._submit_copy = submit_copy
+        self._before_remove = before_remove
+        # the file being emptied
         self._victim: _Victim | None = None
+        # copies that are not durable yet
         self._copies: list[asyncio.Future[Any]] = []
+        # base of the file that was emptied last, -1 for none
         self._emptied = -1
+        # bases of files that can't be emptied, because data in them is damaged
         self._spoilt: set[int] = set()
+        # groups left to wait after a failure
         self._rest = 0
         self._log = structlog.get_logger("logdrive.store").bind(store=index.files.directory)
 
     @property
     def due(self) -> bool:
-        """Whether `step` may have something to do."""
+        """True if `reclaim_step` may have something to do."""
         return bool(self._files.changed or self._victim is not None or self._copies or self._rest)
 
-    async def step(self) -> bool:
-        """Do a little, between two groups.
-
-        True where more can be done at once, without waiting for the next group.
-        """
+    async def reclaim_step(self) -> bool:
+        """Do one step between two groups; True if the next can follow without a group."""
         if self._rest:
             self._rest -= 1
             return False
@@ -109,7 +115,7 @@ class Reclaimer:
         return self._victim is not None and await self._copy_some(self._victim)
 
     def _give_up(self) -> None:
-        """Let it be for a while: the disk takes nothing, or too much is waiting for it."""
+        """Pause: the disk refuses writes, or too much is pending."""
         self._copies.clear()
         self._victim = None
         self._files.changed = True
@@ -118,37 +124,35 @@ class Reclaimer:
     # Removing ------------------------------------------------------------------------------------
 
     async def _remove_one(self, empty: list[int]) -> bool:
-        """Remove one of the files in which nothing lives; write the index where one of them is
-        waiting for that.
-        """
+        """Remove one empty file; write the index first if a start would still need the file."""
         base = min(empty)
         end = self._files.ends[base]
         if self._victim is not None and self._victim.base == base:
-            self._victim = None  # the rest of it went without being copied
+            self._victim = None  # its remaining data was deleted before it was copied
         if self._emptied == base:
             self._emptied = -1
             faults.reach("store.free.after_copy")
-        await self._checkpoint.look_up()
+        await self._checkpoint.find_needed_from()
         if end > self._checkpoint.needed_from and not await self._checkpoint.write():
             self._give_up()
             return False
         if end > self._checkpoint.needed_from:
-            return False  # the next group lets the index be written once more
-        self._forget(base)
-        self._reader.forget(base)
+            return False  # the index must be written once more, after the next group
+        self._before_remove(base)
+        self._reader.close_file(base)
         try:
             await self._executor.run(self._remove, self._files.path(base))
         except OSError as error:
-            self._log.warning("a log file can't be removed", reason=words_of(error))
+            self._log.warning("a log file can't be removed", reason=file_error_text(error))
             self._give_up()
             return False
-        self._files.remove(base)
+        self._files.remove_file(base)
         self._log.info("log file freed", file=self._files.path(base), bytes=end - base)
         return True
 
     def _remove(self, path: str) -> None:
         faults.reach("store.free.before_remove")
-        with contextlib.suppress(FileNotFoundError):  # an attempt before could not sync
+        with contextlib.suppress(FileNotFoundError):  # an earlier attempt failed to sync
             self._disk.remove(path)
         self._disk.sync_directory(self._files.directory)
         faults.reach("store.free.after_remove")
@@ -156,8 +160,9 @@ class Reclaimer:
     # Copying -------------------------------------------------------------------------------------
 
     def _chosen(self) -> _Victim | None:
-        """Return the file with the least left, if that is little, and if what is left is known on
-        disk: to be found without a search.
+        """Return the file with the least live data, if it is sparse.
+
+        Only files whose extents are all on disk qualify: they are found without a search.
         """
         sparse = [
             (self._files.live[base], base)
@@ -169,14 +174,12 @@ class Reclaimer:
         return _Victim(min(sparse)[1], deque(self._index.by_number)) if sparse else None
 
     async def _copy_some(self, victim: _Victim) -> bool:
-        """Submit the next few copies; whether the file is empty then shows once they are
-        durable.
-        """
+        """Submit the next few copies; the file is empty once they are durable."""
         try:
             extents = self._next_extents(victim)
             data = await self._executor.run(self._read, [extent for _, extent in extents])
             for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
-                self._copies.append(self._copy(segment, extent, time_ms, piece))
+                self._copies.append(self._submit_copy(segment, extent, time_ms, piece))
         except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
@@ -189,19 +192,22 @@ class Reclaimer:
         else:
             if not victim.segments:
                 self._victim, self._emptied = None, victim.base
-                # to look again: what a merge carried past the search is found by another one
+                # search again: a merge may have moved data past the search
                 self._files.changed = True
         return not self._copies and self._victim is not None
 
     def _next_extents(self, victim: _Victim) -> list[tuple[SegmentIndex, Extent]]:
-        """Return what to copy next: up to the limit, one extent at least unless the search for it
-        takes long.
+        """Return the extents to copy next, up to the limit.
+
+        At least one, unless the search takes long.
         """
         extents: list[tuple[SegmentIndex, Extent]] = []
         size, looked = 0, 0
         while size < self._limits.copy and victim.segments and looked < _SEARCH:
             segment = self._index.by_number.get(victim.segments[0])
-            extent = segment.next_in(victim.base, victim.offset) if segment is not None else None
+            extent = (
+                segment.next_extent_in(victim.base, victim.offset) if segment is not None else None
+            )
             if segment is None or extent is None:
                 victim.segments.popleft()
                 victim.offset = 0
@@ -213,4 +219,4 @@ class Reclaimer:
         return extents
 
     def _read(self, extents: list[Extent]) -> list[tuple[int, bytes]]:
-        return [self._reader.entry(extent) for extent in extents]
+        return [self._reader.read_entry(extent) for extent in extents]

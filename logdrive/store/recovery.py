@@ -1,6 +1,6 @@
-"""A start: finds out what is durable, cuts a torn tail, refuses damage.
+"""Recovery: a start finds out what is durable, cuts off a torn tail, and refuses damage.
 
-The rules stand in `logdrive.store.log.log`.
+`logdrive.store.log.log` has the rules.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import ContradictionError, Index
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
 from logdrive.store.limits import StoreLimits
@@ -26,8 +26,8 @@ from logdrive.store.log.scan import FileScan
 class Recovery:
     """What a start found.
 
-    *index* says whether the checkpoint was used, and if not, why; *cut_file* is "" where nothing
-    was cut.
+    *index* says whether the index checkpoint was used, or why not. *cut_file* is "" if nothing was
+    cut off.
     """
 
     entries: int = 0
@@ -51,11 +51,10 @@ class Recovery:
 
 @dataclass(slots=True)
 class Recovered:
-    """The durable state, and the log ready to grow.
+    """The durable state, and the log, ready for appends.
 
-    *indexed* is the end that a good index on disk covers, None for none.
-
-    *names* are those of the paged files that this index needs.
+    *indexed* is the tip that a good index on disk covers, None if there is none. *names* are the
+    paged files that this index needs.
     """
 
     log: Log
@@ -68,7 +67,7 @@ class Recovered:
 def recover(
     disk: Disk, directory: str, limits: StoreLimits, new_id: Callable[[], UUID]
 ) -> Recovered:
-    """Return the store in *directory*, made anew where there is none.
+    """Return the store in *directory*, created with the id from *new_id* if it is missing.
 
     Raises `StoreDamagedError`, `StorageError`.
     """
@@ -76,26 +75,29 @@ def recover(
         return _Start(disk, directory, limits).recover(new_id)
     except OSError as error:
         raise StorageError(
-            f"the store in {directory} can't be opened: {words_of(error)}"
+            f"the store in {directory} can't be opened: {file_error_text(error)}"
         ) from error
 
 
 class _Start:
-    """One start; *index*, *tip* and *report* grow as the log is replayed."""
+    """One start; *_index*, *_tip* and *_report* grow while the log is replayed."""
 
     def __init__(self, disk: Disk, directory: str, limits: StoreLimits) -> None:
         self._disk = disk
         self._limits = limits
         self._directory = directory
+        # the log files on disk
         self._there = LogFiles(directory, bases_in(disk.names(directory)))
+        # where each of them ends, by base
         self._ends = {
             base: base + disk.stat(self._there.path(base)).size for base in self._there.bases
         }
         self._index = self._empty(self._there, UUID(int=0))
         self._tip = Tip(0)
         self._report = Recovery()
-        # how far an index, or a file begun behind it, proves that the log was durable
+        # up to where an index, or a later file, proves that the log was durable
         self._covered = 0
+        # the base of a later file whose creation was interrupted
         self._begun = 0
 
     def recover(self, new_id: Callable[[], UUID]) -> Recovered:
@@ -107,19 +109,22 @@ class _Start:
         self._drop_torn_file()
         if not self._there.bases:
             return self._new_store(new_id())
+
         store_id = self._store_id()
         self._index = self._empty(self._there, store_id)
         self._choose(newer, older, store_id)
         self._check_continuity()
         self._replay(store_id)
+
         end = min(self._tip.position, self._ends[self._there.bases[-1]])
         if end < self._covered:
             raise self._damage(
                 end, f"the log ends here, but the index covers {self._covered} bytes of it"
             )
         self._check_living()
+
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
-        log.start(store_is_new=False)
+        log.open_last_file(store_is_new=False)
         used = newer if self._report.index == "used" else None
         if used is None:
             return Recovered(log, self._index, None, frozenset(), self._report)
@@ -133,7 +138,7 @@ class _Start:
             )
         files = LogFiles(self._directory, [0])
         log = Log(self._disk, files, store_id, self._limits, Tip(0))
-        log.start(store_is_new=True)
+        log.open_last_file(store_is_new=True)
         self._report.index = "new"
         return Recovered(log, self._empty(files, store_id), None, frozenset(), self._report)
 
@@ -145,11 +150,12 @@ class _Start:
     # The index -----------------------------------------------------------------------------------
 
     def _load(self, name: str) -> Snapshot | None:
-        """Return what an index file says, None where that is nothing good; the report then says
-        why, of the newer one.
+        """Return the index in the file *name*; None if it is missing or damaged.
+
+        The report gives the reason for the newer index.
         """
         try:
-            return load(self._disk, self._directory, name, self._limits)
+            return load_index(self._disk, self._directory, name, self._limits)
         except FileNotFoundError:
             reason = "missing"
         except ValueError as error:
@@ -159,8 +165,10 @@ class _Start:
         return None
 
     def _choose(self, newer: Snapshot | None, older: Snapshot | None, store_id: UUID) -> None:
-        """Begin with the first index that fits the log; with an empty one where none does, and the
-        log is there from its beginning.
+        """Begin with the first index that fits the log.
+
+        If neither fits, begin with an empty index, provided that the log is there from its
+        beginning.
         """
         self._covered = max(self._begun, _proven(newer, store_id))
         if newer is not None:
@@ -184,13 +192,14 @@ class _Start:
 
     def _begin_with(self, snapshot: Snapshot) -> None:
         self._index, self._tip = snapshot.index, snapshot.tip
-        # those begun after it was written, and those it had given up
+        # files begun after it was written, and files that it had already forgotten
         for base in self._there.bases:
-            self._index.files.meet(base)
+            self._index.files.add_unknown_file(base)
 
     def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
-        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it
-        ends with, and its files be there.
+        """Return what is wrong with *snapshot*, "" for nothing.
+
+        The log must have the entry that the index ends with, and the index's files must exist.
         """
         position, last, link = snapshot.tip
         if snapshot.store_id != store_id:
@@ -201,20 +210,21 @@ class _Start:
         return f"damaged ({missing} is missing)" if missing else ""
 
     def _end_of(self, position: int, crc: int, store_id: UUID) -> int:
-        """Return where the entry of *crc* at *position* ends, -1 if it is not there."""
+        """Return where the entry with *crc* at *position* ends, -1 if it is not there."""
         base = self._there.base_of(position)
         if not base <= position < self._ends[base]:
             return -1
         with self._scan(base, store_id) as scan:
             scan.position = position
-            head = scan.next_head()
+            head = scan.read_entry_head()
             return (
                 position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
             )
 
     def _check_living(self) -> None:
-        """Every file with something of a segment in it must be there, as long as it was; the others
-        may be gone.
+        """Check that every log file with data of a segment exists and has its length.
+
+        Files without such data may be gone.
         """
         files = self._index.files
         for base in list(files.bases):
@@ -225,7 +235,7 @@ class _Start:
                         0,
                         f"the file is missing, and {files.live[base]} bytes of segments with it",
                     )
-                files.remove(base)
+                files.remove_file(base)
             elif (
                 base != files.bases[-1]
                 and files.ends.setdefault(base, self._ends[base]) != self._ends[base]
@@ -240,8 +250,9 @@ class _Start:
     # The log -------------------------------------------------------------------------------------
 
     def _check_continuity(self) -> None:
-        """From where the index ends, every file must end where the next begins: it is begun only
-        once the one before is durable.
+        """Check that, from the index's end on, every file ends where the next begins.
+
+        A file is begun only once the one before it is durable.
         """
         expected = self._index.files.base_of(self._tip.position)
         for base in self._there.bases:
@@ -255,9 +266,7 @@ class _Start:
         return StoreDamagedError(self._there.path(base), 0, reason)
 
     def _drop_torn_file(self) -> None:
-        """Take away a last file whose making was cut short, so that nothing can have been
-        acknowledged in it.
-        """
+        """Remove a last file whose creation was interrupted: nothing in it was acknowledged."""
         if not self._there.bases:
             return
         base = self._there.bases[-1]
@@ -267,16 +276,16 @@ class _Start:
                 return
         if len(self._there.bases) > 1 and (before := self._ends[self._there.bases[-2]]) != base:
             raise self._discontinuity(base, before)
-        # entries come only once the head is durable
+        # entries are written only once the head is durable, so this file lost its head later
         if base < self._covered or self._ends[base] > base + FILE_HEAD:
             raise StoreDamagedError(
                 path, 0, "its head is not whole, but more than a head was written"
             )
-        self._begun = base  # it was begun only once all before it was durable
+        self._begun = base  # everything before it was durable when it was begun
         self._report_cut(path, 0, self._ends[base] - base)
         self._disk.remove(path)
         self._disk.sync_directory(self._there.directory)
-        self._there.remove(base)
+        self._there.remove_file(base)
 
     def _store_id(self) -> UUID:
         base = self._there.bases[0]
@@ -286,7 +295,7 @@ class _Start:
             return found
 
     def _replay(self, store_id: UUID) -> None:
-        """Take in all entries from the tip on; cut what is torn at the log's end."""
+        """Apply all entries from the tip on; cut off what is torn at the log's end."""
         for base in self._there.bases:
             if self._ends[base] <= self._tip.position and base != self._there.bases[-1]:
                 continue
@@ -303,30 +312,33 @@ class _Start:
     def _take(self, head: EntryHead, data: "bytes | memoryview") -> None:
         try:
             if head.kind == CREATE:
-                self._index.create(head.segment, str(data, "utf-8"), head.time_ms)
+                self._index.create_segment(head.segment, str(data, "utf-8"), head.time_ms)
             else:
-                self._index.apply(head, head.position + ENTRY_HEAD, data)
+                self._index.apply_entry(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError) as error:
             raise self._damage(head.position, str(error)) from error
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
         self._report.entries += 1
 
     def _cut_if_torn(self, scan: FileScan) -> None:
-        """Cut the log at the scan's end, unless there is proof that what follows was durable."""
+        """Cut the log at the scan's end, unless there is proof that the rest was durable."""
         position, path = scan.position, self._there.path(scan.base)
+        # proof: a later file was begun only once this one was durable
         if scan.base != self._there.bases[-1]:
             raise self._damage(
                 position, "an entry is not whole, but the log goes on in another file"
             )
+        # proof: an index covers this position
         if position < self._covered:
             raise self._damage(
                 position,
                 f"an entry is not whole, but the index covers {self._covered} bytes of the log",
             )
+        # proof: an entry was written when this position was durable
         if (proof := scan.proof_beyond(position)) is not None:
             raise self._damage(
                 position,
-                f"an entry is not whole, but a later one stands at offset {proof - scan.base}",
+                f"an entry is not whole, but there is a later one at offset {proof - scan.base}",
             )
         if not scan.ends_in_padding():
             self._report_cut(path, position - scan.base, scan.end - position)
@@ -341,7 +353,7 @@ class _Start:
 
     @contextmanager
     def _scan(self, base: int, store_id: UUID | None = None) -> Iterator[FileScan]:
-        """Open the file of *base*; with *store_id* its head must be that store's."""
+        """Open the file of *base*; with *store_id*, its head must have that id."""
         file = self._disk.open(self._there.path(base))
         try:
             seed = 0 if store_id is None else seed_of(store_id)
@@ -356,7 +368,7 @@ class _Start:
 
     def _id_in(self, scan: FileScan) -> UUID | None:
         try:
-            head = scan.head()
+            head = scan.read_file_head()
             return head.store_id if head is not None else None
         except ValueError as error:
             raise StorageError(f"{self._there.path(scan.base)}: {error}") from error
@@ -371,5 +383,5 @@ class _Start:
 
 
 def _proven(snapshot: Snapshot | None, store_id: UUID) -> int:
-    """Return how far *snapshot* proves that the log of *store_id* was durable."""
+    """Return up to where *snapshot* proves that the log of *store_id* was durable."""
     return snapshot.tip.position if snapshot is not None and snapshot.store_id == store_id else 0

@@ -1,12 +1,10 @@
-"""Retention: cuts the oldest batches off streams that hold more, or older ones, than their policy
-keeps.
+"""Retention: truncates streams that have more, or older, batches than their policy keeps.
 
-Segments stay, with the writers' numbers in them (rule S4): only their starts move, from batch to
-batch (rule S6), and never past what a reader named in the policy still needs.
+Segments stay, with their writers' numbers (rule S4). Only their starts move, from batch to batch
+(rule S6), and never past what a reader named in the policy still needs.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -22,20 +20,21 @@ from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, StoreDamagedError
 from logdrive.store.readers import reader_key
+from logdrive.wire.pravega.names import KV_TABLE_SUFFIX, SegmentName
 
 EVERY_SECONDS: Final = 10.0
+"""Seconds between two passes."""
 _AT_ONCE: Final = 32
-"""Batches looked at before the loop is given to others."""
-_STREAM: Final = re.compile(r"([^/_][^/]*/[^/_][^/]*)/\d+\.#epoch\.\d+")
+"""Batches examined before the event loop runs other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is kept of each stream that *stream*, a pattern with * and ?, names: at most so much,
-    and nothing older; None: no limit.
+    """What is kept of each stream whose name matches *stream*, a pattern with * and ?.
 
-    Never cut off is what one of *readers* has not read, nor what lies in a segment of *needed* from
-    the offset named there.
+    At most *max_bytes*, and nothing older than *max_age_ms*; None means no limit. Data that one of
+    *readers* has not read is never cut off, nor data in a segment of *needed* from the offset given
+    there on.
     """
 
     stream: str
@@ -46,28 +45,31 @@ class Policy:
 
 
 PolicyOf = Callable[[str], Policy | None]
+"""Returns the policy of a stream, given as scope/stream; None if it keeps everything."""
 
 
-def first_of(policies: Sequence[Policy]) -> PolicyOf:
-    """Return a function that finds the first of *policies* that names a stream."""
+def first_matching(policies: Sequence[Policy]) -> PolicyOf:
+    """Return a function that finds the first of *policies* whose pattern matches a stream."""
     return lambda stream: next(
         (policy for policy in policies if fnmatchcase(stream, policy.stream)), None
     )
 
 
-def stream_of(segment: str) -> str | None:
-    """Return the stream that *segment* belongs to; None for tables, transactions and whatever else
-    is not ours to cut.
+def retained_stream(segment: str) -> str | None:
+    """Return the stream, as scope/stream, to which retention of *segment* belongs.
+
+    None if *segment* is never truncated by retention: it belongs to a key-value table or a
+    transaction, or is internal (scope or stream begin with "_").
     """
-    found = _STREAM.fullmatch(segment)
-    return found[1] if found is not None and not found[1].endswith("_kvtable") else None
+    name = SegmentName.match(segment)
+    if name is None or name.scope.startswith("_") or name.stream.startswith("_"):
+        return None
+    return None if name.stream.endswith(KV_TABLE_SUFFIX) else f"{name.scope}/{name.stream}"
 
 
 @dataclass(slots=True)
 class _Cut:
-    """One segment of a stream: it begins at *start* and is to begin at *at*, no further than
-    *limit*.
-    """
+    """One segment: it begins at *start*, and will begin at *at*, which is at most *limit*."""
 
     segment: str
     start: int
@@ -76,35 +78,38 @@ class _Cut:
 
 
 class Retention:
-    """Applies *policy_of* each stream to a running store, again and again."""
+    """Applies the policies that *policy_of* returns to the streams of a running store."""
 
     def __init__(self, store: Store, policy_of: PolicyOf, clock: Clock) -> None:
-        self._store, self._policy_of, self._clock = store, policy_of, clock
+        self._store = store
+        self._policy_of = policy_of
+        self._clock = clock
+        # by segment: an offset, and when the data there was stored (ms since 1970)
         self._times: dict[str, tuple[int, int]] = {}
         self._log = structlog.get_logger("logdrive.store").bind(store=store.path)
 
     async def run(self) -> None:
-        """Apply them until cancelled. What can't be cut now is tried again."""
+        """Apply the policies every 10 seconds until cancelled; what fails is tried again."""
         while True:
             try:
-                await self.apply()
+                await self.apply_policies()
             except LogdriveError as error:
                 self._log.warning("retention is not applied", reason=str(error))
             await asyncio.sleep(EVERY_SECONDS)
 
-    async def apply(self) -> None:
-        """Cut every stream once. Raises what the store raises."""
+    async def apply_policies(self) -> None:
+        """Truncate every stream once, if its policy says so. Raises what the store raises."""
         streams: dict[str, list[str]] = {}
         there = self._store.segments()
         self._times = {segment: self._times[segment] for segment in there if segment in self._times}
         for segment in there:
-            if (stream := stream_of(segment)) is not None:
+            if (stream := retained_stream(segment)) is not None:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():
             if (policy := self._policy_of(stream)) is not None:
                 try:
                     await self._apply_to(stream, segments, policy)
-                # which concern this stream only
+                # these errors concern this stream only
                 except (StoreDamagedError, NoSuchSegmentError) as error:
                     self._log.warning("retention is not applied", stream=stream, reason=str(error))
 
@@ -117,7 +122,7 @@ class Retention:
             self._log.info("old batches cut off", stream=stream, bytes=freed)
 
     async def _cuts(self, segments: Sequence[str], policy: Policy) -> list[_Cut]:
-        """Return where to cut: the oldest batches first, over all *segments*."""
+        """Return where each of *segments* should begin: the oldest batches are cut off first."""
         cuts: list[_Cut] = []
         kept = 0
         for segment in segments:
@@ -141,14 +146,16 @@ class Retention:
         while oldest and (
             _exceeds(kept, policy.max_bytes) or (before is not None and oldest[0][0] < before)
         ):
-            told, row = heappop(oldest)
+            cached_ms, row = heappop(oldest)
             cut = cuts[row]
+            # the cached time may be of a deleted segment whose name a new one has
             if (
                 self._times.pop(cut.segment)[0] == cut.start
-                and (time_ms := self._time(cut)) != told
+                and (time_ms := self._time(cut)) != cached_ms
             ):
-                heappush(oldest, (time_ms, row))  # another segment has the name by now
+                heappush(oldest, (time_ms, row))
                 continue
+
             end = boundary_after(self._store, cut.segment, cut.at)
             if end <= cut.limit:
                 kept -= end - cut.at
@@ -161,8 +168,9 @@ class Retention:
         return cuts
 
     def _time(self, cut: _Cut) -> int:
-        """Return when what stands at the cut was stored; read from the log once, as most segments
-        begin where they began before.
+        """Return when the data at the cut was stored, in ms since 1970.
+
+        It is cached: most segments begin where they began at the last pass.
         """
         at, time_ms = self._times.get(cut.segment, (-1, 0))
         if at != cut.at:
@@ -171,8 +179,9 @@ class Retention:
         return time_ms
 
     def _stored_ms(self, segment: str, offset: int) -> int:
-        """Return when what stands at *offset* was stored; where that is damaged, when the next came
-        of which it can be told.
+        """Return when the data at *offset* was stored, in ms since 1970.
+
+        If the log is damaged there, the time of the next readable append.
         """
         info = self._store.info(segment)
         if info is None:
@@ -185,8 +194,9 @@ class Retention:
         return info.modified_ms
 
     def _limit(self, segment: str, start: int, length: int, policy: Policy) -> int:
-        """Return the furthest offset that *segment* may begin at: a reader never heard of needs all
-        of it.
+        """Return the largest offset at which *segment* may begin.
+
+        A named reader that has no position yet needs all of it.
         """
         positions = [self._store.attribute(segment, reader_key(name)) for name in policy.readers]
         needed = max(start, policy.needed.get(segment, length))

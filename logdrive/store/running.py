@@ -1,4 +1,4 @@
-"""A store that runs while a context lasts."""
+"""Runs a store inside `async with`."""
 
 import asyncio
 import contextlib
@@ -13,18 +13,18 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
-from logdrive.store.retention import Policy, Retention, first_of
+from logdrive.store.retention import Policy, Retention, first_matching
 
 
 class Failure:
-    """What ended a store before its time, if anything did: *happened* is set then."""
+    """The error that ended a store early; the event *happened* is set then."""
 
     def __init__(self) -> None:
         self.happened = asyncio.Event()
         self.error: StorageError | None = None
 
-    def tell(self, error: StorageError) -> None:
-        """Note the first failure."""
+    def set_error(self, error: StorageError) -> None:
+        """Keep the first failure."""
         if self.error is None:
             self.error = error
             self.happened.set()
@@ -42,12 +42,12 @@ async def open_store(
     random: Random | None = None,
     retention: Sequence[Policy] = (),
 ) -> AsyncIterator[Store]:
-    """Open the store in *path* and run it while the context lasts; at the end what was submitted
-    becomes durable first.
+    """Open the store in *path* and run it during the context.
 
-    *retention* is applied meanwhile. A store that fails tells *failure*, upon which the context
-    should end; it then raises that `StorageError`. Raises what `Store.open` raises. Left by an
-    exception, it lets go at once, as a killed process would.
+    At the end pending changes become durable. *retention* is applied meanwhile. A store that fails
+    sets *failure*; the caller should end the context then, which raises that `StorageError`. Raises
+    what `Store.open` raises. If the context ends with an exception, the store stops at once, as if
+    the process were killed.
     """
     store = await Store.open(
         path, disk=disk, executor=executor, clock=clock, limits=limits, random=random
@@ -75,17 +75,17 @@ async def open_store(
 
 async def _trim(store: Store, policies: Sequence[Policy], clock: Clock) -> None:
     if policies:
-        await Retention(store, first_of(policies), clock).run()
+        await Retention(store, first_matching(policies), clock).run()
 
 
 async def _run(store: Store, failure: Failure) -> None:
     try:
         await store.run(asyncio.Event())
     except StorageError as error:
-        failure.tell(error)
+        failure.set_error(error)
 
 
-async def either(*events: asyncio.Event) -> None:
+async def wait_for_any(*events: asyncio.Event) -> None:
     """Return once one of *events* is set."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:

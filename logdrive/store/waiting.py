@@ -1,10 +1,10 @@
-"""Tasks that wait for something to become durable."""
+"""Waiters: tasks that wait for a change to become durable."""
 
 import asyncio
 
 
 class Waiters:
-    """Wakes everybody who waits under a key; each then looks again for what it waits for."""
+    """Wakes all tasks that wait under a key; each then checks its own condition again."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
@@ -19,16 +19,16 @@ class Waiters:
                 self.unwatch(key, future)
 
     def watch(self, key: str) -> "asyncio.Future[None]":
-        """Return what is done at the next `wake` for *key*.
+        """Return a future that is done at the next `wake` for *key*.
 
-        Who does not wait for it any more calls `unwatch`.
+        Call `unwatch` for a future that is no longer awaited.
         """
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, {})[future] = None
         return future
 
     def unwatch(self, key: str, future: "asyncio.Future[None]") -> None:
-        """Forget and cancel what `watch` returned."""
+        """Cancel a future that `watch` returned."""
         future.cancel()
         waiting = self._waiting.get(key)
         if waiting is not None and future in waiting:
@@ -37,12 +37,12 @@ class Waiters:
                 del self._waiting[key]
 
     def wake(self, key: str) -> None:
-        """Wake all who wait under *key*."""
+        """Wake all tasks that wait under *key*."""
         for future in self._waiting.pop(key, ()):
             if not future.done():
                 future.set_result(None)
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """Wake all tasks."""
         for key in list(self._waiting):
             self.wake(key)

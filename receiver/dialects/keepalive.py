@@ -13,6 +13,8 @@ from receiver.outbox import Outbox
 class Keepalive:
     """Runs on a timer that exists only while *waiting* says that the peer waits for something."""
 
+    __slots__ = ("_counters", "_loop", "_outbox", "_seconds", "_timer", "_waiting")
+
     def __init__(
         self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]
     ) -> None:

@@ -21,6 +21,18 @@ from receiver.dialects.registration import Registration
 class Logdrive1Receiver:
     """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
 
+    __slots__ = (
+        "_attributes",
+        "_link",
+        "_opening",
+        "_peer",
+        "_refused",
+        "_runs",
+        "_share",
+        "_sources",
+        "_told_full",
+    )
+
     dialect = "logdrive/1"
     quiet_seconds: float | None = None
     patient = True

@@ -11,7 +11,7 @@ from functools import partial
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.host import faults
-from logdrive.model.framing import Part, framed
+from logdrive.model.framing import Part, frame_event
 from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
@@ -31,6 +31,18 @@ class LumberjackReceiver:
 
     Its records go to one segment, so they keep their order.
     """
+
+    __slots__ = (
+        "_batches",
+        "_burials",
+        "_key",
+        "_link",
+        "_version",
+        "_windows",
+        "_writer",
+        "dialect",
+        "patient",
+    )
 
     def __init__(self, link: ConnectionContext, version: bytes) -> None:
         self._link, self._version = link, version
@@ -123,7 +135,7 @@ class LumberjackReceiver:
                 RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True
             ) from error
         except StorageError as error:
-            services.failure.tell(error)
+            services.failure.set_error(error)
             raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         held = sum(map(len, batch))
@@ -140,7 +152,7 @@ class LumberjackReceiver:
         self._burials.count(self._link.log, len(payload))
         writer = services.dead.of(self._key)
         for record in dead_letters(payload, letter):
-            self._append_chunk(writer, EventGroup([event := framed(record)], len(event), 1))
+            self._append_chunk(writer, EventGroup([event := frame_event(record)], len(event), 1))
         self._append(
             self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0
         )

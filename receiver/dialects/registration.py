@@ -146,7 +146,7 @@ class Registration:
             self._refuse(window)
             return
         except StorageError as error:
-            link.services.failure.tell(error)
+            link.services.failure.set_error(error)
             return
         held = len(batch[0]) + received.size
         link.account.submit(held)
@@ -219,7 +219,7 @@ class Registration:
         except TransientError as error:
             self._die(RefusalCode.TRY_LATER, f"the sink does not answer: {error}")
         except StorageError as error:
-            self._link.services.failure.tell(error)
+            self._link.services.failure.set_error(error)
         return None
 
     def _tell(self, number: int) -> None:

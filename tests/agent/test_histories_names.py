@@ -73,7 +73,10 @@ def test_files_lines_are_known_by_name_was_found_under_whatever_is_called_later_
 def told_paths(world: World) -> list[str]:
     """Return the paths that go into the headers of what is sent now."""
     assert world.agent is not None
-    return [orjson.loads(source.attributes)["path"] for source in world.agent.book.sources]
+    return [
+        orjson.loads(world.agent.book.attributes_of(source))["path"]
+        for source in world.agent.book.sources
+    ]
 
 
 def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:

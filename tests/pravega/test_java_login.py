@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
@@ -79,7 +79,7 @@ def test_who_may_not_is_told_so_and_stores_nothing(tmp_path: Path) -> None:
         async with asking(tmp_path) as site, service(site, login=FLEET) as at:
             sink = await of_stream(at, "app")
             (segment,) = sink.segments
-            await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
+            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
 
             async def tried(login: Login | None) -> dict[str, str | None]:
                 found = await told("Stranger", site.port, tmp_path, login=login)

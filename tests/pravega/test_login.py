@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from logdrive.host.clock import SystemClock
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
@@ -56,7 +56,7 @@ async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
         sink = await PravegaSink.of_stream(service, "logs", "app", segments=1, store_id=STORE_ID)
         (segment,) = sink.segments
         assert await sink.open(segment, SOURCE) == ABSENT
-        await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
+        await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
         assert await sink.open(segment, SOURCE) == 1
         (found,) = await locate_segments(transport, target, "logs", "app")
         assert (found.state.length, found.home.tls) == (9, tls)

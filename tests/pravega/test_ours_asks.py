@@ -16,7 +16,7 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
@@ -111,11 +111,11 @@ def test_who_may_write_writes_and_nobody_else_stores_anything(
             async with service(site, tls=tls, login=FLEET) as at:
                 sink = await of_stream(at, "app")
                 (segment,) = sink.segments
-                await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
+                await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
                 assert await sink.open(segment, SOURCE) == 1
             await reading_alone_is_allowed(site, segment, tls)
             await others_are_refused(site, segment, tls)
-            assert await stored(site, tls) == framed(b"x")
+            assert await stored(site, tls) == frame_event(b"x")
 
     asyncio.run(main())
 
@@ -127,7 +127,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
     )
     home = place.home
     async with connected(transport, home.host, home.port, home.tls, token=home.token_of) as client:
-        assert (await client.read(segment, 0, 100)).data == framed(b"x")
+        assert (await client.read(segment, 0, 100)).data == frame_event(b"x")
         for change in (
             client.seal(segment),
             client.set_up(segment, SOURCE),
@@ -188,8 +188,8 @@ def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_pat
                 await asyncio.sleep(0.1)
             assert not await known(site, VIEWER)
             sink = await of_stream(at, "app")
-            await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
-            assert await stored(site) == framed(b"x")
+            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+            assert await stored(site) == frame_event(b"x")
 
     asyncio.run(main())
 
@@ -216,7 +216,7 @@ async def appended(sink: PravegaSink, segment: str, number: int) -> None:
             last = await sink.open(segment, SOURCE)
             if last >= number:
                 return
-            await sink.append(segment, SOURCE, [framed(b"%d" % number)], 1, last, number)
+            await sink.append(segment, SOURCE, [frame_event(b"%d" % number)], 1, last, number)
         except (TransientError, NumberConflictError):
             await asyncio.sleep(0.02)
 
@@ -234,7 +234,7 @@ def test_tokens_that_end_on_the_way_are_renewed_and_nothing_is_lost_or_doubled(
                 number += 1
                 try:
                     await sink.append(
-                        segment, SOURCE, [framed(b"%d" % number)], 1, previous, number
+                        segment, SOURCE, [frame_event(b"%d" % number)], 1, previous, number
                     )
                 except (TransientError, NumberConflictError):
                     cuts += 1
@@ -242,7 +242,9 @@ def test_tokens_that_end_on_the_way_are_renewed_and_nothing_is_lost_or_doubled(
                 previous = number
                 await asyncio.sleep(0.01)
             assert cuts >= 2
-            assert await stored(site) == b"".join(framed(b"%d" % n) for n in range(1, number + 1))
+            assert await stored(site) == b"".join(
+                frame_event(b"%d" % n) for n in range(1, number + 1)
+            )
 
     asyncio.run(main())
 
@@ -252,14 +254,16 @@ def test_a_pipeline_reads_on_after_its_token_has_ended(tmp_path: Path) -> None:
         async with asking(tmp_path, 1.0) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
+                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
 
             def read() -> None:
                 face = StreamClient(Target("127.0.0.1", site.port, login=VIEWER), "logs", "app")
                 (state,) = face.list_segments()
                 for pause in (0.0, 2.1, 0.0):
                     asyncio.run(asyncio.sleep(pause))
-                    assert b"".join(face.read_bytes(state.segment, 0, state.length)) == framed(b"x")
+                    assert b"".join(face.read_bytes(state.segment, 0, state.length)) == frame_event(
+                        b"x"
+                    )
                     face.count_known_headers(state.segment, ())
                 stranger = StreamClient(
                     Target("127.0.0.1", site.port, login=Login("viewer", "a guess")), "logs", "app"
@@ -277,7 +281,7 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
         async with asking(tmp_path, 1.0) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
+                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             target, transport = Target("127.0.0.1", site.port, login=VIEWER), SystemTransport()
             there = await locate_segments(transport, target, "logs", "app")
             async with (
@@ -285,7 +289,9 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
                 readable(transport, there, token) as (one,),
             ):
                 for _ in range(3):
-                    assert (await one.client.read(one.state.segment, 0, 9)).data == framed(b"x")
+                    assert (await one.client.read(one.state.segment, 0, 9)).data == frame_event(
+                        b"x"
+                    )
                     await asyncio.sleep(1)
             async with readable(transport, there) as (one,):
                 with pytest.raises(TokenError):  # the one that came with the places
@@ -330,7 +336,7 @@ def test_the_commands_come_in_with_a_login_and_through_the_directory_without_one
         async with asking(tmp_path) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
+                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             uri = f"pravega://127.0.0.1:{site.port}/logs/app"
             listed, by_file, denied, stranger, own = await asyncio.gather(
                 logdrive(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.sink import PravegaSink
@@ -72,7 +72,7 @@ async def test_numbers_go_along_when_segments_are_split_and_merged__S3(site: Sit
             for source in sources:
                 number = await sink.open(places[source], source)
                 assert max(number, 0) == numbers[source]
-                text = framed(b"%d of %d " % (numbers[source], source.int))
+                text = frame_event(b"%d of %d " % (numbers[source], source.int))
                 await sink.append(places[source], source, [text], 1, number, numbers[source] + 1)
                 numbers[source] += 1
             passed += await site.controller.current("logs", stream)
@@ -82,9 +82,9 @@ async def test_numbers_go_along_when_segments_are_split_and_merged__S3(site: Sit
             assert await sink.open(places[source], source) == 4
     stored = await whole(site, passed)
     for source in sources:
-        places_of = [stored.index(framed(b"%d of %d " % (n, source.int))) for n in range(4)]
+        places_of = [stored.index(frame_event(b"%d of %d " % (n, source.int))) for n in range(4)]
         assert places_of == sorted(places_of)
-        assert all(stored.count(framed(b"%d of %d " % (n, source.int))) == 1 for n in range(4))
+        assert all(stored.count(frame_event(b"%d of %d " % (n, source.int))) == 1 for n in range(4))
 
 
 @at_a_site
@@ -94,7 +94,7 @@ async def test_a_receiver_that_starts_after_several_scalings_finds_number_up_cha
     stream = fresh()
     async with service(site) as at:
         sink = await of_stream(at, stream)
-        await sink.append(sink.segment_for(SOURCE.hex), SOURCE, [framed(b"x")], 1, ABSENT, 77)
+        await sink.append(sink.segment_for(SOURCE.hex), SOURCE, [frame_event(b"x")], 1, ABSENT, 77)
     for change in (split, merge, split):
         await change(site, stream)
     async with service(site) as at:
@@ -110,7 +110,7 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
     async with service(site) as first, service(site) as second:
         one = await of_stream(first, stream)
         (before,) = one.segments
-        await one.append(before, SOURCE, [framed(b"x")], 1, ABSENT, 5)
+        await one.append(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         two = await of_stream(second, stream)
         after = await moved(one, before, SOURCE)
@@ -119,9 +119,9 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
             5,
         ]
         newer = await two.open(after, SOURCE)
-        await two.append(after, SOURCE, [framed(b"y")], 1, newer, 6)
+        await two.append(after, SOURCE, [frame_event(b"y")], 1, newer, 6)
         with pytest.raises(TransientError):
-            await one.append(after, SOURCE, [framed(b"z")], 1, 5, 7)
+            await one.append(after, SOURCE, [frame_event(b"z")], 1, 5, 7)
         assert await one.open(after, SOURCE) == 6
 
 
@@ -135,7 +135,7 @@ async def test_history_12_source_whose_former_segment_gone_is_told_its_number_is
         sink = await of_stream(at, stream)
         (before,) = sink.segments
         for source in (carried, left):
-            await sink.append(before, source, [framed(b"x")], 1, ABSENT, 5)
+            await sink.append(before, source, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         after = await moved(sink, before, carried)
         assert await sink.open(after, carried) == 5
@@ -145,7 +145,7 @@ async def test_history_12_source_whose_former_segment_gone_is_told_its_number_is
         assert await sink.open(after, carried) == 5
         assert await sink.open(after, left) == LOST
         # as from another store, from nothing
-        await sink.append(after, left, [framed(b"y")], 1, LOST, 9)
+        await sink.append(after, left, [frame_event(b"y")], 1, LOST, 9)
         assert await sink.open(after, left) == 9
 
 
@@ -155,18 +155,18 @@ async def test_batches_without_a_source_go_on_in_the_segments_that_follow__S4(si
     async with service(site) as at:
         sink = await of_stream(at, stream)
         writers = CountingWriters(sink, Random(1))
-        await writers.of("peer").append([framed(b"before")], 1)
+        await writers.of("peer").append([frame_event(b"before")], 1)
         await split(site, stream)
         async with asyncio.timeout(30):
             while True:
                 try:
-                    await writers.of("peer").append([framed(b"after")], 1)
+                    await writers.of("peer").append([frame_event(b"after")], 1)
                     break
                 except TransientError:
                     await asyncio.sleep(0.05)
         after = sink.segment_for("peer")
     (where,) = [s for s in await site.controller.current("logs", stream) if s.name == after]
-    assert await contents(site, where) == framed(b"after")
+    assert await contents(site, where) == frame_event(b"after")
 
 
 @at_a_site
@@ -174,7 +174,7 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
     site: Site,
 ) -> None:
     stream = fresh()
-    texts = [framed(b"%05d" % n) for n in range(1, 401)]
+    texts = [frame_event(b"%05d" % n) for n in range(1, 401)]
     async with service(site) as at:
         sink = await of_stream(at, stream)
         (before,) = sink.segments
@@ -221,7 +221,7 @@ async def test_the_final_number_is_that_of_a_sealed_segment_only__S3(site: Site)
     async with service(site) as at:
         sink = await of_stream(at, stream)
         (before,) = sink.segments
-        await sink.append(before, SOURCE, [framed(b"x")], 1, ABSENT, 5)
+        await sink.append(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         after = await moved(sink, before, SOURCE)
         await sink.open(after, SOURCE)

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT, CLOSED
 from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
@@ -77,7 +77,9 @@ async def test_what_is_acknowledged_is_read_back_byte_for_byte_and_its_number_to
         (segment,) = sink.segments
         assert await sink.open(segment, SOURCE) == ABSENT
         random = Random(1)
-        batches = [framed(random.randbytes(random.choice((1, 1000, 900_000)))) for _ in range(20)]
+        batches = [
+            frame_event(random.randbytes(random.choice((1, 1000, 900_000)))) for _ in range(20)
+        ]
         previous = ABSENT
         for number, batch in enumerate(batches, 1):
             stored = sink.append(segment, SOURCE, [batch[:3], batch[3:]], 1, previous, number << 16)
@@ -97,16 +99,16 @@ async def test_of_two_receivers_the_one_that_set_up_last_appends__S2(site: Site)
         old, new = await of_stream(first, stream), await of_stream(second, stream)
         (segment,) = old.segments
         assert await old.open(segment, SOURCE) == ABSENT
-        await old.append(segment, SOURCE, [framed(b"one")], 1, ABSENT, 10)
+        await old.append(segment, SOURCE, [frame_event(b"one")], 1, ABSENT, 10)
         assert await new.open(segment, SOURCE) == 10
-        await new.append(segment, SOURCE, [framed(b"two")], 1, 10, 20)
+        await new.append(segment, SOURCE, [frame_event(b"two")], 1, 10, 20)
         with pytest.raises(TransientError):
-            await old.append(segment, SOURCE, [framed(b"late")], 1, 10, 15)
+            await old.append(segment, SOURCE, [frame_event(b"late")], 1, 10, 15)
         assert await old.open(segment, SOURCE) == 20
-        await old.append(segment, SOURCE, [framed(b"three")], 1, 20, 30)
+        await old.append(segment, SOURCE, [frame_event(b"three")], 1, 20, 30)
         assert await new.open(segment, SOURCE) == 30
     (where,) = await site.controller.current("logs", stream)
-    assert await contents(site, where) == b"".join(map(framed, (b"one", b"two", b"three")))
+    assert await contents(site, where) == b"".join(map(frame_event, (b"one", b"two", b"three")))
 
 
 @at_a_site
@@ -116,7 +118,7 @@ async def test_closed_numbers_and_those_of_many_writers_are_kept__S4(site: Site)
     async with service(site) as at:
         sink = await of_stream(at, stream, 2)
         stored = [
-            sink.append(sink.segment_for(w.hex), w, [framed(b"x")], 1, ABSENT, CLOSED + n)
+            sink.append(sink.segment_for(w.hex), w, [frame_event(b"x")], 1, ABSENT, CLOSED + n)
             for n, w in enumerate(writers)
         ]
         await asyncio.gather(*stored)
@@ -159,7 +161,7 @@ async def test_connections_cut_at_any_moment_neither_lose_nor_double_a_batch__D3
     site: Site,
 ) -> None:
     stream, random, transport = fresh(), Random(3), CuttingTransport()
-    batches = [framed(b"%06d " % n * random.randint(1, 3000)) for n in range(600)]
+    batches = [frame_event(b"%06d " % n * random.randint(1, 3000)) for n in range(600)]
     async with service(site, transport) as at:
         sink = await of_stream(at, stream)
         (segment,) = sink.segments

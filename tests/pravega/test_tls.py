@@ -5,7 +5,7 @@ Pravega over TLS is in test_login.
 import asyncio
 from pathlib import Path
 
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
@@ -31,7 +31,7 @@ def test_controller_and_segments_are_found_and_appended_to_over_tls(
         ):
             sink = await of_stream(at, "app")
             (segment,) = sink.segments
-            await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
+            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             assert await sink.open(segment, SOURCE) == 1
             (found,) = await locate_segments(
                 SystemTransport(), Target("127.0.0.1", site.port, trusted), "logs", "app"

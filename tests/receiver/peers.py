@@ -7,7 +7,7 @@ from uuid import UUID
 import orjson
 
 from logdrive.model.numbers import number_of
-from logdrive.model.records import DATA, block, gap
+from logdrive.model.records import DATA, block_record, gap_record
 from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
@@ -124,13 +124,13 @@ def run_of(
     """
     data = content(end)[start:] if text is None else text
     run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
-    return run, [block(start, end, lines, data.decode())]
+    return run, [block_record(start, end, lines, data.decode())]
 
 
 def gap_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:
     """Return a gap."""
     return RunFrame(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [
-        gap(start, end, "removed")
+        gap_record(start, end, "removed")
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import CLOSED, number_of
-from logdrive.model.records import DATA, END, GAP, block, ended, gap
+from logdrive.model.records import DATA, END, GAP, block_record, end_record, gap_record
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
@@ -53,9 +53,9 @@ RECORDS = (
     b"{}",
     b"x",
     b"\xff\0",
-    block(0, 10, 1, "line 0000\n"),
-    gap(0, 5, "removed"),
-    ended(9, "removed"),
+    block_record(0, 10, 1, "line 0000\n"),
+    gap_record(0, 5, "removed"),
+    end_record(9, "removed"),
     b"[" * 3000,
     b"y" * 70_000,
 )
@@ -130,7 +130,7 @@ class Babbler:
         first = self._sequence + 1 if chance() < 0.97 else pick(COUNTS[:-1])
         self._sequence += records
         said = (
-            {GAP: gap(0, 5, "removed"), END: ended(9, "removed")}.get(kind)
+            {GAP: gap_record(0, 5, "removed"), END: end_record(9, "removed")}.get(kind)
             if chance() < 0.8
             else None
         )

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.model.limits import RUN_BYTES
-from logdrive.model.records import DATA, block
+from logdrive.model.records import DATA, block_record
 from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
@@ -38,7 +38,7 @@ def _large(index: int, number: int) -> tuple:  # type: ignore[type-arg]
     size = 800 * 1024
     start, step = number * size, size // 8
     records = [
-        block(start + n * step, start + (n + 1) * step, 1, "x" * (step - 1) + "\n")
+        block_record(start + n * step, start + (n + 1) * step, 1, "x" * (step - 1) + "\n")
         for n in range(8)
     ]
     assert sum(len(record) + 8 for record in records) <= RUN_BYTES

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from logdrive.model.units import MIB
+from logdrive.model.units import KIB
 from tests.simulation.files import APPLICATIONS, CHAIN
 from tests.simulation.odd_beats import ODD
 from tests.simulation.plan import AgentPlan, Plan
@@ -31,6 +31,11 @@ _BEGIN = (
 """The call from which the others are counted: of the later ones there are few."""
 _LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
 """The call of an agent from which those are counted that applications come between."""
+_SOURCE_BYTES = 2300
+"""About what a source takes of a receiver's memory. One connection has half of it at most."""
+_SHORT_SECONDS = 200.0
+_ANSWERS_BYTES = 8 * KIB
+"""More than the positions of all sources that may be asked for at once."""
 _CALLS = 3, 10, 10, 40, 200
 """A death comes after up to so many calls: some soon, in the middle of what has just begun."""
 
@@ -49,7 +54,7 @@ def hardened(plan: Plan) -> Plan:
     plan = with_more(plan, holes, holes.choice((0, 0, 1, 2)), _hole)
     reading = Random(f"reading {plan.seed}")
     plan = with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
-    return _rotten(_with_strangers(plan))
+    return _rationed(_rotten(_with_strangers(plan)))
 
 
 def _rotten(plan: Plan) -> Plan:
@@ -123,7 +128,22 @@ def _narrowed(plan: Plan) -> Plan:
         )
         for agent in plan.agents
     )
-    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 2 * MIB)))
+    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 4 * KIB, 32 * KIB, 0)))
+
+
+def _rationed(plan: Plan) -> Plan:
+    """Return *plan*, some of all, with receivers that have room for few sources or few answers.
+
+    A source that is refused waits for longer each time, so in long histories none is. An agent that
+    has lost its checkpoint asks for all lives of its files at once: there is room for the answers.
+    """
+    pick = Random(f"rations {plan.seed}")
+    sources = pick.choice((0, 0, 1, 2, 4)) * 2 * _SOURCE_BYTES
+    outbox = pick.choice((0, 0, 2 * KIB, _ANSWERS_BYTES))
+    if outbox and any(step.kind == "forget" for step in plan.steps):
+        outbox = _ANSWERS_BYTES
+    end = max(step.at + float(step.values.get("seconds", 0.0)) for step in plan.steps)
+    return replace(plan, sources_bytes=sources if end < _SHORT_SECONDS else 0, outbox_bytes=outbox)
 
 
 def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS as
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify.verify import verify
 from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles
+from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles, judge_shares
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
@@ -32,9 +32,12 @@ and time limit on the way.
 """
 _QUIET_LOOKS = 8
 _LOOK_SECONDS = 0.5
+_DEAF = "it does not read what it is told"
+"""Why a receiver lets go of a peer for which too much waits."""
 _END_SECONDS = 12.0
 """How long what applications removed may take to be told as ended or gone."""
 _FOLLOW_TRIES = 20
+_FREEING_LOOKS = 20
 _RETENTION_TURNS = 7
 _MARK_TURNS = 15
 """A watermark for each of three writers, and waiting in vain for each of the others before."""
@@ -134,8 +137,10 @@ class World(Steps):
         """Let everything come to rest, and judge. Raises `BrokenPromise`."""
         try:
             await self._rest()
+            self._judge_cut_off()
             await self._read_all()
             self._weigh_at_rest()
+            judge_shares(self.plan, self.agents, self.receivers)
             await self._retain()
             if self.tickers:
                 await self._read_marks()
@@ -143,7 +148,7 @@ class World(Steps):
             await self._lose_power()
             await self._read_all(again=True)
             for store in self.plan.stores:  # now that a start has come since the last full disk
-                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
+                await self._freed(store)
             self._look()
             judge(self.agents, self.beats, self.tables)
             if self.users:
@@ -167,6 +172,7 @@ class World(Steps):
         """
         await asyncio.gather(*self._later)
         self.trace.add("step", "calm: nothing more goes wrong")
+        self._calm = self.trace.lines[-1]
         for process in self.processes.values():
             process.calm()
         for client in (*(agent.name for agent in self.plan.agents), *self.plan.receivers):
@@ -193,6 +199,13 @@ class World(Steps):
                     "everything arrives",
                     f"not at rest {REST_SECONDS:g} s after the last fault: {self._unsettled()}",
                 )
+
+    def _judge_cut_off(self) -> None:
+        """Nobody who reads is taken for one that does not: since all is calm, everybody reads."""
+        calm = self.trace.lines.index(self._calm)
+        for _, receiver, what in self.trace.lines[calm:]:
+            if _DEAF in what:
+                raise BrokenPromise("who reads is not cut off", f"{receiver}: {what}")
 
     async def _read_all(self, *, again: bool = False) -> None:
         """Read to the end, with *again* once more from the start."""
@@ -294,6 +307,17 @@ class World(Steps):
                     "everything arrives",
                     f"not at rest {REST_SECONDS:g} s after the last power cut: {self._unsettled()}",
                 )
+
+    async def _freed(self, store: str) -> None:
+        """Judge the disk of *store*, once it had the time to remove what it may, file by file."""
+        for looks in range(_FREEING_LOOKS + 1):
+            try:
+                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
+                break
+            except BrokenPromise:
+                if looks == _FREEING_LOOKS:
+                    raise
+                await asyncio.sleep(_LOOK_SECONDS)
 
     async def _finish(self) -> None:
         """Stop all programs as an operator does, and hear whether that went well."""

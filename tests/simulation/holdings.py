@@ -5,7 +5,7 @@ themselves.
 from collections.abc import Iterable
 
 from tests.simulation.files import LOGS, OLD
-from tests.simulation.hosts import STATE, STORE, AgentHost
+from tests.simulation.hosts import STATE, STORE, AgentHost, ReceiverHost
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
@@ -61,6 +61,25 @@ def judge_last_handles(processes: Iterable[Process]) -> None:
             raise BrokenPromise(
                 "handles are given back", f"{process.name} has ended and not closed {left[0]}"
             )
+
+
+def judge_shares(
+    plan: Plan, agents: Iterable[AgentHost], receivers: Iterable[ReceiverHost]
+) -> None:
+    """Raise `BrokenPromise` where receivers count other sources than agents have registered.
+
+    Known where receivers began anew once all was calm, unless an agent has ended since, and they
+    have not noticed the end of its connection.
+    """
+    hosts, known = list(receivers), list(agents)
+    links = (link for agent in known for link in agent.network.connections(agent.name))
+    if not plan.sources_bytes or any(link.half_open for link in links):
+        return
+    taken = sum(host.shares.used for host in hosts if host.shares is not None)
+    registered = sum(agent.registered_bytes for agent in known)
+    if taken != registered:
+        what = f"sources of {registered} bytes are registered, and receivers count {taken}"
+        raise BrokenPromise("memory is given back", what)
 
 
 def judge_disk(plan: Plan, store: Process, kept: int) -> None:

@@ -13,6 +13,7 @@ from agent.app import Agent
 from agent.config import AgentConfig
 from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
+from agent.sources.source import SourceState
 from logdrive.host.disk import FileStat
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
@@ -25,10 +26,13 @@ from logdrive.services.pravega.server.config import (
 )
 from logdrive.store.config import DirectoryConfig, RetentionConfig
 from logdrive.store.limits import StoreLimits
+from logdrive.wire.lumberjack.limits import SOURCE_BYTES
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory_budget import MemoryBudget
+from receiver.outbox import WAITING_BYTES
+from receiver.source_quota import SourceQuota
 from tests.simulation.files import LOGS, OLD, Applications
 from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
@@ -210,6 +214,15 @@ class AgentHost(Process):
         )
 
     @property
+    def registered_bytes(self) -> int:
+        """What the sources that it has registered take of the receiver's memory, by our count."""
+        if not self.running or self.agent is None or self.plan.plain:
+            return 0
+        book = self.agent.book
+        registered = [source for source in book.sources if source.state is SourceState.OPEN]
+        return sum(SOURCE_BYTES + len(book.attributes_of(source)) for source in registered)
+
+    @property
     def in_flight(self) -> int:
         """Windows sent and not acknowledged."""
         session = self.agent.connection.session if self.running and self.agent is not None else None
@@ -258,7 +271,9 @@ class ReceiverHost(Process):
             name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds
         )
         self.counters: Counters | None = None
+        self.shares: SourceQuota | None = None
         self._memory: MemoryBudget | None = None
+        self._plan = plan
         self._clients = len(plan.agents) + len(plan.beats)
         self._config = _receiver_config(name, plan)
 
@@ -275,10 +290,26 @@ class ReceiverHost(Process):
             started=self._started,
             controllers=reaching(transport),
             serving=serving(transport),
+            outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
 
     def _started(self, started: receiver_app.Started) -> None:
-        self.counters, self._memory = started.counters, started.memory
+        self.counters, self._memory, self.shares = started.counters, started.memory, started.shares
+
+    @property
+    def sources_bytes(self) -> int:
+        """What sources may take of its memory."""
+        return self._config.limits.sources_bytes
+
+    def calm(self) -> None:
+        """Let nothing more go wrong.
+
+        Where it has room for few sources, the operator gives it more, and starts it anew.
+        """
+        super().calm()
+        if self._plan.sources_bytes:
+            self._config = _receiver_config(self.name, replace(self._plan, sources_bytes=0))
+            self.stop()
 
     @property
     def counted_bytes(self) -> int:
@@ -319,7 +350,9 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
             tls="off" if plan.shared else None,
         ),
         limits=LimitsConfig(
-            connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes
+            connection_bytes=plan.receiver_bytes // 2,
+            total_bytes=plan.receiver_bytes,
+            sources_bytes=plan.sources_bytes or LimitsConfig().sources_bytes,
         ),
         retention=() if plan.shared else _retention(plan),
         drain_seconds=5.0,

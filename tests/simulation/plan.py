@@ -76,7 +76,9 @@ class Plan:
     leaves of the stream, *kept_ms* how old that gets at most, each 0 for no limit; *clients* use a
     table at the first store, *writers* write transactions there, *tickers* note times, and are
     waited for *patience_ms* when they don't. *pending_bytes* is what the shared store lets wait for
-    its disk, 0 for its usual.
+    its disk, *outbox_bytes* what may wait for one peer of a receiver, each 0 for its usual.
+    *sources_bytes* is what sources may take of a receiver's memory until the operator, told that
+    some were refused, gives it the usual; 0: from the start.
     """
 
     seed: int
@@ -101,6 +103,8 @@ class Plan:
     patience_ms: int = 0
     kept_ms: int = 0
     pending_bytes: int = 0
+    sources_bytes: int = 0
+    outbox_bytes: int = 0
 
     @property
     def retained(self) -> bool:
@@ -166,11 +170,11 @@ class Plan:
         return replace(self, kept_bytes=0, kept_ms=0)
 
     def roomy(self) -> "Plan":
-        """Return the same with the usual room for handles, deleted files and what waits for a
-        disk.
+        """Return the same with the usual room for handles, deleted files, sources and what
+        waits.
         """
         agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
-        return replace(self, agents=agents, pending_bytes=0)
+        return replace(self, agents=agents, pending_bytes=0, sources_bytes=0, outbox_bytes=0)
 
     def ordinary(self) -> "Plan":
         """Return the same on file systems that tell files apart by inode, birth time and device."""

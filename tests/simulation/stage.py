@@ -153,6 +153,14 @@ class Stage:
                 raise BrokenPromise(
                     "memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight"
                 )
+            if agent.registered_bytes > (
+                most := max(receiver.sources_bytes for receiver in self.receivers) // 2
+            ):
+                what = (
+                    f"{agent.name} has registered sources of {agent.registered_bytes} bytes, "
+                    f"at most {most} may be"
+                )
+                raise BrokenPromise("memory is bounded", what)
         self._looks += 1
         if self._looks % _WEIGHED_EACH == 0:
             self._weigh()

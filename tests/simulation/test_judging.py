@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from logdrive.model.records import block, ended
+from logdrive.model.records import block_record, end_record
 from tests.simulation.arrivals import Batch, NotAsWrittenError, arrived, covered
 from tests.simulation.retaining import CutWronglyError, Retained
 from tests.simulation.trace import SPEAKER
@@ -44,8 +44,8 @@ def _batch(
 
 
 def test_what_arrived_is_counted_once_and_what_is_missing_is_lost() -> None:
-    data = block(0, len(_TEXT), 2, _TEXT)
-    end = ended(9, "removed", end_exact=False)
+    data = block_record(0, len(_TEXT), 2, _TEXT)
+    end = end_record(9, "removed", end_exact=False)
     mark = orjson.loads(end)["log"]["ended"]
     batches = [
         _batch([data]),
@@ -65,7 +65,7 @@ def test_what_arrived_is_counted_once_and_what_is_missing_is_lost() -> None:
 @pytest.mark.parametrize("wrong", [{"position": 9}, {"previous": 1}, {"events": 3}, {"records": 2}])
 def test_a_header_that_says_what_its_records_are_not_is_found(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotAsWrittenError):
-        arrived([_batch([block(0, len(_TEXT), 2, _TEXT)], **wrong)])
+        arrived([_batch([block_record(0, len(_TEXT), 2, _TEXT)], **wrong)])
 
 
 def test_bytes_in_several_intervals_count_once() -> None:

@@ -14,8 +14,9 @@ from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.convert import uuid_of
-from logdrive.store.streams.names import mark_of, name_of
+from logdrive.store.streams.names import mark_stream
 from logdrive.wire.pravega.controller import controller_pb2 as pb
+from logdrive.wire.pravega.names import segment_name
 from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
 from tests.simulation.operators import give_up_the_past, scaled
@@ -26,7 +27,7 @@ from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark, watermarks_in
 
 STREAM = "ticks"
-MARK = name_of(SCOPE, mark_of(STREAM), 0)
+MARK = segment_name(SCOPE, mark_stream(STREAM), 0)
 PROMISE = "a watermark says what writers noted"
 RECORD = b"%-10s %08d\n"
 RECORD_BYTES = len(RECORD % (b"", 0))
@@ -157,7 +158,7 @@ class Ticker(Client):
         )
         number = self._random.choice(begun.activeSegments).segmentId.segmentId
         record, _ = await self._append(
-            client, f"{name_of(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}"
+            client, f"{segment_name(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}"
         )
         self._asks()
         request = pb.TxnRequest(

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import StreamSegment
-from logdrive.store.streams.names import name_of
+from logdrive.wire.pravega.names import segment_name
 from tests.simulation.hosts import FACE_PORT, SCOPE
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import LONG_PATIENCE_MS
@@ -32,7 +32,7 @@ async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], d
         marks = await watermarks_of(client)
         contents: dict[int, bytes] = {}
         for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):
-            state = await client.segment_info(name_of(SCOPE, STREAM, segment))
+            state = await client.segment_info(segment_name(SCOPE, STREAM, segment))
             if state is not None:  # whole: where these streams are cut off, it is between segments
                 contents[segment] = b"".join(
                     [piece async for piece in client.read_range(state.segment, 0, state.length)]

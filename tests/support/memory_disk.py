@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import count
 
 from logdrive.host.disk import FileStat
-from logdrive.host.file import Parts
+from logdrive.host.file import PartsStage
 from logdrive.model.framing import Part
 from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
@@ -70,9 +70,9 @@ class MemoryFile:
             raise OSError(failure, os.strerror(failure))
         self._end += room
 
-    def stage(self, room: int) -> Parts:
+    def stage(self, room: int) -> PartsStage:
         """Return a stage for what comes at the end."""
-        return Parts(self)
+        return PartsStage(self)
 
     def datasync(self) -> None:
         """Make the data durable; after a failure what was pending never will be, though it is still

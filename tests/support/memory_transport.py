@@ -98,6 +98,11 @@ class Connection:
         """Whether anything can still travel in either direction."""
         return not all(pipe.over for pipe in self._pipes)
 
+    @property
+    def half_open(self) -> bool:
+        """Whether one direction is over, and the other end may not know."""
+        return self.alive and any(pipe.over for pipe in self._pipes)
+
     def cut(self) -> None:
         """Break it: what is on the way is lost, both ends see `TransientError` after what had
         arrived.

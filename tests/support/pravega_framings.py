@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from uuid import UUID
 
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.wire.pravega.appends import PADDING, PARTIAL_EVENT, AppendBlock, AppendBlockEnd
 
 W = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -14,14 +14,14 @@ def alone(
     events: Sequence[bytes], number: int, request: int, writer: UUID = W
 ) -> list[AppendBlock | AppendBlockEnd]:
     """Framing A: one AppendBlockEnd; its size of whole events is not looked at."""
-    return [AppendBlockEnd(writer, 3, framed_all(events), len(events), number, request)]
+    return [AppendBlockEnd(writer, 3, frame_events(events), len(events), number, request)]
 
 
 def whole_block(
     events: Sequence[bytes], number: int, request: int, writer: UUID = W
 ) -> list[AppendBlock | AppendBlockEnd]:
     """Framing B: a block filled exactly."""
-    data = framed_all(events)
+    data = frame_events(events)
     return [
         AppendBlock(writer, data),
         AppendBlockEnd(writer, len(data), b"", len(events), number, request),
@@ -32,7 +32,7 @@ def padded(
     events: Sequence[bytes], spare: int, number: int, request: int, writer: UUID = W
 ) -> list[AppendBlock | AppendBlockEnd]:
     """Framing C, given up early: *spare* bytes of the block's capacity are padding."""
-    data = framed_all(events)
+    data = frame_events(events)
     block = data + struct.pack("!ii", PADDING, spare) + bytes(spare)
     return [
         AppendBlock(writer, block),
@@ -46,7 +46,7 @@ def overflowing(
     """Framing C, overflowing: *cut* bytes of the last event stand in the block, the rest in its
     end.
     """
-    whole, last = framed_all(events[:-1]), framed(events[-1])
+    whole, last = frame_events(events[:-1]), frame_event(events[-1])
     block = whole + struct.pack("!ii", PARTIAL_EVENT, cut) + last[:cut]
     return [
         AppendBlock(writer, block),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from logdrive.host.disk import Disk
-from logdrive.host.file import File, FileStat, Parts
+from logdrive.host.file import File, FileStat, PartsStage
 from logdrive.model.framing import Part
 
 CHANGES: Final = frozenset(
@@ -58,9 +58,9 @@ class WatchedFile:
         self._file.append(parts)
         self._disk.after("append", self._path)
 
-    def stage(self, room: int) -> Parts:
+    def stage(self, room: int) -> PartsStage:
         """Return a stage for what comes at the end."""
-        return Parts(self)
+        return PartsStage(self)
 
     def datasync(self) -> None:
         """Make the data durable."""

@@ -110,7 +110,7 @@ class Restorer:
             else:
                 place.name, stat = found
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
-                place.device, place.birth_ns = stat.device, stat.birth_ns
+                place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns
                 generation = Generation(
                     place, settings, start=entry.start, first_line=entry.first_line
                 )
@@ -158,9 +158,10 @@ class Restorer:
                 self._tailer.follow(Followed(generation.successor()))
             return
         generation.first_line = first_line
-        identity = self._namer.identity(stat, generation.place.mount, first_line)
+        place = generation.place
+        identity = self._namer.identity(stat, place.mount, first_line)
         source = self._book.restored(entry, generation, identity)
-        entry.device, entry.birth_ns = stat.device, stat.birth_ns or entry.birth_ns
+        entry.device, entry.birth_ns = place.device, place.birth_ns
         if _like_others(entry, stat):
             self._doubtful.append(entry)
         self._tailer.follow(Followed(generation, source, counting=source.counting))

@@ -30,6 +30,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
+from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 
@@ -86,6 +87,7 @@ class Tailer:
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
+        self._devices: dict[int, int] = {}
         # looked up once for each directory and device
         self._mounts: dict[tuple[str, int], str] = {}
 
@@ -109,7 +111,8 @@ class Tailer:
         mount = self._mounts.get((directory, stat.device))
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
-        place = FileLocation(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
+        device = self._devices.setdefault(stat.device, stat.device)  # one object for all files
+        place = FileLocation(found.path, name, mount, device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
     def _renamed(self, place: FileLocation, path: str) -> None:
@@ -378,9 +381,7 @@ class Tailer:
             return
         identity = self._namer.identity(stat, generation.place.mount, first_line)
         generation.first_line = first_line
-        source = followed.source = self._book.begin(
-            generation, first_line, identity, followed.counting
-        )
+        source = followed.source = self._book.begin(generation, identity, followed.counting)
         source.closes_when_complete = FirstLine.of(followed.head) is None
         followed.head = b""
 
@@ -493,7 +494,7 @@ class Tailer:
                 first_line.text,
             )
             generation.first_line = first_line
-            source = self._book.begin(generation, first_line, identity, Counting.KNOWN)
+            source = self._book.begin(generation, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
             generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
@@ -503,7 +504,7 @@ class Tailer:
             self._demand.want(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
-        text = error.strerror or str(error)
+        text = os_error_text(error)
         if error.errno in CODES:
             now = self._clock.monotonic()
             self._shortage.lacks(followed.generation.place.key, error.errno, now, self._open)

@@ -31,6 +31,7 @@ from agent.sources.file_log import FileLog
 from agent.sources.place import same_birth
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
+from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 
@@ -172,7 +173,7 @@ class Scanner:
                 await asyncio.sleep(0)
         self._tailer.missing.scan_ended()
         troubles = {
-            directory: error.strerror or str(error) for directory, error in listing.troubles.items()
+            directory: os_error_text(error) for directory, error in listing.troubles.items()
         }
         for directory in sorted(troubles.keys() - self._troubles.keys()):
             self._file_log.warning(

@@ -98,7 +98,7 @@ def read_unfinished_events(
     there = {one.batch for one in known} if table.num_rows else set()
     for row in table.to_pylist():
         if row["batch"] in there:
-            unfinished.meet(
+            unfinished.add_piece(
                 row["offset"],
                 row["next"],
                 row["mark_reason"],

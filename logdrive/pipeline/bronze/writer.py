@@ -144,7 +144,7 @@ class Bronze:
         there (rule R6).
         """
         end = self.next_offset(segment)
-        return self._unfinished[segment].since(end) if segment in self._unfinished else end
+        return self._unfinished[segment].oldest_begin(end) if segment in self._unfinished else end
 
     def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
         """Note the events in pieces that are unfinished where the tables end in *segment*.
@@ -211,7 +211,7 @@ class Bronze:
             if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
                 unfinished = self._unfinished.setdefault(row.segment, UnfinishedEvents())
                 event, last = row.mark_reason or "", row.mark_exact is True
-                unfinished.meet(
+                unfinished.add_piece(
                     row.offset, row.next, event, row.mark_start, row.mark_end, last=last
                 )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import MAX_POSITION
-from logdrive.model.pieces import EventPiece, piece_of
+from logdrive.model.pieces import EventPiece, piece_in_header
 from logdrive.model.units import KIB
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
@@ -56,7 +56,7 @@ class Decoder:
         for batch in walk_batches(segment, offset, data):
             if batch.header is None or batch.header.kind != FOREIGN:
                 continue
-            if (piece := piece_of(batch.header)) is not None:
+            if (piece := piece_in_header(batch.header)) is not None:
                 record = data[batch.body + EVENT_HEAD - offset : batch.next - offset]
                 self._recalled.append((piece, record))
         self.text_bytes += len(data)
@@ -132,7 +132,7 @@ class Decoder:
         if (
             batch.header is not None
             and row.kind == FOREIGN
-            and (piece := piece_of(batch.header)) is not None
+            and (piece := piece_in_header(batch.header)) is not None
         ):
             if piece.last:
                 self._put_together(piece, payloads, row)

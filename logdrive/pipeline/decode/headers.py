@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from logdrive.model.batch import BatchHeader
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.pieces import piece_of
+from logdrive.model.pieces import piece_in_header
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
@@ -134,7 +134,7 @@ class HeaderRows:
             peer=bytes(header.peer).decode(),
             attributes=columns.text,
         )
-        if header.kind == FOREIGN and (piece := piece_of(header)) is not None:
+        if header.kind == FOREIGN and (piece := piece_in_header(header)) is not None:
             row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
                 piece.start,
                 piece.end,

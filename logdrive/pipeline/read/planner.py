@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
@@ -46,9 +46,9 @@ def find_whole_events(
     for batch in batches:
         if batch.header is None or batch.header.kind != FOREIGN:
             continue
-        if (piece := piece_of(batch.header)) is None:
+        if (piece := piece_in_header(batch.header)) is None:
             continue
-        whole = unfinished.meet(
+        whole = unfinished.add_piece(
             batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
         )
         if whole is not None:
@@ -157,7 +157,7 @@ class Planner:
             if place[0] != number or place[1] == at
         }
         self._unfinished = kept | {(number, end): unfinished}
-        since = unfinished.since(end)
+        since = unfinished.oldest_begin(end)
         return Point(
             end, batches[-1].offset, batches[-1].crc, NO_UNFINISHED if since == end else since
         )

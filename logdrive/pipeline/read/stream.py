@@ -27,7 +27,7 @@ from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.reader.segment import HeaderDigest, SegmentReader
 from logdrive.services.pravega.reader.segments import home_of, locate_segments
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
-from logdrive.wire.pravega.routing import segment_name
+from logdrive.wire.pravega.names import SegmentName, segment_name
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class StreamClient:
 
     def segment_number(self, segment: str) -> int:
         """Return the number of the segment with the full name *segment*."""
-        return int(segment.rpartition("/")[2].partition(".")[0])
+        return SegmentName.parse(segment).number
 
     def read_batch_refs(
         self, segment: str, start: int, end: int, most: int | None = None
@@ -192,8 +192,8 @@ class StreamClient:
         if not await self._asks_controller():
             return self.target
         if segment not in self.location.homes or update not in self.location.tokens:
-            number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
-            asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
+            id_ = SegmentName.parse(segment).id
+            asked = StreamSegment(self.scope, self.stream, id_, 0.0, 1.0)
             async with over_grpc(
                 self.target.host, self.target.port, self.target.tls, self.target.login
             ) as controller:

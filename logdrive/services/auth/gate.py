@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.services.auth.permissions import Permission
+from logdrive.wire.pravega.names import scope_and_stream
 
 if TYPE_CHECKING:
     from logdrive.services.auth.tokens import TokenSigner
@@ -53,9 +54,7 @@ class TokenVerifier:
         if grant.ends is not None and grant.ends <= self.clock.now_ms():
             raise TokenRefusedError("the token has ended", ended=True)
         for segment in segments:
-            scope, _, rest = segment.partition("/")
-            stream = rest.rpartition("/")[0]
-            if grant.of_stream(scope, stream) < wanted:
+            if grant.of_stream(*scope_and_stream(segment)) < wanted:
                 raise TokenRefusedError(f"the token does not allow {wanted.name} on {segment}")
         return grant.ends
 

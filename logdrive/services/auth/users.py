@@ -19,8 +19,8 @@ from typing import Annotated, Final
 import msgspec
 
 from logdrive.config.load import parsed as configuration
-from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.model.units import MIB
 from logdrive.services.auth import passwords
@@ -198,7 +198,7 @@ def read_file(disk: Disk, key: str, path: str, most: int) -> bytes:
         finally:
             file.close()
     except OSError as error:
-        raise ConfigError("listen", [Mistake(key, path, words_of(error))]) from error
+        raise ConfigError("listen", [Mistake(key, path, file_error_text(error))]) from error
     if len(data) > most:
         raise ConfigError(
             "listen",

@@ -12,7 +12,7 @@ from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.address import StreamAddress, host_port
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -24,7 +24,7 @@ from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.opening import LOCK_NAME
-from logdrive.wire.pravega.routing import streams_among
+from logdrive.wire.pravega.names import streams_among
 
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 5.0  # a process that has just taken the lock may not listen yet
@@ -75,7 +75,7 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
         there = LOCK_NAME in disk.names(address.path)
     except PermissionError as error:
         remedy = (
-            f"{address.path} can't be read, {(error.strerror or str(error)).lower()}: run "
+            f"{address.path} can't be read ({os_error_text(error)}): run "
             "this as the user whose store it is"
         )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)]) from error

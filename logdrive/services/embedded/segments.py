@@ -11,9 +11,9 @@ from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
-from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
+from logdrive.wire.pravega.names import epoch_of_id, segment_name
 from logdrive.wire.pravega.routing import fraction
 
 
@@ -40,7 +40,7 @@ class Places:
             await self._streams.create(self._scope, self._name, StreamConfig(min_segments=segments))
             stream = await self._streams.stream(self._scope, self._name)
         self._take(stream)
-        return len(layout.current(stream))
+        return len(layout.current_segments(stream))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +92,9 @@ class Places:
         """Note the current segments; those of a sealed stream stay what they were: nothing takes
         their place.
         """
-        self._now = sorted(layout.current(stream), key=lambda found: found.low) or self._now
+        self._now = (
+            sorted(layout.current_segments(stream), key=lambda found: found.low) or self._now
+        )
 
     async def _before(self, segment: str, writer: UUID) -> int:
         """Return the number that *writer* had last before *segment*, which held its key from some
@@ -101,11 +103,11 @@ class Places:
         stream = await self._streams.stream(self._scope, self._name)
         place = next(found for found in stream.segments if self._segment(found) == segment)
         key = fraction(writer.hex)
-        while epoch_of(place.id) > 0:
+        while epoch_of_id(place.id) > 0:
             earlier = [
                 found
                 for found in stream.segments
-                if found.until == epoch_of(place.id) and found.low <= key <= found.high
+                if found.until == epoch_of_id(place.id) and found.low <= key <= found.high
             ]
             if not earlier or any(
                 self._store.info(self._segment(found)) is None for found in earlier
@@ -121,4 +123,4 @@ class Places:
         return ABSENT
 
     def _segment(self, segment: Segment) -> str:
-        return name_of(self._scope, self._name, segment.id)
+        return segment_name(self._scope, self._name, segment.id)

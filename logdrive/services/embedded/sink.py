@@ -15,7 +15,8 @@ from logdrive.services.sink import NumberConflictError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, SegmentSealedError
 from logdrive.store.streams.streams import Streams
-from logdrive.wire.pravega.routing import segment_name, segment_number
+from logdrive.wire.pravega.names import segment_name
+from logdrive.wire.pravega.routing import segment_number
 
 
 class EmbeddedSink:

@@ -40,7 +40,7 @@ from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.reader.stream import segments_of
 from logdrive.services.sink import NotOpenError, NumberConflictError, SegmentMovedError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
-from logdrive.wire.pravega.routing import segment_name
+from logdrive.wire.pravega.names import segment_name
 
 _OPEN_SECONDS: Final = 20.0
 _CLOSE_SECONDS: Final = 5.0
@@ -54,7 +54,7 @@ class PravegaSink:
     def __init__(self, service: Cluster, segments: Sequence[StreamSegment], store_id: UUID) -> None:
         self.store_id = store_id
         self._service = service
-        self._map = StreamMap(segments, service)
+        self._map = StreamMap(segments, service, self._forget)
         self._history = (
             None if service.controller is None else History(service.controller, self._reach)
         )
@@ -156,6 +156,10 @@ class PravegaSink:
             self._map.sealed(place.name)
             raise SegmentMovedError(f"{place.name} is sealed")
         return LOST if number == ABSENT and not whole else number
+
+    def _forget(self) -> None:
+        if self._history is not None:
+            self._history.forget()
 
     async def _reach(self, segment: StreamSegment) -> SegmentClient:
         return await (await self._service.locate(segment)).up()

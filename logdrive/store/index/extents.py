@@ -29,7 +29,7 @@ class PagedExtents:
         self._pages = pages
         self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decoded)
 
-    def write(
+    def write_extents(
         self, base: int, offsets: "array[int]", places: "array[int]", as_of: int
     ) -> PagedFile:
         """Write the rows of the log file of *base*; changes nothing here. Raises OSError."""

@@ -75,9 +75,9 @@ class Index:
         value = segment.numbers.get(writer)
         if value is not None:
             return value
-        return self.cold.get(segment.number, writer) if segment.cold else ABSENT
+        return self.cold.find_number(segment.number, writer) if segment.cold else ABSENT
 
-    def add(self, segment: SegmentIndex) -> None:
+    def add_segment(self, segment: SegmentIndex) -> None:
         """Add a segment. Raises `ContradictionError` where its name or number is not new."""
         if segment.number < self.next_number or segment.name in self.by_name:
             raise ContradictionError(f"segment {segment.name!r} is created twice or out of turn")
@@ -85,13 +85,13 @@ class Index:
         self.by_number[segment.number] = segment
         self.next_number = segment.number + 1
 
-    def create(self, number: int, name: str, time_ms: int) -> None:
+    def create_segment(self, number: int, name: str, time_ms: int) -> None:
         """Take in a CREATE entry."""
         if number != self.next_number:
             raise ContradictionError(f"segment {name!r} is created out of turn")
-        self.add(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
+        self.add_segment(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
 
-    def apply(
+    def apply_entry(
         self, change: LogEntry | EntryHead, place: int, data: bytes | memoryview = b""
     ) -> None:
         """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data*
@@ -105,7 +105,7 @@ class Index:
             return
         segment = self._segment(change.segment)
         if change.kind == DELETE:
-            segment.lose_before(segment.length, self.files)
+            segment.drop_before(segment.length, self.files)
             self._forget(segment)
             return
         if change.kind == TRUNCATE:
@@ -136,7 +136,7 @@ class Index:
             segment.offsets.append(segment.length)
             segment.places.append(place)
             segment.length += change.length
-            self.files.gain(place, change.length)
+            self.files.add_live(place, change.length)
         segment.events += change.events
 
     def _advance(self, segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:
@@ -157,7 +157,7 @@ class Index:
                 f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut "
                 f"from {previous} to {start}"
             )
-        segment.lose_before(start, self.files)
+        segment.drop_before(start, self.files)
         segment.start = start
 
     def _merge(
@@ -174,7 +174,7 @@ class Index:
             raise ContradictionError(f"{source.name!r} is merged with {error}") from error
         for change in changes:
             self._advance(target, *change)
-        target.take_over(source)
+        target.append_all_of(source)
         self._forget(source)
 
     def _forget(self, segment: SegmentIndex) -> None:
@@ -184,15 +184,15 @@ class Index:
     def _move(self, change: LogEntry | EntryHead, place: int) -> None:
         """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
         segment = self.by_number.get(change.segment)
-        moved = segment.move(change.previous, place) if segment is not None else None
+        moved = segment.move_extent(change.previous, place) if segment is not None else None
         if segment is None or moved is None:
             return
         if moved.length != change.length:
             raise ContradictionError(
                 f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}"
             )
-        self.files.lose(moved.place, moved.length, 1)
-        self.files.gain(place, moved.length)
+        self.files.remove_live(moved.place, moved.length, 1)
+        self.files.add_live(place, moved.length)
 
 
 __all__ = ["Appended", "ContradictionError", "Extent", "Index", "SegmentIndex", "SegmentInfo"]

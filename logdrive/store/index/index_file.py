@@ -18,7 +18,7 @@ INDEX_NAME: Final = "index"
 OLDER_NAME: Final = "index.old"
 
 
-def load(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot:
+def load_index(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot:
     """Return what the index file *name* says.
 
     Raises FileNotFoundError, and ValueError saying what is wrong with it.
@@ -32,7 +32,7 @@ def load(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot
         file.close()
 
 
-def replace(disk: Disk, directory: str, data: bytes, *, keep: bool) -> None:
+def replace_index(disk: Disk, directory: str, data: bytes, *, keep: bool) -> None:
     """Write the index; the one there becomes the older one where it is worth to *keep*.
 
     Raises OSError.

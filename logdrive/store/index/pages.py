@@ -18,9 +18,9 @@ from uuid import UUID
 
 import structlog
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, file_error_text
 from logdrive.host import faults
-from logdrive.host.disk import Disk, File, words_of, write_atomically
+from logdrive.host.disk import Disk, File, write_atomically
 from logdrive.model.units import MIB
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.log.format import crc_of
@@ -186,7 +186,7 @@ class PageFiles:
                 file.close()
         return PagedFile(name, size // width, width, self.per_page(width))
 
-    def mend(self, files: Iterable[PagedFile]) -> None:
+    def restore_copies(self, files: Iterable[PagedFile]) -> None:
         """Write those copies of *files* anew that are missing or damaged, from the others.
 
         What can't be mended now stays as it is.
@@ -206,13 +206,13 @@ class PageFiles:
             )
             write_atomically(self._disk, path, data)
         except (OSError, StoreDamagedError) as error:
-            reason = words_of(error) if isinstance(error, OSError) else str(error)
+            reason = file_error_text(error) if isinstance(error, OSError) else str(error)
             log.warning("a file of the index stays damaged or missing", file=path, reason=reason)
         else:
             self.suspects.pop(path, None)
             log.warning("a damaged file of the index was written anew from its copy", file=path)
 
-    def sweep(self, known: Set[str]) -> None:
+    def remove_unknown(self, known: Set[str]) -> None:
         """Remove all paged files but those whose names are *known*, and what an interrupted write
         left of them. Raises OSError.
         """
@@ -282,7 +282,9 @@ class PageCache(Generic[T]):
             try:
                 found = self._pages[key] = self._decode(self.files.read(file, number))
             except OSError as error:
-                raise StorageError(f"the store can't read its index: {words_of(error)}") from error
+                raise StorageError(
+                    f"the store can't read its index: {file_error_text(error)}"
+                ) from error
             if len(self._pages) > self._most:
                 self._pages.popitem(last=False)
         else:

@@ -88,7 +88,7 @@ class SegmentIndex:
                 yield from self._paged_rows(self.chunks[at], offset, end)
             offset = end
 
-    def next_in(self, base: int, offset: int) -> Extent | None:
+    def next_extent_in(self, base: int, offset: int) -> Extent | None:
         """Return the first extent from *offset* on that lies in the log file of *base*, all of
         whose rows are on disk.
         """
@@ -139,7 +139,7 @@ class SegmentIndex:
 
     # Changing them -------------------------------------------------------------------------------
 
-    def lose_before(self, start: int, files: LogFiles) -> None:
+    def drop_before(self, start: int, files: LogFiles) -> None:
         """Drop the extents that end at or before *start*, and tell *files*."""
         first = self.extent_at(start).offset if start < self.length else self.length
         at = self.chunks.before(first)
@@ -148,7 +148,7 @@ class SegmentIndex:
         rows, chunks = bisect_left(self.offsets, first), bisect_left(self.chunks.firsts, first)
         self._lose_rows(rows, files)
         for at in range(chunks):
-            files.lose(
+            files.remove_live(
                 self.chunks.bases[at],
                 self.chunk_end(at) - self.chunks.firsts[at],
                 self.chunks.counts[at],
@@ -168,16 +168,16 @@ class SegmentIndex:
                 at += 1
             if at < len(offsets):
                 until = min(until, offsets[at])
-            files.lose(base, until - offsets[first], at - first)
+            files.remove_live(base, until - offsets[first], at - first)
 
-    def take_over(self, source: "SegmentIndex") -> None:
+    def append_all_of(self, source: "SegmentIndex") -> None:
         """Put all that *source* has at the end."""
         self.offsets.extend(array("q", [offset + self.length for offset in source.offsets]))
         self.places.extend(source.places)
         self.chunks.extend(source.chunks, self.length)
         self.length += source.length
 
-    def move(self, offset: int, place: int) -> Extent | None:
+    def move_extent(self, offset: int, place: int) -> Extent | None:
         """Let the extent that begins at *offset* lie at *place*, and return what it was; None where
         none begins there.
         """

@@ -137,7 +137,7 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
             index.extents.files.update(found.extents)
             index.cold.runs = found.runs
         for segment in found.segments:
-            index.add(
+            index.add_segment(
                 _segment(segment, index)
                 if isinstance(segment, _Segment)
                 else _segment_2(segment, index)

@@ -33,7 +33,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(slots=True)
-class Paging:
+class Spill:
     """What is to be written, *as_of* an end of the log: all rows below *to*.
 
     *files* and *runs* are what there is then.
@@ -47,7 +47,7 @@ class Paging:
     files: dict[int, PagedFile] = field(default_factory=dict)
 
 
-def gathered(index: Index, as_of: int) -> Paging:
+def gather_spill(index: Index, as_of: int) -> Spill:
     """Return what of *index*, which is that of a log that ends at *as_of*, belongs on disk;
     nanoseconds for each row in memory.
     """
@@ -60,34 +60,34 @@ def gathered(index: Index, as_of: int) -> Paging:
         for stretch in _stretches(index, segment, to)
     ]
     changed = {segment.number: segment.numbers for segment in segments if segment.numbers}
-    return Paging(as_of, to, stretches, changed, index.cold.runs)
+    return Spill(as_of, to, stretches, changed, index.cold.runs)
 
 
-def write(index: Index, paging: Paging) -> None:
+def write_spill(index: Index, spill: Spill) -> None:
     """Write it; changes nothing else. Raises OSError, `DamagedError`."""
     by_base: dict[int, list[Stretch]] = {}
-    for stretch in paging.stretches:
+    for stretch in spill.stretches:
         by_base.setdefault(stretch.base, []).append(stretch)
     for base, stretches in by_base.items():
         offsets, places = array("q"), array("q")
         for segment, _, first, end in stretches:
             offsets.extend(segment.offsets[first:end])
             places.extend(segment.places[first:end])
-        paging.files[base] = index.extents.write(base, offsets, places, paging.as_of)
-    paging.runs = index.cold.write(paging.changed, index.by_number, paging.as_of)
+        spill.files[base] = index.extents.write_extents(base, offsets, places, spill.as_of)
+    spill.runs = index.cold.write_run(spill.changed, index.by_number, spill.as_of)
 
 
-def settle(index: Index, paging: Paging) -> None:
+def apply_spill(index: Index, spill: Spill) -> None:
     """Let *index* go on with what was written, and forget files of which it needs nothing any
     more.
     """
-    rows = dict.fromkeys(paging.files, 0)
+    rows = dict.fromkeys(spill.files, 0)
     chunks: list[ExtentRun] = []
-    for segment, base, first, end in paging.stretches:
+    for segment, base, first, end in spill.stretches:
         chunks.append(ExtentRun(segment.offsets[first], base, rows[base], end - first, 0))
         rows[base] += end - first
     for (segment, _, first, end), chunk in zip(
-        reversed(paging.stretches), reversed(chunks), strict=True
+        reversed(spill.stretches), reversed(chunks), strict=True
     ):
         del segment.offsets[first:end]
         del segment.places[first:end]
@@ -95,10 +95,10 @@ def settle(index: Index, paging: Paging) -> None:
     files = index.files
     kept = {base: file for base, file in index.extents.files.items() if files.live.get(base)}
     index.extents.files.clear()
-    index.extents.files.update(kept | paging.files)
-    index.paged_to = paging.to
-    index.cold.settle(paging.runs, paging.changed)
-    for number in paging.changed:
+    index.extents.files.update(kept | spill.files)
+    index.paged_to = spill.to
+    index.cold.use_runs(spill.runs, spill.changed)
+    for number in spill.changed:
         segment = index.by_number[number]
         segment.numbers, segment.cold = {}, True
 

@@ -44,11 +44,7 @@ class WriterNumbers:
         self._most = limits.numbers
         self._warm: dict[tuple[int, bytes], int] = {}
 
-    def in_memory(self) -> int:
-        """Return how many numbers are in memory, pages aside."""
-        return len(self._warm)
-
-    def get(self, segment: int, writer: bytes) -> int:
+    def find_number(self, segment: int, writer: bytes) -> int:
         """Return a number, `ABSENT` for none. Raises `StorageError`."""
         warm = self._warm.get((segment, writer))
         if warm is not None:
@@ -59,7 +55,7 @@ class WriterNumbers:
                 return found
         return ABSENT
 
-    def all(self) -> dict[int, dict[bytes, int]]:
+    def all_numbers(self) -> dict[int, dict[bytes, int]]:
         """Return all of them. Raises `StorageError`."""
         found: dict[int, dict[bytes, int]] = {}
         for run in self.runs:
@@ -71,7 +67,7 @@ class WriterNumbers:
             for segment, values in found.items()
         }
 
-    def write(self, changed: Numbers, living: Container[int], as_of: int) -> list[PagedFile]:
+    def write_run(self, changed: Numbers, living: Container[int], as_of: int) -> list[PagedFile]:
         """Write a run of what *changed*, in a log that ends at *as_of*, and return the runs that
         there are with it.
 
@@ -102,7 +98,7 @@ class WriterNumbers:
             else:
                 return [*kept, written] if written.rows else kept
 
-    def settle(self, runs: Sequence[PagedFile], changed: Numbers) -> None:
+    def use_runs(self, runs: Sequence[PagedFile], changed: Numbers) -> None:
         """Go on with *runs*, which now have what *changed*; some of that stays in memory, as it may
         change again.
         """

@@ -55,36 +55,36 @@ class LogFiles:
         """Return where the file of *base* stands."""
         return os.path.join(self.directory, file_name(base))
 
-    def begin(self, base: int) -> None:
+    def begin_file(self, base: int) -> None:
         """Let the last file end at *base*, where the next one begins."""
         if self.bases:
             self.ends[self.bases[-1]] = base
-        self.include(base)
+        self.add_file(base)
 
-    def include(self, base: int) -> None:
+    def add_file(self, base: int) -> None:
         """Add a file that is there, in its place."""
         insort(self.bases, base)
         self.live[base] = 0
         self.changed = True
 
-    def meet(self, base: int) -> None:
+    def add_unknown_file(self, base: int) -> None:
         """Take in a file that is there, unless it is known."""
         if base > self.bases[-1]:
-            self.begin(base)
+            self.begin_file(base)
         elif base not in self.live:
-            self.include(base)
+            self.add_file(base)
 
-    def remove(self, base: int) -> None:
+    def remove_file(self, base: int) -> None:
         """Take a file out that is there no more."""
         self.bases.remove(base)
         self.ends.pop(base, None)
         del self.live[base]
 
-    def gain(self, place: int, length: int) -> None:
+    def add_live(self, place: int, length: int) -> None:
         """Count an entry whose *length* bytes at *place* belong to a segment."""
         self.live[self.base_of(place)] += ENTRY_HEAD + length
 
-    def lose(self, place: int, length: int, entries: int) -> None:
+    def remove_live(self, place: int, length: int, entries: int) -> None:
         """Count *entries* out again that have *length* bytes together and lie in the file of
         *place*.
         """

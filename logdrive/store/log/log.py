@@ -72,7 +72,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from logdrive.errors import StorageError, TransientError
+from logdrive.errors import StorageError, TransientError, os_error_text
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File
 from logdrive.host.file import Stage
@@ -116,9 +116,9 @@ class CommitGroup:
 class Log:
     """The end of the log, where it grows.
 
-    The next group is put together on the event loop (`takes`, `add`, `seal`) while the one before
-    it is written, and everything else is done, by the store's one sync thread, or before that runs.
-    *tip* is the end of what is durable; *rolls* counts the files begun since the start.
+    The next group is put together on the event loop (`fits`, `add_entry`, `seal_group`) while the
+    one before it is written, and everything else is done, by the store's one sync thread, or before
+    that runs. *tip* is the end of what is durable; *rolls* counts the files begun since the start.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Log:
 
     # The group that is open ----------------------------------------------------------------------
 
-    def takes(self, length: int) -> bool:
+    def fits(self, length: int) -> bool:
         """Tell whether an entry with *length* bytes of data fits into the open group and its file.
 
         One in a new group always does.
@@ -152,7 +152,7 @@ class Log:
         used = (group or self._sealed or self).end - self.files.bases[-1]
         return used == FILE_HEAD or used + size <= self._limits.log_file
 
-    def add(self, entry: LogEntry) -> None:
+    def add_entry(self, entry: LogEntry) -> None:
         """Put *entry*, which must fit, at the end of the open group, and set its place.
 
         Costs about 3 µs, and 0.3 ms a MiB.
@@ -169,7 +169,7 @@ class Log:
         entry.place = position + ENTRY_HEAD
         group.end = entry.place + entry.length
 
-    def seal(self) -> CommitGroup:
+    def seal_group(self) -> CommitGroup:
         """Close the open group and return it, to be committed; the next one follows it."""
         group = self._open
         if group is None:
@@ -177,7 +177,7 @@ class Log:
         self._sealed, self._open = group, None
         return group
 
-    def forget(self) -> None:
+    def drop_uncommitted(self) -> None:
         """Drop what is not durable, after a failure: the next group follows what is."""
         self._sealed = self._open = None
 
@@ -193,14 +193,14 @@ class Log:
             self._open = self._following(room)
         except OSError as error:
             raise TransientError(
-                f"the store gets no {room} bytes of memory: {error.strerror}"
+                f"the store gets no {room} bytes of memory: {os_error_text(error)}"
             ) from error
         return self._open
 
     def _following(self, room: int) -> CommitGroup:
         if (before := self._sealed) is not None:
             return CommitGroup(
-                before.stage.following(room), before.end, before.end, before.last, before.link
+                before.stage.next_stage(room), before.end, before.end, before.last, before.link
             )
         if self._file is None:
             raise TransientError("the store is closed")
@@ -208,7 +208,7 @@ class Log:
 
     # On the sync thread --------------------------------------------------------------------------
 
-    def commit(self, group: CommitGroup) -> None:
+    def commit_group(self, group: CommitGroup) -> None:
         """Make *group*, which was sealed last, durable.
 
         Raises `TransientError` where it could not be written, and the log is as before;
@@ -221,7 +221,7 @@ class Log:
         except OSError as error:
             self._cut_back(file)
             raise TransientError(
-                f"the store can't write to {self._path()}: {error.strerror}"
+                f"the store can't write to {self._path()}: {os_error_text(error)}"
             ) from error
         faults.reach("store.commit.after_write")
         faults.reach("store.commit.before_sync")
@@ -231,12 +231,14 @@ class Log:
             # the next start must not take for durable what only the page cache has
             with contextlib.suppress(OSError):
                 file.truncate(self.tip.position - self.files.bases[-1])
-            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
+            raise self._over(
+                f"{self._path()} could not be synced: {os_error_text(error)}"
+            ) from error
         faults.reach("store.commit.after_sync")
         self.tip = Tip(group.end, group.last, group.link)
 
-    def roll(self) -> None:
-        """Begin a new file. Nothing is sealed or open. Raises as `commit` does."""
+    def begin_next_file(self) -> None:
+        """Begin a new file. Nothing is sealed or open. Raises as `commit_group` does."""
         before = self._usable()
         position = self.tip.position
         # until it is done: what a failed attempt left behind must not be overtaken by the file
@@ -249,11 +251,11 @@ class Log:
             file = self._new_file(position)
         except OSError as error:
             raise TransientError(
-                f"the store can't begin {self.files.path(position)}: {error.strerror}"
+                f"the store can't begin {self.files.path(position)}: {os_error_text(error)}"
             ) from error
         before.close()
         self._file = file
-        self.files.begin(position)
+        self.files.begin_file(position)
         self.tip = self.tip._replace(position=position + FILE_HEAD)
         self.rolls += 1
         self._must_roll = False
@@ -271,7 +273,7 @@ class Log:
             self._file.close()
             self._file = None
 
-    def start(self, store_is_new: bool) -> None:
+    def open_last_file(self, store_is_new: bool) -> None:
         """Open the last file for writing; make the first one where the store is new.
 
         Raises OSError.
@@ -316,7 +318,7 @@ class Log:
             self._disk.sync_directory(self.files.directory)
         except OSError as error:
             raise self._over(
-                f"{self.files.path(base)} could not be synced: {error.strerror}"
+                f"{self.files.path(base)} could not be synced: {os_error_text(error)}"
             ) from error
 
     def _opened(self, path: str) -> File:
@@ -330,7 +332,9 @@ class Log:
         try:
             file.datasync()
         except OSError as error:
-            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
+            raise self._over(
+                f"{self._path()} could not be synced: {os_error_text(error)}"
+            ) from error
 
     def _cut_back(self, file: File) -> None:
         """Take a failed write back, durably: the next file begins where this one ends."""
@@ -342,7 +346,7 @@ class Log:
                 file.datasync()
         except OSError as error:
             raise self._over(
-                f"{self._path()} could not be cut back after a failed write: {error.strerror}"
+                f"{self._path()} could not be cut back after a failed write: {os_error_text(error)}"
             ) from error
 
     def _path(self) -> str:

@@ -38,14 +38,14 @@ class FileScan:
         self._window = b""
         self._window_at = 0
 
-    def head(self) -> FileHead | None:
+    def read_file_head(self) -> FileHead | None:
         """Return the file's head, None where it is damaged.
 
         Raises ValueError for a version not known.
         """
         return decode_file_head(self._file.pread(FILE_HEAD, 0), self.base)
 
-    def next_head(self) -> EntryHead | None:
+    def read_entry_head(self) -> EntryHead | None:
         """Return the head at *position*, whatever it links to; None where none is whole."""
         buffer, at = self._bytes(self.position, ENTRY_HEAD)
         return decode_head(buffer, at, seed=self._seed, position=self.position)
@@ -54,7 +54,7 @@ class FileScan:
         """Yield heads and data from *position* on, up to the first entry that is not whole or does
         not follow.
         """
-        while (head := self.next_head()) is not None and head.link == self.link:
+        while (head := self.read_entry_head()) is not None and head.link == self.link:
             length = ENTRY_HEAD + head.length
             if head.length > self.end - self.position - ENTRY_HEAD:
                 return
@@ -77,17 +77,17 @@ class FileScan:
         """
         return self._find(position, lambda head: head.committed > position)
 
-    def resume(self) -> bool:
+    def skip_to_next_entry(self) -> bool:
         """Go on at the next head that is whole, whatever it links to; False where there is none."""
         found = self._find(self.position + 1, lambda head: True)
         if found is None:
             return False
         self.position = found
-        head = self.next_head()
+        head = self.read_entry_head()
         self.link = head.link if head is not None else 0
         return True
 
-    def forget(self) -> None:
+    def drop_read_ahead(self) -> None:
         """Read anew what was read ahead."""
         self._window = b""
 

@@ -21,7 +21,7 @@ class WriteHealth:
         self._told_at = float("-inf")
         self._failures = 0
 
-    def failed(self, reason: str) -> None:
+    def on_write_failed(self, reason: str) -> None:
         """Note a write that failed and was taken back."""
         self._failures += 1
         now = asyncio.get_running_loop().time()
@@ -30,7 +30,7 @@ class WriteHealth:
             remedy = "nothing of it is acknowledged; once the disk has room, it goes on by itself"
             self._log.warning("the store takes nothing", reason=reason, remedy=remedy)
 
-    def succeeded(self) -> None:
+    def on_write_succeeded(self) -> None:
         """Note a write that went well."""
         if self._told:
             self._told = False

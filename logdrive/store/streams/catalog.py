@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
-from logdrive.store.streams.effects import following
+from logdrive.store.streams.effects import follow_up_puts
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
-from logdrive.store.streams.names import mark_of, name_of, segment_id, stream_of
-from logdrive.store.streams.reconcile import Reconciler, settle_map, settle_watermark
+from logdrive.store.streams.names import mark_stream, stream_of_first_segment
+from logdrive.store.streams.reconcile import Reconciler, reconcile_kv_table, reconcile_watermark
 from logdrive.store.streams.state import (
     CatalogState,
     MapPut,
@@ -37,6 +37,7 @@ from logdrive.store.streams.state import (
     TransactionPut,
     WatermarkPut,
 )
+from logdrive.wire.pravega.names import segment_id, segment_name
 
 
 class Catalog:
@@ -68,10 +69,10 @@ class Catalog:
 
     async def _begin(self) -> None:
         self._state = await self._journal.replay()
-        for scope, name, place in list(self._state.places()):
-            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit())
-            await self.change(following(scope, name, place))
-        for scope, name, _ in list(self._state.places()):
+        for scope, name, place in list(self._state.all_streams()):
+            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit_changes())
+            await self.commit_puts(follow_up_puts(scope, name, place))
+        for scope, name, _ in list(self._state.all_streams()):
             await asyncio.gather(*self._settle_watermark(scope, name))
         maps = [
             MapPut(scope, name, now)
@@ -81,29 +82,34 @@ class Catalog:
         await self._settle_maps(maps)
         await self.adopt_all()
 
-    async def change(self, puts: Sequence[Put]) -> None:
+    async def commit_puts(self, puts: Sequence[Put]) -> None:
         """Make *puts* durable, then what they ask of the segments, then that this is done; within a
         turn.
         """
         while puts:
-            submitted: list[asyncio.Future[Any]] = [self._journal.submit(puts)]
-            self._state.apply(puts)
+            submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]
+            self._state.apply_puts(puts)
             places = self._places(puts)
             for scope, name, place in places:
-                submitted += Reconciler(self.store, scope, name, place).submit()
+                submitted += Reconciler(self.store, scope, name, place).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._settle_watermark(put.scope, put.stream)
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
             await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
-            puts = [put for scope, name, place in places for put in following(scope, name, place)]
+            puts = [
+                put for scope, name, place in places for put in follow_up_puts(scope, name, place)
+            ]
 
     def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
-        place, mark = self._state.place(scope, stream), self._state.place(scope, mark_of(stream))
+        place, mark = (
+            self._state.stream_state(scope, stream),
+            self._state.stream_state(scope, mark_stream(stream)),
+        )
         if place is None or place.watermark is None or mark is None:
             return []
-        return settle_watermark(self.store, scope, stream, mark.stream, place.watermark)
+        return reconcile_watermark(self.store, scope, stream, mark.stream, place.watermark)
 
     async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
         """Do what is missing of *maps*, which are durable."""
@@ -111,7 +117,7 @@ class Catalog:
             *(
                 future
                 for put in maps
-                for future in settle_map(self.store, put.scope, put.name, put.now)
+                for future in reconcile_kv_table(self.store, put.scope, put.name, put.now)
             )
         )
         if gone := [
@@ -119,8 +125,8 @@ class Catalog:
             for put in maps
             if put.now.status == "deleting"
         ]:
-            submitted = self._journal.submit(gone)
-            self._state.apply(gone)
+            submitted = self._journal.append_puts(gone)
+            self._state.apply_puts(gone)
             await submitted
 
     def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
@@ -130,22 +136,22 @@ class Catalog:
         return [
             (scope, name, place)
             for scope, name in names
-            if (place := self._state.place(scope, name)) is not None
+            if (place := self._state.stream_state(scope, name)) is not None
         ]
 
     # Finding -------------------------------------------------------------------------------------
 
-    async def place(self, scope: str, stream: str) -> StreamState:
+    async def stream_state(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
-        found = self._state.place(scope, stream)
-        if found is None and await self.adopt(scope, stream):
-            found = self._state.place(scope, stream)
+        found = self._state.stream_state(scope, stream)
+        if found is None and await self.adopt_stream(scope, stream):
+            found = self._state.stream_state(scope, stream)
         if found is None:
-            await self.scope(scope)
+            await self.scope_state(scope)
             raise NoSuchStreamError(f"there is no stream {scope}/{stream}")
         return found
 
-    async def scope(self, scope: str) -> Scope:
+    async def scope_state(self, scope: str) -> Scope:
         """Return a scope, within a turn; it is there also for streams that nobody has asked for.
 
         Raises `NoSuchScopeError`.
@@ -159,7 +165,7 @@ class Catalog:
     def _is_scope(self, scope: str) -> bool:
         return scope in self._state.scopes and self._state.scopes[scope].present
 
-    def making(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
+    def creation_put(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
         """Return the put that makes a stream, which is not there, of *config*.min_segments equal
         key ranges.
         """
@@ -174,21 +180,21 @@ class Catalog:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
-    def known(self, scope: str, stream: str) -> StreamState | None:
+    def known_stream(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
-        return self._state.place(scope, stream)
+        return self._state.stream_state(scope, stream)
 
-    def active(self) -> list[tuple[str, str, Stream]]:
+    def active_streams(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that take appends, as far as they are known without a turn."""
         return [
             (scope, name, place.stream)
-            for scope, name, place in self._state.places()
+            for scope, name, place in self._state.all_streams()
             if place.stream.status == "active"
         ]
 
-    def timed(self) -> list[tuple[str, str]]:
+    def streams_with_times(self) -> list[tuple[str, str]]:
         """Return the streams whose writers note times, as far as they are known without a turn."""
-        return [(scope, name) for scope, name, place in self._state.places() if place.writers]
+        return [(scope, name) for scope, name, place in self._state.all_streams() if place.writers]
 
     def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
         """Return the reader groups that hold a stream's retention back, as far as they are known
@@ -201,28 +207,28 @@ class Catalog:
     async def adopt_all(self) -> None:
         """Take in every stream that somebody made by making its segments; within a turn."""
         for segment in self.store.segments():
-            found = stream_of(segment)
-            if found is not None and self._state.place(*found) is None:
-                await self.adopt(*found)
+            found = stream_of_first_segment(segment)
+            if found is not None and self._state.stream_state(*found) is None:
+                await self.adopt_stream(*found)
 
-    async def adopt(self, scope: str, stream: str) -> bool:
+    async def adopt_stream(self, scope: str, stream: str) -> bool:
         """Take in a stream that is not known and whose segments 0, 1, 2 … are there, and tell
         whether it was; within a turn.
         """
         count = 0
-        if self._state.place(scope, stream) is not None:
+        if self._state.stream_state(scope, stream) is not None:
             return False
-        while self.store.info(name_of(scope, stream, segment_id(count, 0))) is not None:
+        while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1
         if (
             count == 0
-            or stream_of(name_of(scope, stream, 0)) is None
+            or stream_of_first_segment(segment_name(scope, stream, 0)) is None
             or self.next_number(scope, stream)
         ):
             return False
         config = StreamConfig(min_segments=count)
         # older than its data
-        await self.change(
+        await self.commit_puts(
             [ScopePut(scope), StreamPut(scope, stream, new_stream(config, count, 0, now_ms=0))]
         )
         return True

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from logdrive.store.streams.key_ranges import behind
+from logdrive.store.streams.key_ranges import segments_before
 from logdrive.store.streams.state import (
     Put,
     Stream,
@@ -20,7 +20,7 @@ KEPT: Final = 1000
 _ENDING: Final = ("committing", "aborting")
 
 
-def following(scope: str, name: str, place: StreamState) -> list[Put]:
+def follow_up_puts(scope: str, name: str, place: StreamState) -> list[Put]:
     """Return the puts that say that nothing is left to do; none where nothing was."""
     stream = place.stream
     if stream.status == "deleting":
@@ -46,7 +46,7 @@ def following(scope: str, name: str, place: StreamState) -> list[Put]:
         if now.status == "open"
         for number in now.segments
     }
-    gone = {segment.id for segment in behind(stream, stream.cut)} - used
+    gone = {segment.id for segment in segments_before(stream, stream.cut)} - used
     if gone:
         puts.append(StreamPut(scope, name, _without(stream, gone)))
     return puts

@@ -7,6 +7,7 @@ now, it does no harm if a crash comes between.
 """
 
 import asyncio
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid5
@@ -14,7 +15,6 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, event_head
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
@@ -25,6 +25,7 @@ from logdrive.store.streams.state import CatalogState, JournalRecord, Put
 
 SEGMENT: Final = f"{OWN}0.#epoch.0"
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
+_HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
 _PORTION: Final = 1 * MIB
 _LONGEST: Final = StoreLimits().entry
@@ -53,16 +54,16 @@ class Journal:
         state, place, rest = CatalogState(), info.start, b""
         while place + len(rest) < info.length:
             rest += self._store.read(SEGMENT, place + len(rest), _READ)
-            changes, size = changes_in(rest, place)
+            changes, size = decode_records(rest, place)
             rest, place = rest[size:], place + size
             for change in changes:
-                state.apply(change.puts)
+                state.apply_puts(change.puts)
         if rest:
             raise StorageError(f"{SEGMENT} ends within the record at offset {place}")
         self._begin, self._end = info.start, info.length
         return state
 
-    def submit(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
+    def append_puts(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
         """Append a change.
 
         Raises what `Store.append` raises: replay then, as after a future that fails.
@@ -84,8 +85,8 @@ class Journal:
 
     def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
-        parts = [event_head(len(body)), body]
-        number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
+        parts = [_HEAD.pack(0, len(body)), body]
+        number = max(self._store.submitted_number(SEGMENT, _WRITER), 0) + 1
         future = self._store.append(
             SEGMENT,
             parts,
@@ -95,26 +96,26 @@ class Journal:
             events=1,
             expected_offset=self._end,
         )
-        self._end += EVENT_HEAD + len(body)
+        self._end += _HEAD.size + len(body)
         return future
 
 
-def changes_in(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
+def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
     bytes they are. Raises `StorageError`.
     """
     changes: list[JournalRecord] = []
     place = 0
-    while place + EVENT_HEAD <= len(data):
-        kind, length = EVENT_HEAD_LAYOUT.unpack_from(data, place)
+    while place + _HEAD.size <= len(data):
+        kind, length = _HEAD.unpack_from(data, place)
         if kind != 0 or not 0 <= length <= _LONGEST:
             raise StorageError(
                 f"{SEGMENT} has no record at offset {offset + place}: something else wrote there"
             )
-        if (end := place + EVENT_HEAD + length) > len(data):
+        if (end := place + _HEAD.size + length) > len(data):
             break
         try:
-            changes.append(_decoder.decode(data[place + EVENT_HEAD : end]))
+            changes.append(_decoder.decode(data[place + _HEAD.size : end]))
         except msgspec.DecodeError as error:
             raise StorageError(
                 f"{SEGMENT} has no change at offset {offset + place}: {error}"
@@ -127,7 +128,7 @@ def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:
     """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
     portion: list[Put] = []
     size = 0
-    for put in state.whole():
+    for put in state.puts_for_all():
         portion.append(put)
         size += len(_encode(put))
         if size > _PORTION:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from logdrive.store.streams.errors import NoSuchStreamSegmentError, PreconditionError
-from logdrive.store.streams.names import epoch_of, segment_id
 from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
+from logdrive.wire.pravega.names import epoch_of_id, segment_id
 
 KeyRange = tuple[float, float]
 
@@ -27,7 +27,7 @@ def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int)
     return Stream(config, segments, (now_ms,), first_number + count)
 
 
-def current(stream: Stream) -> list[Segment]:
+def current_segments(stream: Stream) -> list[Segment]:
     """Return the segments that take appends; none of a sealed stream."""
     return (
         [segment for segment in stream.segments if segment.until == CURRENT]
@@ -36,12 +36,12 @@ def current(stream: Stream) -> list[Segment]:
     )
 
 
-def active_at(stream: Stream, epoch: int) -> list[Segment]:
+def segments_in_epoch(stream: Stream, epoch: int) -> list[Segment]:
     """Return the segments of one epoch."""
     return [
         s
         for s in stream.segments
-        if epoch_of(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
+        if epoch_of_id(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
     ]
 
 
@@ -60,14 +60,16 @@ def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
     before = segment_of(stream, segment)
     if before.until == CURRENT:
         return []
-    after = [s for s in stream.segments if epoch_of(s.id) == before.until and _overlap(s, before)]
+    after = [
+        s for s in stream.segments if epoch_of_id(s.id) == before.until and _overlap(s, before)
+    ]
     return [
         (s, [p.id for p in stream.segments if p.until == before.until and _overlap(p, s)])
         for s in after
     ]
 
 
-def scaled(
+def scale_stream(
     stream: Stream, sealed: Iterable[int], ranges: Sequence[KeyRange], now_ms: int
 ) -> Stream:
     """Return *stream* with the segments *sealed* replaced by new ones of *ranges*.
@@ -75,7 +77,7 @@ def scaled(
     Raises `PreconditionError` where these don't fit.
     """
     gone = set(sealed)
-    there = current(stream)
+    there = current_segments(stream)
     replaced = [s for s in there if s.id in gone]
     if not replaced or len(replaced) != len(gone):
         raise PreconditionError("only current segments can be replaced")
@@ -102,34 +104,34 @@ def scaled(
     )
 
 
-def head(stream: Stream) -> dict[int, int]:
+def head_cut(stream: Stream) -> dict[int, int]:
     """Return where the stream begins: segment id to offset."""
-    return dict(stream.cut) if stream.cut else {s.id: 0 for s in active_at(stream, 0)}
+    return dict(stream.cut) if stream.cut else {s.id: 0 for s in segments_in_epoch(stream, 0)}
 
 
-def at_time(stream: Stream, time_ms: int) -> dict[int, int]:
+def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     """Return a place at or before what was written at *time_ms*: the segments of that time from
     their beginning, or the head.
     """
     epoch = max(
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
-    begin, gone = head(stream), {s.id for s in behind(stream, stream.cut)}
-    found = [s for s in active_at(stream, epoch) if s.id not in gone]
+    begin, gone = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
+    found = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
     return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
 
 
-def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
+def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
     """Return a whole place that nothing in *positions*, segments of any epochs and how far each was
     written, lies behind.
 
     It may lie further on than it must: of the latest epoch in *positions*, or the present one where
     some of that epoch is cut off.
     """
-    latest = max((epoch_of(number) for number in positions), default=0)
-    found = active_at(stream, latest)
+    latest = max((epoch_of_id(number) for number in positions), default=0)
+    found = segments_in_epoch(stream, latest)
     if not _is_whole(found):
-        found = active_at(stream, len(stream.epochs) - 1)
+        found = segments_in_epoch(stream, len(stream.epochs) - 1)
     return [(segment, positions.get(segment.id, 0)) for segment in found]
 
 
@@ -140,12 +142,12 @@ def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
     segments = [segment_of(stream, number) for number in cut]
     if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
         raise PreconditionError("a cut has one offset for each key")
-    gone = {s.id for s in behind(stream, stream.cut)}
+    gone = {s.id for s in segments_before(stream, stream.cut)}
     if any(s.id in gone or cut[s.id] < stream.cut.get(s.id, 0) for s in segments):
         raise PreconditionError("the stream begins after this cut")
 
 
-def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+def segments_before(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     """Return the segments all of whose bytes lie before *cut*."""
     places = [s for s in stream.segments if s.id in cut]
     return [
@@ -153,30 +155,32 @@ def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
         for s in stream.segments
         if s.id not in cut
         and s.until != CURRENT
-        and any(epoch_of(p.id) >= s.until and _overlap(s, p) for p in places)
+        and any(epoch_of_id(p.id) >= s.until and _overlap(s, p) for p in places)
     ]
 
 
-def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+def segments_after(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     """Return the segments all of whose bytes lie after *cut*."""
     places = [s for s in stream.segments if s.id in cut and s.until != CURRENT]
     return [
         s
         for s in stream.segments
-        if s.id not in cut and any(epoch_of(s.id) >= p.until and _overlap(s, p) for p in places)
+        if s.id not in cut and any(epoch_of_id(s.id) >= p.until and _overlap(s, p) for p in places)
     ]
 
 
-def needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
+def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
     """Return from which offset each segment, by its id, has what lies after *cut*; those that have
     nothing of it are not there.
     """
-    begin = cut or head(stream)
-    gone = {s.id for s in behind(stream, begin)}
+    begin = cut or head_cut(stream)
+    gone = {s.id for s in segments_before(stream, begin)}
     return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in gone}
 
 
-def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
+def segments_between(
+    stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]
+) -> list[Segment]:
     """Return the segments that have what lies between two places.
 
     Raises `PreconditionError` unless one comes after the other.
@@ -184,7 +188,10 @@ def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) ->
     for cut in (begin, end):
         if not _is_whole(segment_of(stream, number) for number in cut):
             raise PreconditionError("a cut has one offset for each key")
-    before, after = {s.id for s in behind(stream, begin)}, {s.id for s in beyond(stream, end)}
+    before, after = (
+        {s.id for s in segments_before(stream, begin)},
+        {s.id for s in segments_after(stream, end)},
+    )
     if (
         before & end.keys()
         or after & begin.keys()

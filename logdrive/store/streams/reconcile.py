@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
@@ -21,10 +21,11 @@ from logdrive.store.errors import (
     SegmentTruncatedError,
     StoreDamagedError,
 )
-from logdrive.store.streams.key_ranges import behind, current
-from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
+from logdrive.store.streams.key_ranges import current_segments, segments_before
+from logdrive.store.streams.names import kv_table_segment, mark_stream
 from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
 from logdrive.wire.pravega.attributes import TABLE
+from logdrive.wire.pravega.names import segment_name, transaction_name
 from logdrive.wire.pravega.watermarks import encode_watermark
 
 _REFUSALS: Final = (
@@ -40,13 +41,13 @@ _log = structlog.get_logger("logdrive.store.streams")
 Submitted = list["asyncio.Future[Any]"]
 
 
-def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
+def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
     """Submit what is missing of one key-value table; return futures that end once everything is
     durable.
     """
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
-        segment = map_segment(scope, name, number)
+        segment = kv_table_segment(scope, name, number)
         there = store.info(segment) is not None
         if table.status == "deleting" and there:
             futures.append(store.delete(segment))
@@ -67,18 +68,18 @@ def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Sub
     return futures
 
 
-def settle_watermark(
+def reconcile_watermark(
     store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark
 ) -> Submitted:
     """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return
     futures as above.
     """
-    for segment in current(mark):
-        name = name_of(scope, mark_of(stream), segment.id)
-        if store.submitted(name, _MARKING) >= watermark.number:
+    for segment in current_segments(mark):
+        name = segment_name(scope, mark_stream(stream), segment.id)
+        if store.submitted_number(name, _MARKING) >= watermark.number:
             break
         cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
-        event = framed(encode_watermark(watermark.low, watermark.high, cut))
+        event = frame_event(encode_watermark(watermark.low, watermark.high, cut))
         try:
             return [
                 store.append(
@@ -104,12 +105,14 @@ class Reconciler:
         self._made: dict[str, None] = {}
         self._futures: Submitted = []
 
-    def submit(self) -> Submitted:
+    def submit_changes(self) -> Submitted:
         """Return futures that end once everything is durable."""
         if self._place.stream.status == "deleting":
             self._delete_all()
             return self._futures
-        gone = {segment.id for segment in behind(self._place.stream, self._place.stream.cut)}
+        gone = {
+            segment.id for segment in segments_before(self._place.stream, self._place.stream.cut)
+        }
         for segment in self._place.stream.segments:
             if segment.id not in gone:
                 self._make(self._segment(segment.id))
@@ -150,7 +153,7 @@ class Reconciler:
                 self._delete(transaction_name(name, UUID(hex=key)))
 
     def _segment(self, number: int) -> str:
-        return name_of(self._scope, self._name, number)
+        return segment_name(self._scope, self._name, number)
 
     def _make(self, name: str) -> None:
         if self._store.info(name) is None:

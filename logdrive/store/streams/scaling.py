@@ -22,9 +22,9 @@ from logdrive.store.index.index import SegmentInfo
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.key_ranges import KeyRange
-from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
+from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 60.0
 _HOT, _COLD = 2, 10  # measurements
@@ -54,25 +54,27 @@ class Scaling:
         """Look at them again and again, until cancelled."""
         while True:
             await self._catalogue.clock.sleep(EVERY_SECONDS)
-            await self.apply()
+            await self.scale_streams()
 
-    async def apply(self) -> None:
+    async def scale_streams(self) -> None:
         """Measure, and scale each stream at most once. What is refused is told, and tried again."""
         now = self._catalogue.clock.monotonic()
         seconds, self._at = now - self._at, now
         before, self._measured = self._measured, {}
-        for scope, name, stream in self._catalogue.active():
+        for scope, name, stream in self._catalogue.active_streams():
             if (
                 stream.config.scale_type not in (_BY_KIB, _BY_EVENTS)
                 or stream.config.target_rate <= 0
             ):
                 continue
-            segments = sorted(layout.current(stream), key=lambda segment: segment.low)
+            segments = sorted(layout.current_segments(stream), key=lambda segment: segment.low)
             rates = {
-                segment.id: self._rates(name_of(scope, name, segment.id), stream, before, seconds)
+                segment.id: self._rates(
+                    segment_name(scope, name, segment.id), stream, before, seconds
+                )
                 for segment in segments
             }
-            sealed, ranges = wanted(segments, rates, stream.config)
+            sealed, ranges = plan_scaling(segments, rates, stream.config)
             if sealed:
                 await self._scale(scope, name, sealed, ranges)
 
@@ -103,7 +105,7 @@ class Scaling:
             )
 
 
-def wanted(
+def plan_scaling(
     segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig
 ) -> tuple[list[int], list[KeyRange]]:
     """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*,

@@ -279,7 +279,7 @@ class CatalogState:
     def __init__(self) -> None:
         self.scopes: dict[str, Scope] = {}
 
-    def apply(self, puts: Sequence[Put]) -> None:
+    def apply_puts(self, puts: Sequence[Put]) -> None:
         """Take in one change."""
         for put in puts:
             scope = self.scopes.setdefault(put.scope, Scope())
@@ -301,13 +301,13 @@ class CatalogState:
                 case MapPut(name=name, now=table):
                     scope.maps[name] = table
 
-    def place(self, scope: str, stream: str) -> StreamState | None:
+    def stream_state(self, scope: str, stream: str) -> StreamState | None:
         """Return the stream that is there; None for one that never was, or is deleted."""
         found = self.scopes.get(scope)
         place = found.places.get(stream) if found is not None else None
         return place if place is not None and place.stream.status != "deleted" else None
 
-    def places(self) -> Iterator[tuple[str, str, StreamState]]:
+    def all_streams(self) -> Iterator[tuple[str, str, StreamState]]:
         """Yield all streams that are there."""
         for scope, found in self.scopes.items():
             for name, place in found.places.items():
@@ -323,7 +323,7 @@ class CatalogState:
                 if now.subscribes(scope, stream):
                     yield f"{name}/{group}", now
 
-    def whole(self) -> Iterator[Put]:
+    def puts_for_all(self) -> Iterator[Put]:
         """Yield the puts that make this state from nothing."""
         for scope, found in self.scopes.items():
             yield ScopePut(scope, found.present)

@@ -13,7 +13,7 @@ from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
 from logdrive.model.numbers import ABSENT
 from logdrive.store.index.index import ContradictionError, Index, SegmentIndex
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
 from logdrive.store.limits import StoreLimits
@@ -32,8 +32,8 @@ class Replay:
     *damaged* is told of a file, an offset in it, and what is wrong there.
 
     *covered* is the position up to which an index proves that the log was durable, *ends* says
-    where the files ended. *index*, after `end`, is what the whole log comes to, None where that
-    can't be known.
+    where the files ended. *index*, after `finish_replay`, is what the whole log comes to, None
+    where that can't be known.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Replay:
     def _load(self, disk: Disk, name: str, damages: list[tuple[str, int, str]]) -> Snapshot | None:
         for _ in range(_TRIES):
             try:
-                return load(disk, self._directory, name, _ALL)
+                return load_index(disk, self._directory, name, _ALL)
             except FileNotFoundError:
                 continue
             except ValueError as error:
@@ -85,7 +85,7 @@ class Replay:
                 break
         return None
 
-    def begin(self, disk: Disk, bases: Sequence[int], store_id: UUID) -> None:
+    def begin_replay(self, disk: Disk, bases: Sequence[int], store_id: UUID) -> None:
         """Begin with the oldest state that the log of *store_id*, which has files at *bases*, can
         be replayed from.
         """
@@ -121,16 +121,16 @@ class Replay:
             )
         if self.index is not None:
             for base in bases:
-                self.index.files.meet(base)
+                self.index.files.add_unknown_file(base)
             if (first := self.index.files.base_of(self._start)) not in bases:
                 self._damaged(
                     self.index.files.path(first),
                     0,
                     "the file is missing, and the older index needs the log from there",
                 )
-                self.interrupt(self._start)
+                self.skip_missing(self._start)
 
-    def follows(self, base: int, end: int) -> bool:
+    def may_follow(self, base: int, end: int) -> bool:
         """Tell whether the file of *base* may be the next one after that which ends at *end*: what
         was between them may be freed.
         """
@@ -140,9 +140,9 @@ class Replay:
         before = self.index
         self.index, self._tip = snapshot.index, snapshot.tip
         for base in before.files.bases if before is not None else ():
-            self.index.files.meet(base)
+            self.index.files.add_unknown_file(base)
 
-    def take(self, head: EntryHead, data: "bytes | memoryview") -> None:
+    def replay_entry(self, head: EntryHead, data: "bytes | memoryview") -> None:
         """Take in the next entry; one that the index has already is passed over."""
         if self.index is None or self._stopped or head.position < self._tip.position:
             return
@@ -150,19 +150,19 @@ class Replay:
             self._compare(self._newer)
         try:
             if head.kind == CREATE:
-                self.index.create(head.segment, str(data, "utf-8"), head.time_ms)
+                self.index.create_segment(head.segment, str(data, "utf-8"), head.time_ms)
             else:
-                self.index.apply(head, head.position + ENTRY_HEAD, data)
+                self.index.apply_entry(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError, StorageError) as error:
             base = self.index.files.base_of(head.position)
             self._damaged(
                 os.path.join(self._directory, file_name(base)), head.position - base, str(error)
             )
-            self.interrupt(head.position)
+            self.skip_missing(head.position)
             return
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
 
-    def interrupt(self, position: int) -> None:
+    def skip_missing(self, position: int) -> None:
         """The entry at *position* is missing: go on from the newer index, if that knows of it."""
         if position < self._tip.position:
             return
@@ -172,7 +172,7 @@ class Replay:
             self._stopped = True
         self._newer = None
 
-    def end(self) -> None:
+    def finish_replay(self) -> None:
         """Compare where no entry came after the newer index."""
         if self._newer is not None:
             self._compare(self._newer)
@@ -226,7 +226,7 @@ def _same(one: SegmentIndex, other: SegmentIndex) -> bool:
 
 def _numbers(index: Index) -> dict[int, dict[bytes, int]]:
     """Return all numbers that there are of each segment that has some."""
-    numbers = index.cold.all()
+    numbers = index.cold.all_numbers()
     for segment in index.by_number.values():
         known = numbers.setdefault(segment.number, {})
         known.update(segment.numbers)

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, File, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk, File
 from logdrive.store.index.index import Index, SegmentIndex
 from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
@@ -86,7 +86,9 @@ def verify(
     try:
         return _Look(disk, directory, progress).look()
     except OSError as error:
-        raise StorageError(f"the store in {directory} can't be read: {words_of(error)}") from error
+        raise StorageError(
+            f"the store in {directory} can't be read: {file_error_text(error)}"
+        ) from error
 
 
 class _Look:
@@ -110,19 +112,19 @@ class _Look:
 
     def look(self) -> Verification:
         """Look at everything."""
-        self._replaying.begin(self._disk, self._files.bases, self._store_id)
+        self._replaying.begin_replay(self._disk, self._files.bases, self._store_id)
         # where the file before ends, -1 if that can't be told, and the CRC of its last entry
         before = (-1, 0)
         for base in self._files.bases:
             before = self._look_at_file(base, before)
-        self._replaying.end()
+        self._replaying.finish_replay()
         self._look_at_segments()
         self._progress(self._whole, self._whole)
         return self._found
 
     def _look_at_file(self, base: int, before: tuple[int, int]) -> tuple[int, int]:
         path = self._files.path(base)
-        if before[0] >= 0 and not self._replaying.follows(base, before[0]):
+        if before[0] >= 0 and not self._replaying.may_follow(base, before[0]):
             self._damaged(
                 path,
                 0,
@@ -137,7 +139,7 @@ class _Look:
         try:
             return self._scan(file, base, before)
         except OSError as error:
-            self._damaged(path, 0, f"it can't be read: {words_of(error)}")
+            self._damaged(path, 0, f"it can't be read: {file_error_text(error)}")
             self._pass_over_file(base)
             return -1, 0
         finally:
@@ -148,7 +150,7 @@ class _Look:
         between two of them.
         """
         _, end = self._files.span_of(base)
-        self._replaying.interrupt(min(end, max(self._ends.values())) - 1)
+        self._replaying.skip_missing(min(end, max(self._ends.values())) - 1)
 
     def _scan(self, file: File, base: int, before: tuple[int, int]) -> tuple[int, int]:
         self._found.files += 1
@@ -165,7 +167,7 @@ class _Look:
         scan.position = base + FILE_HEAD
         if before[0] == base:
             scan.link = before[1]
-        elif (first := scan.next_head()) is not None:
+        elif (first := scan.read_entry_head()) is not None:
             scan.link = first.link  # the entry before it was freed
         self._appends[base] = _Appends()
         while scan.position < end:
@@ -181,7 +183,7 @@ class _Look:
             if head.kind in (APPEND, COPY):
                 appends.places.append(head.position + ENTRY_HEAD)
                 appends.lengths.append(head.length)
-            self._replaying.take(head, data)
+            self._replaying.replay_entry(head, data)
             self._tell(head)
 
     def _pass_over(self, file: File, scan: FileScan) -> bool:
@@ -202,8 +204,8 @@ class _Look:
             position - scan.base,
             "an entry is not whole, or does not follow the one before it",
         )
-        self._replaying.interrupt(position)
-        return scan.resume()
+        self._replaying.skip_missing(position)
+        return scan.skip_to_next_entry()
 
     def _goes_beyond(self, file: File, scan: FileScan) -> bool:
         """Tell whether the entry ends behind what there was when the look began: it was being
@@ -211,7 +213,7 @@ class _Look:
         """
         again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
         again.position = scan.position
-        head = again.next_head()
+        head = again.read_entry_head()
         return (
             head is not None
             and head.link == scan.link
@@ -226,7 +228,7 @@ class _Look:
         again.position, again.link = scan.position, scan.link
         if next(again.entries(), None) is None:
             return False
-        scan.forget()
+        scan.drop_read_ahead()
         return True
 
     def _id(self) -> UUID:
@@ -235,7 +237,9 @@ class _Look:
             with suppress(FileNotFoundError):
                 file = self._disk.open(self._files.path(base))
                 try:
-                    if (head := FileScan(file, base=base, size=0, seed=0).head()) is not None:
+                    if (
+                        head := FileScan(file, base=base, size=0, seed=0).read_file_head()
+                    ) is not None:
                         return head.store_id
                 except ValueError as error:
                     raise StorageError(f"{self._files.path(base)}: {error}") from error
@@ -244,7 +248,10 @@ class _Look:
         return UUID(int=0)
 
     def _look_at_head(self, file: File, base: int) -> None:
-        path, head = self._files.path(base), FileScan(file, base=base, size=0, seed=0).head()
+        path, head = (
+            self._files.path(base),
+            FileScan(file, base=base, size=0, seed=0).read_file_head(),
+        )
         if head is not None:
             if head.store_id != self._store_id:
                 self._damaged(path, 0, f"it is of store {head.store_id}, not of {self._store_id}")

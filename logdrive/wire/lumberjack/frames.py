@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from logdrive.model.framing import Part, event_size, framed_all, payloads_of
+from logdrive.model.framing import Part, event_size, frame_events, unframe_events
 
 VERSION_1: Final = b"1"
 VERSION_2: Final = b"2"
@@ -132,7 +132,7 @@ class JsonRun:
     @classmethod
     def of(cls, first: int, payloads: Sequence[bytes]) -> "JsonRun":
         """Return the run of *payloads*, numbered from *first*."""
-        events = framed_all(payloads)
+        events = frame_events(payloads)
         return cls(first, len(payloads), (events,), len(events))
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class JsonRun:
     @property
     def payloads(self) -> list[bytes]:
         """The JSON of each frame: one slice an event, made at each call."""
-        return payloads_of(b"".join(self.parts))
+        return unframe_events(b"".join(self.parts))
 
     def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
         """Return the first *count* frames and the others, both at least one.

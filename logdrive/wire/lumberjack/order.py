@@ -19,7 +19,7 @@ from typing import Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from logdrive.errors import ProtocolError
-from logdrive.model.framing import Part, payloads_of
+from logdrive.model.framing import Part, unframe_events
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
@@ -64,6 +64,8 @@ class WindowReader:
     costs nothing. The rules are those that satisfy every writer known
     (`docs/protocols/lumberjack.md`, "Windows as deployed writers use them").
     """
+
+    __slots__ = ("_announced", "_bare", "_flushed", "_last", "_left", "_size", "_unacknowledged")
 
     def __init__(self) -> None:
         self._size = 0  # events of a window; 0 where none was announced
@@ -179,7 +181,7 @@ class RunReceived:
     @property
     def payloads(self) -> list[bytes]:
         """The records, made at each call."""
-        return payloads_of(b"".join(self.parts))
+        return unframe_events(b"".join(self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,20 @@ class RunReader:
     session's: that a B waits for its P, whether `previous` is the stored number, and how many
     windows wait for their acknowledgement.
     """
+
+    __slots__ = (
+        "_bytes",
+        "_count",
+        "_due",
+        "_left",
+        "_limits",
+        "_offset",
+        "_origins",
+        "_parts",
+        "_run",
+        "_sequence",
+        "_size",
+    )
 
     def __init__(self, limits: LumberjackLimits = LOGDRIVE_1) -> None:
         self._limits = limits

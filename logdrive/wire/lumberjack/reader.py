@@ -68,6 +68,25 @@ class FrameReader:
     buffering moved, *opened* what is in memory of the envelope at hand, unpacked.
     """
 
+    __slots__ = (
+        "_bare",
+        "_envelopes",
+        "_events",
+        "_extent",
+        "_held",
+        "_inside",
+        "_items",
+        "_limits",
+        "_need",
+        "_side",
+        "_versions",
+        "copied",
+        "dialect",
+        "offset",
+        "opened",
+        "version",
+    )
+
     def __init__(self, limits: LumberjackLimits, *, side: Side, dialect: FrameDialect) -> None:
         if side == "writer" and dialect == "detect":
             raise ValueError("a writer knows its dialect")

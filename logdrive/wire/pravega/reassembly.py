@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part, framed
+from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part, frame_event
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,
@@ -81,7 +81,7 @@ class Assembler:
                 block, self._open = self._open, None
                 return self._ended(block, message)
             case ConditionalAppend():
-                data: Part = framed(message.event)
+                data: Part = frame_event(message.event)
             case ConditionalBlockEnd():
                 data = message.data
         return WholeAppend(

@@ -1,15 +1,12 @@
-"""Which segment a routing key belongs to, and what segments are called (Pravega's hash, fixed for
-ever by compatibility).
+"""The segment that a routing key belongs to, by Pravega's hash, which never changes.
 
 A key is hashed as UTF-16 with MurmurHash3 (x64, 128 bits); 52 bits of the first half become a
 fraction in [0, 1), and the key belongs to the segment whose upper bound is the smallest one not
 below it.
 """
 
-import re
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
 from typing import Final
 
 _MASK: Final = (1 << 64) - 1
@@ -18,7 +15,6 @@ _C2: Final = 0x4CF5AD432745937F
 _SEED: Final = 1741865571  # Java's hash of the string "EventRouter"
 _FRACTION_BITS: Final = 52
 _BLOCK: Final = struct.Struct("<QQ")
-_SEGMENT: Final = re.compile(r"([^/]+/[^/]+)/\d+\.#epoch\.\d+")
 
 
 def fraction(key: str) -> float:
@@ -34,18 +30,6 @@ def fraction(key: str) -> float:
 def segment_number(key: str, segments: int) -> int:
     """Return which of *segments* equal key ranges *key* belongs to."""
     return bisect_left([(n + 1) / segments for n in range(segments)], fraction(key))
-
-
-def segment_name(scope: str, stream: str, number: int, epoch: int = 0) -> str:
-    """Return a stream segment's full name; *epoch* is the scaling epoch that created it."""
-    return f"{scope}/{stream}/{number}.#epoch.{epoch}"
-
-
-def streams_among(segments: Iterable[str]) -> list[str]:
-    """Return the streams, as scope/stream, that the full names *segments* belong to, in order;
-    transactions and the like are none.
-    """
-    return sorted({found[1] for name in segments if (found := _SEGMENT.fullmatch(name))})
 
 
 def _rotated(value: int, bits: int) -> int:

@@ -35,6 +35,7 @@ class Bytes:
         self.settings = InputTable(paths=["/"])
         self.start = self.position = self.modified_ns = 0
         self.seen = len(text)
+        self.first_line = FirstLine.of(text)
         self.over = self.lost = False
 
     @property
@@ -92,12 +93,10 @@ class NoInputs:
 
 def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
     """Return a source of *text* for which the store has *number*."""
-    readable, first_line = Bytes(text), FirstLine.of(text)
-    assert first_line is not None
-    identity = Identity("a", "h", "", 0, 0, first_line.text)
-    source = SourceRegistry("h", "a", NoInputs()).begin(
-        readable, first_line, identity, Counting.KNOWN
-    )
+    readable = Bytes(text)
+    assert readable.first_line is not None
+    identity = Identity("a", "h", "", 0, 0, readable.first_line.text)
+    source = SourceRegistry("h", "a", NoInputs()).begin(readable, identity, Counting.KNOWN)
     ((count, _),) = source.questions()
     assert source.answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
     return (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
-from logdrive.model.records import DATA, END, GAP, block, mark_of
+from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -25,7 +25,7 @@ def data(previous: int, position: int) -> Run:
         DATA,
         previous,
         at(position),
-        [block(start, position, 1, "x" * (position - start - 1) + "\n")],
+        [block_record(start, position, 1, "x" * (position - start - 1) + "\n")],
         1,
         10,
         0,
@@ -88,7 +88,7 @@ def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P
     resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
     assert isinstance(resumed, Resumed)
     assert positions(resumed.kept) == [(DATA, 150, 200), (END, 200, 200)]
-    assert resumed.kept[0].records == [block(150, 200, 1, "x" * 49 + "\n")]
+    assert resumed.kept[0].records == [block_record(150, 200, 1, "x" * 49 + "\n")]
 
 
 def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
@@ -105,7 +105,7 @@ def test_what_a_store_lost_of_a_file_that_is_gone_is_a_gap__D5_P4() -> None:
     assert resumed.stepped_back
     assert positions(resumed.kept) == [(GAP, 100, 300), (END, 300, 300)]
     assert resumed.kept[0].number == at(300)
-    assert b'"reason":"removed","end_exact":true' in mark_of(resumed.kept[0].records[0])
+    assert b'"reason":"removed","end_exact":true' in mark_in_record(resumed.kept[0].records[0])
 
 
 @pytest.mark.parametrize("told", [ABSENT, at(100)])

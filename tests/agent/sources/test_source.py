@@ -20,7 +20,7 @@ def source(counting: Counting = Counting.KNOWN) -> Source:
     """Return a source whose bytes are gone, so that it needs no file."""
     family = Incarnations(IDENTITY.stem, IDENTITY)
     made = Source(None, family, b"{}", count=0, counting=counting)
-    family.members.append(made)
+    family.add(made)
     return made
 
 
@@ -124,7 +124,7 @@ def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
     family = first.names
     assert isinstance(family, Incarnations)
     second = Source(None, family, b"{}", count=family.next_count(), counting=Counting.AFTER)
-    family.members.append(second)
+    family.add(second)
     assert not second.may_register
     for count, _ in first.questions():
         first.answer(StoredNumber(count, number_of(10, b"x") if count <= 4 else ABSENT, STORE), 0)

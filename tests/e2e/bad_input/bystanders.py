@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import number_of
-from logdrive.model.records import DATA, block
+from logdrive.model.records import DATA, block_record
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.envelope import pack
@@ -74,7 +74,7 @@ def run_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:
     """Return the run that takes that file from *start* to *end*."""
     lines = (end - start) // LINE
     run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
-    return run, [block(start, end, lines, text(start, end).decode())]
+    return run, [block_record(start, end, lines, text(start, end).decode())]
 
 
 class Native:

@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         "receiver",
         "server.pem",
         "gone.pem",
-        r"tls.cert = .*/gone.pem: no such file or directory",
+        r"tls.cert = .*/gone.pem: No such file or directory",
     ),
     "a key of another certificate": (
         "receiver",
@@ -174,7 +174,7 @@ def test_a_port_in_use_names_the_address_and_what_to_do(system: Installation, fa
         complaint = _one(_run(system), FAILED)
     assert f"127.0.0.1:{port}" in complaint
     assert (
-        "already in use: another program listens there: stop it, or choose another port"
+        "Address already in use: another program listens there: stop it, or choose another port"
         in complaint
     )
     assert str(path) in complaint

@@ -1,5 +1,6 @@
 """The command line: help with examples, one clear line for a mistake, exit codes 0, 1, 2."""
 
+import os
 import socket
 import subprocess
 from pathlib import Path
@@ -66,6 +67,17 @@ def test_every_list_of_commands_has_whole_sentences(group: str) -> None:
     listed = CliRunner().invoke(cli, [*group.split(), "--help"]).output.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
+
+
+def test_an_agent_imports_nothing_that_only_other_commands_need() -> None:
+    argv = command("agent", "run", "--help")
+    environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"agent.app", "structlog.dev"} <= imported
+    assert not imported & {"rich.console", "agent.ship", "receiver.app", "pyarrow", "grpc"}
 
 
 def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(
@@ -146,7 +158,7 @@ def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path
             (
                 "store",
                 _STORE.format(tmp_path / "free", address),
-                f"listen.pravega.address = {address}: address already in use",
+                f"listen.pravega.address = {address}: Address already in use",
             ),
             ("store", _STORE.format(held, "127.0.0.1:0"), "another process has this store open"),
             ("agent", _AGENT.format(held), "another agent runs with it"),
@@ -185,5 +197,5 @@ def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
         "me",
     )
     assert done.returncode == 1
-    assert "connection refused" in done.stderr
+    assert "Connection refused" in done.stderr
     assert "Traceback" not in done.stderr

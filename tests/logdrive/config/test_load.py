@@ -281,7 +281,7 @@ def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
         match=r"no such file: name one with --config; config/\*.toml are complete examples",
     ):
         load(str(tmp_path / "none.toml"), Config, {})
-    with pytest.raises(ConfigError, match="can't be read: is a directory"):
+    with pytest.raises(ConfigError, match="can't be read: Is a directory"):
         load(str(tmp_path), Config, {})
     file.write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match="UTF-8"):

@@ -99,7 +99,7 @@ def test_what_is_staged_while_the_stage_before_is_written_follows_it(path: Path,
                     expected += b"".join(parts)
                 if written is not None:
                     written.result()
-                written, stage = thread.submit(stage.append), stage.following(400_000)
+                written, stage = thread.submit(stage.append), stage.next_stage(400_000)
             stage.add([b"given up"])
             if written is not None:
                 written.result()

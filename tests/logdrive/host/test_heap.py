@@ -17,7 +17,7 @@ def trims(*steps: tuple[float, int]) -> list[float]:
         heap = Heap(lambda: found.append(loop.time()))
         for seconds, change in steps:
             await asyncio.sleep(seconds)
-            heap.change(change * MIB)
+            heap.add_held(change * MIB)
         await asyncio.sleep(60)
         return found
 
@@ -48,12 +48,12 @@ def test_objects_are_collected_after_many_connections_have_left_and_not_after_wi
     async def scene(connections: int) -> list[str]:
         found: list[str] = []
         heap = Heap(lambda: found.append("trim"), lambda: found.append("collect"))
-        heap.change(100 * MIB)
+        heap.add_held(100 * MIB)
         for _ in range(connections):
-            heap.change(32 * KIB)
+            heap.add_held(32 * KIB)
         for _ in range(connections):
-            heap.leaves(32 * KIB)
-        heap.change(-100 * MIB)
+            heap.on_connection_closed(32 * KIB)
+        heap.add_held(-100 * MIB)
         await asyncio.sleep(60)
         return found
 

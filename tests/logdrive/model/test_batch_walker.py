@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
 from logdrive.model.batch_walker import BatchRef, BatchWalker
-from logdrive.model.framing import EVENT_HEAD, framed, framed_all, split_events
+from logdrive.model.framing import EVENT_HEAD, frame_event, frame_events, split_events
 
 _LIMIT = 1 << 16
 
 
 def _batch(records: list[bytes]) -> bytes:
-    body = framed_all(records)
+    body = frame_events(records)
     header = BatchHeader(
         kind="data",
         source=str(UUID(int=1)),
@@ -29,10 +29,10 @@ def _batch(records: list[bytes]) -> bytes:
         received=1,
         store=str(UUID(int=2)),
     )
-    return framed(header.encode()) + body
+    return frame_event(header.encode()) + body
 
 
-headless = st.binary(max_size=40).map(framed)
+headless = st.binary(max_size=40).map(frame_event)
 segments = st.lists(
     st.lists(st.binary(max_size=40), max_size=4).map(_batch) | headless, max_size=8
 ).map(b"".join)
@@ -60,7 +60,7 @@ def _walk(data: bytes, step: int) -> Read:
 def test_any_split_of_a_segment_gives_the_same_batches(data: bytes, step: int) -> None:
     whole = _walk(data, max(1, len(data)))
     assert _walk(data, step) == whole
-    payloads = [framed(batch.payload) for batch in whole.batches]
+    payloads = [frame_event(batch.payload) for batch in whole.batches]
     pairs = zip(payloads, whole.records, strict=True)
     assert b"".join(part for pair in pairs for part in pair) == data
 
@@ -86,14 +86,14 @@ def test_garbage_raises_nothing_but_a_storage_error(data: bytes) -> None:
 
 def test_an_event_over_the_limit_is_refused_from_its_head() -> None:
     walker = BatchWalker("s", 0, max_event=10)
-    walker.receive_data(framed(bytes(11))[:EVENT_HEAD], 0)
+    walker.receive_data(frame_event(bytes(11))[:EVENT_HEAD], 0)
     with pytest.raises(StorageError, match="s at 0: an event of 11 bytes"):
         walker.next_header()
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 8))
 def test_events_that_do_not_fill_their_bytes_are_refused(payloads: list[bytes], cut: int) -> None:
-    data = framed_all([*payloads, b"last"])
+    data = frame_events([*payloads, b"last"])
     assert list(split_events(data)) == [*payloads, b"last"]
     with pytest.raises(ValueError, match="cut off"):
         list(split_events(data[:-cut]))

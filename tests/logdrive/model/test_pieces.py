@@ -10,12 +10,12 @@ import pytest
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
-from logdrive.model.pieces import UnfinishedEvents, cuts, piece_of
+from logdrive.model.pieces import UnfinishedEvents, piece_in_header, piece_ranges
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 3 * RECORD_BYTES, EVENT_BYTES])
 def test_pieces_fill_their_event_and_none_is_over_the_limit_of_a_record(size: int) -> None:
-    found = list(cuts(size))
+    found = list(piece_ranges(size))
     assert [start for start, _ in found[1:]] == [end for _, end in found[:-1]]
     assert (found[0][0], found[-1][1]) == (0, size)
     assert max(end - start for start, end in found) <= RECORD_BYTES
@@ -39,14 +39,14 @@ PIECE = {"event": "e", "start": 3, "end": 5, "bytes": 9}
 
 
 def test_a_mark_says_what_a_piece_is_and_whether_it_is_the_last() -> None:
-    piece = piece_of(header(PIECE, EVENT_HEAD + 2))
+    piece = piece_in_header(header(PIECE, EVENT_HEAD + 2))
     assert piece is not None
     assert (piece.event, piece.start, piece.end, piece.bytes, piece.last) == ("e", 3, 5, 9, False)
-    last = piece_of(header(PIECE | {"end": 9}, EVENT_HEAD + 6))
+    last = piece_in_header(header(PIECE | {"end": 9}, EVENT_HEAD + 6))
     assert last is not None
     assert last.last
-    assert piece_of(header(None, 99)) is None
-    assert piece_of(header({"reason": "dead_letter", "end": 9, "letter": "x"}, 0, 0)) is None
+    assert piece_in_header(header(None, 99)) is None
+    assert piece_in_header(header({"reason": "dead_letter", "end": 9, "letter": "x"}, 0, 0)) is None
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_a_mark_says_what_a_piece_is_and_whether_it_is_the_last() -> None:
 )
 def test_a_mark_that_no_receiver_writes_is_refused(mark: Any, size: int) -> None:
     with pytest.raises(ValueError, match=r"piece|mark"):
-        piece_of(header(mark, size))
+        piece_in_header(header(mark, size))
 
 
 def test_what_is_no_sequence_of_pieces_is_no_event() -> None:
     def met(*pieces: tuple[int, int, int]) -> list[bool]:
         unfinished = UnfinishedEvents()
         return [
-            unfinished.meet(at, at + 5, "e", start, end, last=end == 9) is not None
+            unfinished.add_piece(at, at + 5, "e", start, end, last=end == 9) is not None
             for at, start, end in pieces
         ]
 

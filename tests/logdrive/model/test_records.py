@@ -5,20 +5,26 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.records import ended, gap, lean, lean_exact, mark_of
+from logdrive.model.records import (
+    end_record,
+    exact_lean_record,
+    gap_record,
+    lean_record,
+    mark_in_record,
+)
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        gap(0, 9, "removed"),
-        gap(5, 9, "elsewhere", end_exact=False, store=UUID(int=1)),
-        ended(9, "removed"),
-        ended(9, "x", end_exact=False),
+        gap_record(0, 9, "removed"),
+        gap_record(5, 9, "elsewhere", end_exact=False, store=UUID(int=1)),
+        end_record(9, "removed"),
+        end_record(9, "x", end_exact=False),
     ],
 )
 def test_a_mark_is_the_very_object_of_its_record(record: bytes) -> None:
-    mark = mark_of(record)
+    mark = mark_in_record(record)
     assert mark.startswith(b"{")
     assert mark in record
 
@@ -40,7 +46,7 @@ def test_a_mark_is_the_very_object_of_its_record(record: bytes) -> None:
 def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
     for kind in (b"gap", b"ended"):
         with pytest.raises(ValueError, match="not a gap or end record"):
-            mark_of(b'{"log":{"' + kind + b'":' + mark + b"}}")
+            mark_in_record(b'{"log":{"' + kind + b'":' + mark + b"}}")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
 )
 def test_any_other_record_has_no_mark(record: bytes) -> None:
     with pytest.raises(ValueError, match="not a gap or end record"):
-        mark_of(record)
+        mark_in_record(record)
 
 
 @pytest.mark.parametrize("exact", [b"\xff", b'caf\xe9 "\\\t\x00', "€ ".encode() + b"\xf0\x9f"])
@@ -56,6 +62,6 @@ def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(
     exact: bytes,
 ) -> None:
     message, original = exact.decode(errors="replace"), base64.b64encode(exact).decode()
-    assert lean_exact(70_000, 70_004, message, exact) == lean(
+    assert exact_lean_record(70_000, 70_004, message, exact) == lean_record(
         70_000, 70_004, message, original=original
     )

@@ -96,7 +96,7 @@ def test_a_closed_listener_refuses_and_what_stands_goes_on() -> None:
         assert await stream.read() == b"x"
         await listener.close()
         await listener.close()
-        with pytest.raises(TransientError, match=r"connection refused"):
+        with pytest.raises(TransientError, match=r"Connection refused"):
             await transport.connect("127.0.0.1", listener.address[1], None)
         await stream.write([b"y"])
         assert await stream.read() == b"y"
@@ -130,13 +130,13 @@ def test_a_port_in_use_and_an_address_of_another_host_are_mistakes_of_the_config
         host, port = listener.address
         with pytest.raises(
             ConfigError,
-            match=rf"address = {host}:{port}: address already in use: another program ",
+            match=rf"address = {host}:{port}: Address already in use: another program ",
         ):
             await transport.listen(host, port, None, Echo())
         await listener.close()
         with pytest.raises(
             ConfigError,
-            match=r"192\.0\.2\.1:5044: cannot assign requested address: this host does not have",
+            match=r"192\.0\.2\.1:5044: Cannot assign requested address: this host does not have",
         ):
             await transport.listen("192.0.2.1", 5044, None, Echo())
         with pytest.raises(ConfigError, match="address"):
@@ -152,7 +152,7 @@ def test_who_does_not_answer_or_has_no_address_is_a_transient_error() -> None:
         transport = SystemTransport(connect_timeout=0.2)
         with pytest.raises(
             TransientError,
-            match=r"127\.0\.0\.1:1: connection refused: does the other side listen there",
+            match=r"127\.0\.0\.1:1: Connection refused: does the other side listen there",
         ):
             await transport.connect("127.0.0.1", 1, None)
         with pytest.raises(TransientError, match=r"no-such-host.invalid:5044: "):
@@ -163,9 +163,9 @@ def test_who_does_not_answer_or_has_no_address_is_a_transient_error() -> None:
 
 def test_certificates_that_cannot_be_loaded_are_a_mistake_at_once(pki: Pki) -> None:
     async def scenario() -> None:
-        with pytest.raises(ConfigError, match=r"cert = .*missing.pem: no such file"):
+        with pytest.raises(ConfigError, match=r"cert = .*missing.pem: No such file"):
             await SystemTransport().listen("127.0.0.1", 0, pki.server("missing"), Echo())
-        with pytest.raises(ConfigError, match=r"ca = .*missing.pem: no such file"):
+        with pytest.raises(ConfigError, match=r"ca = .*missing.pem: No such file"):
             await SystemTransport().connect("127.0.0.1", 1, pki.client(ca="missing.pem"))
 
     run(scenario())

@@ -48,11 +48,11 @@ def test_a_file_missing_or_unfit_is_named_with_its_key(
             load()
         assert told(error).startswith(f"{key} = {path}: ")
         assert "\n" not in told(error)
-        assert ("no such file" in told(error)) == (content is None)
+        assert ("No such file" in told(error)) == (content is None)
 
 
 def test_a_directory_is_no_certificate(pki: Pki, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is a directory"):
+    with pytest.raises(ConfigError, match="Is a directory"):
         client_context(ClientTls(str(tmp_path)))
 
 

@@ -11,7 +11,7 @@ import orjson
 from logdrive.model import records as record
 from logdrive.model.batch import BatchHeader
 from logdrive.model.dead_letters import Decision, Letter, note
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 
 STORE = str(UUID(int=7))
 STREAM = "logs/app"
@@ -44,7 +44,7 @@ class Segment:
         self.batch("data", source, records, events, previous=previous, position=position, **more)
 
     def gap(self, source: str, start: int, end: int, reason: str, *, exact: bool = True) -> None:
-        payload = record.gap(start, end, reason, end_exact=exact)
+        payload = record.gap_record(start, end, reason, end_exact=exact)
         self.batch(
             "gap",
             source,
@@ -52,11 +52,11 @@ class Segment:
             0,
             previous=start,
             position=end,
-            mark=msgspec.Raw(record.mark_of(payload)),
+            mark=msgspec.Raw(record.mark_in_record(payload)),
         )
 
     def ended(self, source: str, end: int, reason: str = "removed") -> None:
-        payload = record.ended(end, reason)
+        payload = record.end_record(end, reason)
         self.batch(
             "end",
             source,
@@ -64,7 +64,7 @@ class Segment:
             0,
             previous=end,
             position=end,
-            mark=msgspec.Raw(record.mark_of(payload)),
+            mark=msgspec.Raw(record.mark_in_record(payload)),
         )
 
     def foreign(self, source: str, records: Sequence[bytes], events: int | None = None) -> None:
@@ -94,7 +94,7 @@ class Segment:
         self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object
     ) -> None:
         self.clock += 10
-        body = framed_all(records)
+        body = frame_events(records)
         attributes = more.pop("attributes", None) or {
             "host": "web-1",
             "path": f"/var/log/{source}.log",
@@ -111,11 +111,11 @@ class Segment:
             "store": self.store,
             "attributes": msgspec.Raw(orjson.dumps(attributes)),
         }
-        self.data += framed(BatchHeader(**(values | more)).encode()) + body  # type: ignore[arg-type]
+        self.data += frame_event(BatchHeader(**(values | more)).encode()) + body  # type: ignore[arg-type]
 
     def stray(self, payload: bytes) -> None:
         """Append an event that stands where a header should."""
-        self.data += framed(payload)
+        self.data += frame_event(payload)
 
 
 def lines(source: str, first: int, count: int) -> bytes:
@@ -126,7 +126,7 @@ def lines(source: str, first: int, count: int) -> bytes:
 
 def text_block(data: bytes, start: int) -> bytes:
     """Return valid UTF-8 as a block of lines."""
-    return record.block(
+    return record.block_record(
         start, start + len(data), data.count(b"\n") + (not data.endswith(b"\n")), data.decode()
     )
 
@@ -139,10 +139,10 @@ def line_record(line: bytes, start: int) -> bytes:
             bare, eol = line[: -len(candidate)], candidate.decode()
             break
     try:
-        return record.lean(start, start + len(line), bare.decode(), eol=eol)
+        return record.lean_record(start, start + len(line), bare.decode(), eol=eol)
     except UnicodeDecodeError:
         exact = base64.b64encode(bare).decode()
-        return record.lean(
+        return record.lean_record(
             start, start + len(line), bare.decode(errors="replace"), eol=eol, original=exact
         )
 

@@ -48,7 +48,7 @@ async def main(directory: str, count: int) -> None:
         numbers[writer] += 1
         number = numbers[writer]
         data = [record(writer, number)[:5], record(writer, number)[5:]]
-        submitted = store.submitted(SEGMENT, writer)
+        submitted = store.submitted_number(SEGMENT, writer)
         in_flight.append(
             (
                 writer,
@@ -70,7 +70,7 @@ async def main(directory: str, count: int) -> None:
 
 async def _pass(store: Store, turn: int) -> None:
     """Append what is soon gone, and now and then cut off all of it."""
-    number = max(0, store.submitted(PASSING, WRITERS[0])) + 1
+    number = max(0, store.submitted_number(PASSING, WRITERS[0])) + 1
     length = store.append(
         PASSING, bytes(2000), writer=WRITERS[0], expected=None, number=number, events=1
     )

@@ -66,7 +66,7 @@ def submit(
         segment,
         data,
         writer=writer,
-        expected=store.submitted(segment, writer),
+        expected=store.submitted_number(segment, writer),
         number=number,
         events=1,
     )

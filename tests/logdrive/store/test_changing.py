@@ -91,7 +91,7 @@ def test_a_deleted_segment_is_gone_with_its_numbers_and_its_name_is_free_again()
                 submit(store, b"x", 2)
             assert content(store) == b"first", "it is there as long as its end is not durable"
             anew = store.create(SEGMENT)
-            assert store.submitted(SEGMENT, WRITER) == ABSENT
+            assert store.submitted_number(SEGMENT, WRITER) == ABSENT
             appended = submit(store, b"anew", 1)
             assert await store.number(SEGMENT, WRITER) == 1
             await deleted
@@ -115,7 +115,7 @@ def test_who_waits_at_the_tail_of_a_segment_hears_of_its_end() -> None:
         async with running(disk) as store:
             await store.create("other")
             tails = [
-                asyncio.create_task(store.wait(name, length, 60))
+                asyncio.create_task(store.wait_for_data(name, length, 60))
                 for name, length in ((SEGMENT, 5), ("other", 0))
             ]
             await asyncio.sleep(0.1)
@@ -250,7 +250,7 @@ def test_a_merge_and_the_values_that_come_with_it_are_there_together_or_not_at_a
             )
             try:
                 merged = store.merge(SEGMENT, SIDE, {WRITER: 7, OTHER: 9})
-                assert store.submitted(SEGMENT, OTHER) == 9
+                assert store.submitted_number(SEGMENT, OTHER) == 9
                 assert await submit(store, b"!", 8) == 10
                 assert await merged == 9
             finally:

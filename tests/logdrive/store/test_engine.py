@@ -93,7 +93,7 @@ def test_a_number_is_compared_with_what_was_submitted_last_pending_or_not() -> N
                     )
                 assert refused.value.current == 20
             assert not first.done()
-            assert store.submitted(SEGMENT, WRITER) == 20
+            assert store.submitted_number(SEGMENT, WRITER) == 20
             assert store.attribute(SEGMENT, WRITER) == ABSENT
             await second
             third = store.append(SEGMENT, b"c", writer=WRITER, expected=None, number=21, events=1)
@@ -198,7 +198,7 @@ def test_unknown_segments_are_refused() -> None:
             with pytest.raises(NoSuchSegmentError):
                 await store.number("none", WRITER)
             with pytest.raises(NoSuchSegmentError):
-                await store.wait("none", 0, 1)
+                await store.wait_for_data("none", 0, 1)
 
     run(main())
 
@@ -250,7 +250,7 @@ def test_an_attribute_set_back_and_forth_while_pending_ends_as_the_last_said() -
             await store.create(SEGMENT)
             updates = [store.update(SEGMENT, OTHER, None, value) for value in (1, 2, 1, 7, 1)]
             await updates[0]
-            assert store.submitted(SEGMENT, OTHER) == 1
+            assert store.submitted_number(SEGMENT, OTHER) == 1
             assert not await store.update(SEGMENT, OTHER, 2, 3)
             assert [await update for update in updates] == [True] * 5
             assert store.attribute(SEGMENT, OTHER) == 1
@@ -264,10 +264,11 @@ def test_tail_waits_end_with_data_with_a_seal_or_with_time() -> None:
         async with running(MemoryDisk(), delay=1.0) as store:
             await store.create(SEGMENT)
             started = loop.time()
-            assert not await store.wait(SEGMENT, 0, 10.0)
+            assert not await store.wait_for_data(SEGMENT, 0, 10.0)
             assert loop.time() - started == 10.0
             waits = [
-                asyncio.create_task(store.wait(SEGMENT, offset, 60.0)) for offset in (0, 0, 2, 3)
+                asyncio.create_task(store.wait_for_data(SEGMENT, offset, 60.0))
+                for offset in (0, 0, 2, 3)
             ]
             waits[1].cancel()
             await submit(store, b"abc", 1)
@@ -276,7 +277,7 @@ def test_tail_waits_end_with_data_with_a_seal_or_with_time() -> None:
             assert waits[0].result()
             await store.seal(SEGMENT)
             assert await waits[3]
-            assert await store.wait(SEGMENT, 1000, 60.0)
+            assert await store.wait_for_data(SEGMENT, 1000, 60.0)
 
     run(main())
 
@@ -288,10 +289,42 @@ def test_too_much_pending_is_refused_and_room_comes_back() -> None:
             first = submit(store, bytes(20_000), 1)  # one alone is always taken
             with pytest.raises(OverloadedError):
                 submit(store, b"x", 2)
-            assert store.submitted(SEGMENT, WRITER) == 1
-            await store.room()
+            assert store.submitted_number(SEGMENT, WRITER) == 1
+            await store.room(1)
             assert first.done()
             assert await submit(store, b"x", 2) == 20_001
+
+    run(main())
+
+
+def test_room_is_there_for_the_size_asked_for_or_once_nothing_is_pending() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(pending=10_000), delay=1.0) as store:
+            await store.create(SEGMENT)
+            first = submit(store, bytes(4_000), 1)
+            await store.room(4_000)  # it fits beside the first
+            assert not first.done()
+            too_many = asyncio.create_task(store.room(4_000, 4_000))
+            larger_than_all = asyncio.create_task(store.room(20_000))
+            await asyncio.sleep(0)
+            assert [too_many.done(), larger_than_all.done()] == [False, False]
+            await asyncio.gather(too_many, larger_than_all)
+            assert first.done()
+            assert await submit(store, bytes(20_000), 2) == 24_000
+
+    run(main())
+
+
+def test_who_waits_for_room_goes_on_when_the_store_closes() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(pending=10_000), delay=1.0) as store:
+            await store.create(SEGMENT)
+            submit(store, bytes(9_000), 1)
+            waiting = asyncio.create_task(store.room(9_000))
+            await asyncio.sleep(0)
+            await store.close()
+            async with asyncio.timeout(5):
+                await waiting
 
     run(main())
 
@@ -305,7 +338,7 @@ def test_an_append_beyond_the_limit_is_refused_before_it_is_queued() -> None:
                     store.append(
                         SEGMENT, data, writer=WRITER, expected=None, number=1, events=events
                     )
-            assert store.submitted(SEGMENT, WRITER) == ABSENT
+            assert store.submitted_number(SEGMENT, WRITER) == ABSENT
             assert await submit(store, bytes(10), 1) == 10
 
     run(main())
@@ -329,7 +362,7 @@ def test_closing_makes_durable_what_was_submitted_and_takes_no_more() -> None:
         disk = MemoryDisk()
         async with running(disk, delay=1.0) as store:
             await store.create(SEGMENT)
-            waiting = asyncio.create_task(store.wait(SEGMENT, 1000, 60.0))
+            waiting = asyncio.create_task(store.wait_for_data(SEGMENT, 1000, 60.0))
             last = submit(store, b"last", 1)
             await asyncio.sleep(0)
             closing = asyncio.create_task(store.close())

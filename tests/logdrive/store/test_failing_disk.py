@@ -41,7 +41,9 @@ def test_a_full_disk_fails_what_is_pending_and_the_store_goes_on() -> None:
             for future in (writing, behind, elsewhere):
                 with pytest.raises(TransientError, match=r"can't write.*No space left"):
                     await future
-            assert store.submitted(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
+            assert (
+                store.submitted_number(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
+            )
             assert content(store) == b"kept"
             assert store.segments() == [SEGMENT]
             # what fits goes in, from the number that stands
@@ -139,7 +141,7 @@ def test_a_failed_sync_is_final() -> None:
         store = await opened(disk)
         task = asyncio.create_task(store.run(asyncio.Event()))
         disk.fail_sync()
-        waiting = asyncio.create_task(store.wait(SEGMENT, 100, 60.0))
+        waiting = asyncio.create_task(store.wait_for_data(SEGMENT, 100, 60.0))
         asking = asyncio.create_task(store.number(SEGMENT, WRITER))
         futures = [submit(store, b"lost", 2), submit(store, b"lost", 3)]
         await asyncio.sleep(0)
@@ -214,7 +216,7 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
                 with pytest.raises(StoreDamagedError, match=FIRST_FILE):
                     store.read(SEGMENT, offset, limit)
             await submit(store, b"on", 4, writer=OTHER)
-            assert store.submitted(SEGMENT, OTHER) == 4
+            assert store.submitted_number(SEGMENT, OTHER) == 4
             disk.remove(FIRST_FILE)
             assert store.read(SEGMENT, 30, 10) == b"on"
 

@@ -101,9 +101,9 @@ def test_only_segments_followed_are_kept_in_memory_and_not_what_store_reads_for_
                 await store.create(name)
                 await submit(store, b"first of " + name.encode(), 1, segment=name)
             assert store.read("other", 0, 1 << 20) == b"first of other"
-            waiting = asyncio.create_task(store.wait("other", 14, 60.0))
-            store.follow(SEGMENT, 0)
-            store.follow("gone since", 0)
+            waiting = asyncio.create_task(store.wait_for_data("other", 14, 60.0))
+            store.follow_tail(SEGMENT, 0)
+            store.follow_tail("gone since", 0)
             for number in (2, 3):
                 await submit(store, b"%d" % number, number)
                 await submit(store, b"%d of other" % number, number, segment="other")
@@ -119,10 +119,10 @@ def test_who_reads_far_behind_tail_keeps_nothing_there_that_would_be_gone_when_h
             await store.create(SEGMENT)
             for number in (1, 2):
                 await submit(store, bytes(8 << 20), number)
-            store.follow(SEGMENT, 0)
+            store.follow_tail(SEGMENT, 0)
             await submit(store, b"x", 3)
             assert kept(store) == []
-            store.follow(SEGMENT, 2)
+            store.follow_tail(SEGMENT, 2)
             await submit(store, b"y", 4)
             assert kept(store) == [b"y"]
 
@@ -134,7 +134,7 @@ def test_what_was_kept_for_a_follower_goes_some_time_after_him() -> None:
         async with running(MemoryDisk()) as store:
             for name in (SEGMENT, "other"):
                 await store.create(name)
-            store.follow(SEGMENT, 0)
+            store.follow_tail(SEGMENT, 0)
             await asyncio.gather(*(submit(store, b"a", number) for number in range(1, 1002)))
             assert len(kept(store)) == 1000
             await asyncio.gather(

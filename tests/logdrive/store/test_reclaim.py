@@ -3,10 +3,12 @@ no start misses what is gone.
 """
 
 import asyncio
+import errno
 from dataclasses import replace
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
@@ -122,14 +124,14 @@ def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_
                     await submit(store, b"%02d" % number, number, segment=name, writer=OTHER)
             in_it = [base for base in store._index.files.bases if store._index.files.live[base]]
             assert in_it == [0]
-            searched, choose = list[int](), store._freeing._chosen
+            searched, choose = list[int](), store._reclaimer._chosen
 
             def chosen() -> _Victim | None:
                 victim = choose()
                 searched.extend([victim.base] if victim is not None else [])
                 return victim
 
-            store._freeing._chosen = chosen  # type: ignore[method-assign]
+            store._reclaimer._chosen = chosen  # type: ignore[method-assign]
             await passing(store, 60)
             assert searched.count(0) == 1
             assert FIRST_FILE not in logs(disk)
@@ -241,6 +243,43 @@ def spoil(disk: MemoryDisk, path: str, harm: str) -> None:
         disk.remove(path)
     else:
         disk.flip_bit(path, 30)
+
+
+class _Unlisted(MemoryDisk):
+    """A disk that can't list directories for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = 0
+        self.failed = 0
+
+    def names(self, directory: str) -> list[str]:
+        if self.fails:
+            self.fails -= 1
+            self.failed += 1
+            raise OSError(errno.EIO, "Input/output error")
+        return super().names(directory)
+
+
+def test_directory_cannot_be_listed_does_not_end_store_which_says_so_and_frees_later() -> None:
+    async def main() -> None:
+        disk = _Unlisted()
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await passing(store, 40)
+        async with running(disk, LIMITS) as store:
+            assert store.recovery.index == "used"
+            disk.fails = 1
+            with capture_logs() as logged:
+                await passing(store, 40, 41)
+            assert disk.failed == 1
+            told = [entry for entry in logged if entry["event"].startswith("older index not read")]
+            assert [(entry["store"], entry["reason"]) for entry in told] == [
+                (PATH, "Input/output error")
+            ]
+            assert len(logs(disk)) <= 4
+
+    run(main())
 
 
 def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:

@@ -9,16 +9,22 @@ from random import Random
 import pytest
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.model.numbers import ABSENT
-from logdrive.model.records import block
+from logdrive.model.records import block_record
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentSealedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
-from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
+from logdrive.store.retention import (
+    EVERY_SECONDS,
+    Policy,
+    Retention,
+    first_matching,
+    retained_stream,
+)
 from logdrive.store.running import Failure
 from logdrive.store.running import open_store as store_running
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, running, submit
@@ -34,7 +40,7 @@ LIMITS = StoreLimits(log_file=10_000)
 
 def batch(records: Sequence[bytes]) -> bytes:
     """Return one batch as a receiver appends it."""
-    data = framed_all(records)
+    data = frame_events(records)
     header = BatchHeader(
         kind="data",
         source="00" * 16,
@@ -46,20 +52,20 @@ def batch(records: Sequence[bytes]) -> bytes:
         received=1,
         store="00" * 16,
     )
-    return framed(header.encode()) + data
+    return frame_event(header.encode()) + data
 
 
 def some_batch(number: int, size: int = 300) -> bytes:
     return batch(
         [
-            block(number, number + 1, 1, "x" * size),
-            block(number + 1, number + 2, 1, "y" * (number % 50)),
+            block_record(number, number + 1, 1, "x" * size),
+            block_record(number + 1, number + 2, 1, "y" * (number % 50)),
         ]
     )
 
 
 async def applied(store: Store, *policies: Policy) -> None:
-    await Retention(store, first_of(policies), VirtualClock()).apply()
+    await Retention(store, first_matching(policies), VirtualClock()).apply_policies()
 
 
 def span(store: Store, segment: str = SEGMENT) -> tuple[int, int]:
@@ -201,7 +207,7 @@ def test_records_without_headers_are_cut_record_by_record_and_bytes_append_by_ap
             records = [b"{}", b"x" * 5000, b'{"logdrive":{"v":1,', b""]
             await store.create(SEGMENT)
             await store.create(SECOND)
-            await submit(store, framed_all(records), 1)
+            await submit(store, frame_events(records), 1)
             await submit(store, b"\x01 bytes of no records", 1, segment=SECOND)
             at, ends = 0, []
             while at < span(store)[1]:
@@ -294,7 +300,7 @@ def test_other_streams_tables_and_transactions_are_left_alone() -> None:
             )
             assert [span(store, segment)[0] for segment in others] == [0] * 4
             assert span(store)[0] > 0
-            assert [stream_of(segment) for segment in (SEGMENT, *others)] == [
+            assert [retained_stream(segment) for segment in (SEGMENT, *others)] == [
                 "logs/app",
                 "logs/foreign",
                 None,
@@ -355,13 +361,13 @@ def test_a_new_segment_is_not_taken_for_the_one_that_had_its_name() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
             policy = Policy("*/*", max_age_ms=150_000)
-            retention = Retention(store, first_of([policy]), VirtualClock())
+            retention = Retention(store, first_matching([policy]), VirtualClock())
             await batches(store, SEGMENT, 2)
-            await retention.apply()
+            await retention.apply_policies()
             await asyncio.sleep(3600)
             await store.delete(SEGMENT)
             ends = await batches(store, SEGMENT, 2)
-            await retention.apply()
+            await retention.apply_policies()
             assert span(store) == (0, ends[2])
 
     run(main())

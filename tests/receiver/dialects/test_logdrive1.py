@@ -8,7 +8,7 @@ import pytest
 
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, CLOSED
-from logdrive.model.records import DATA, END, ended
+from logdrive.model.records import DATA, END, end_record
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
@@ -100,7 +100,7 @@ async def test_r4_gaps_and_ends_are_marks_of_their_headers_and_an_end_closes_the
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)
-        end = RunFrame(0, END, at(40), CLOSED + at(40), 0, 0, 0, 1), [ended(40, "removed")]
+        end = RunFrame(0, END, at(40), CLOSED + at(40), 0, 0, 0, 1), [end_record(40, "removed")]
         await peer.acknowledged(await peer.send_window(gap_of(0, 0, 40), end))
         again = await (await world.native()).register(0, A)
         assert isinstance(again, PositionFrame)

@@ -76,8 +76,8 @@ DISK_CALLS = (
         "agent.inputs.files.restore",
         (
             (
-                "                place.device, place.birth_ns = stat.device, stat.birth_ns\n",
-                "                place.birth_ns = stat.birth_ns\n",
+                "                place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns\n",
+                "                place.birth_ns = stat.birth_ns or place.birth_ns\n",
             ),
         ),
     ),

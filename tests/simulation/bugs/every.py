@@ -1,6 +1,7 @@
 """All deliberate bugs."""
 
 from tests.simulation.bugs.agent import AGENT
+from tests.simulation.bugs.bounds import BOUNDS
 from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.disk_calls import DISK_CALLS
 from tests.simulation.bugs.holdings import HOLDINGS
@@ -24,4 +25,5 @@ MUTANTS = (
     *PEERS,
     *HOLDINGS,
     *CONNECTIONS,
+    *BOUNDS,
 )

@@ -106,7 +106,7 @@ HOLDINGS = (
         "store.handle_of_a_freed_file",
         "a log file that is removed stays open for readers",
         "logdrive.store.reclaim",
-        (("        self._reader.forget(base)\n", ""),),
+        (("        self._reader.close_file(base)\n", ""),),
     ),
     Mutant(
         "freeing.empty_files_stay",
@@ -133,12 +133,12 @@ HOLDINGS = (
                 "            _exceeds(kept, policy.max_bytes) or (before is not None and -oldest[0][0] < before)\n",
             ),
             (
-                "                and (time_ms := self._time(cut)) != told\n",
-                "                and (time_ms := self._time(cut)) != -told\n",
+                "                and (time_ms := self._time(cut)) != cached_ms\n",
+                "                and (time_ms := self._time(cut)) != -cached_ms\n",
             ),
             (
-                "                heappush(oldest, (time_ms, row))  # another segment has the name by now\n",
-                "                heappush(oldest, (-time_ms, row))  # another segment has the name by now\n",
+                "                heappush(oldest, (time_ms, row))\n",
+                "                heappush(oldest, (-time_ms, row))\n",
             ),
             (
                 "                    heappush(oldest, (self._time(cut), row))\n",

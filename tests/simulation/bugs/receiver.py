@@ -7,18 +7,17 @@ RECEIVER = (
         "receiver.ack_before_durable",
         "a window is acknowledged as soon as it has ended",
         "receiver.acks",
-        (
-            (
-                "        while (\n            self._waiting\n            and self._waiting[0].holds == 0\n            and (last := self._waiting[0].last) is not None\n        ):\n",
-                "        while self._waiting and (last := self._waiting[0].last) is not None:\n",
-            ),
-        ),
+        (("if window.holds or window.last is None:", "if window.last is None:"),),
     ),
     Mutant(
         "receiver.window_acked_after_failure",
         "a run that the sink failed is acknowledged with its window",
         "receiver.dialects.registration",
         (
+            (
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
+            ),
             (
                 "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
                 "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
@@ -42,6 +41,10 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
+            ),
+            (
                 "        if self.state in (\n            RegistrationState.LIVE,\n            RegistrationState.REFUSING,\n        ) and self._writer.follows(received.run.previous):\n",
                 "        if True:\n",
             ),
@@ -56,6 +59,10 @@ RECEIVER = (
         "after a failed run nobody is told from where to go on",
         "receiver.dialects.registration",
         (
+            (
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
+            ),
             (
                 "        self._link.services.counters.positions_corrected += 1\n        self._tell(number)\n",
                 "        self._link.services.counters.positions_corrected += 1\n",

@@ -20,7 +20,7 @@ STORE = (
         "logdrive.store.log.log",
         (
             (
-                '            # the next start must not take for durable what only the page cache has\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error\n',
+                '            # the next start must not take for durable what only the page cache has\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(\n                f"{self._path()} could not be synced: {os_error_text(error)}"\n            ) from error\n',
                 "            del error\n",
             ),
         ),
@@ -75,8 +75,8 @@ STORE = (
                 "        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen\n",
             ),
             (
-                "        while self._submissions.pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.comes_or_goes(segment):\n",
-                "        while self._submissions.comes_or_goes(segment):\n",
+                "        while self._submissions.last_pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.existence_is_pending(segment):\n",
+                "        while self._submissions.existence_is_pending(segment):\n",
             ),
             (
                 "        return self._index.number(self._durable(segment), writer.bytes)\n",

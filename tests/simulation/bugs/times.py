@@ -42,8 +42,8 @@ TIMES = (
         "logdrive.store.streams.key_ranges",
         (
             (
-                "    latest = max((epoch_of(number) for number in positions), default=0)\n",
-                "    latest = min((epoch_of(number) for number in positions), default=0)\n",
+                "    latest = max((epoch_of_id(number) for number in positions), default=0)\n",
+                "    latest = min((epoch_of_id(number) for number in positions), default=0)\n",
             ),
         ),
     ),
@@ -53,7 +53,7 @@ TIMES = (
         "logdrive.services.pravega.server.streams.writer_times",
         (
             (
-                "        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
+                "        await self._catalogue.commit_puts([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
                 "        place.writers[writer] = noted\n\n    def _known",
             ),
         ),

@@ -8,13 +8,11 @@ The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from logdrive.errors import LogdriveError
 from logdrive.net.stream import ClientTls
-from logdrive.wire.pravega.routing import segment_name
-
-_NUMBER_BITS: Final = 32
+from logdrive.wire.pravega.names import epoch_of_id, number_of_id, segment_name
 
 
 class UnknownStreamError(LogdriveError):
@@ -53,17 +51,17 @@ class StreamSegment:
     @property
     def number(self) -> int:
         """Its number in the stream, which no other segment ever has."""
-        return self.id & ((1 << _NUMBER_BITS) - 1)
+        return number_of_id(self.id)
 
     @property
     def epoch(self) -> int:
         """How often the stream had been scaled when it was made."""
-        return self.id >> _NUMBER_BITS
+        return epoch_of_id(self.id)
 
     @property
     def name(self) -> str:
         """Its full name at the segment store."""
-        return segment_name(self.scope, self.stream, self.number, self.epoch)
+        return segment_name(self.scope, self.stream, self.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.client.controller import (
@@ -167,7 +167,7 @@ def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
     except OSError as error:
         raise ConfigError(
             str(error.filename),
-            [Mistake("tls", str(error.filename), f"can't be read: {error.strerror}")],
+            [Mistake("tls", str(error.filename), f"can't be read: {os_error_text(error)}")],
         ) from error
     return grpc.ssl_channel_credentials(*texts)
 

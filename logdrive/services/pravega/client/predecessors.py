@@ -34,6 +34,12 @@ class History:
         self._before: dict[int, tuple[int, ...]] = {}
         self._sealed: dict[int, None] = {}
 
+    def forget(self) -> None:
+        """Ask anew: in a service restored from a backup, scaling gives the same ids to other
+        segments.
+        """
+        self._segments, self._before, self._sealed = {}, {}, {}
+
     async def carry(self, segment: StreamSegment, writer: UUID) -> bool:
         """Give *segment* the number that *writer* had before it, and tell whether a number absent
         there was never given.

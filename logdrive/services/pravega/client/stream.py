@@ -4,7 +4,7 @@ them was sealed by scaling.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -17,13 +17,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream at *service* that take appends.
+    """The segments of one stream at *service* that take appends; *changed* is called before others
+    take their place.
 
     Without a controller they stay what they were at first.
     """
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Cluster) -> None:
-        self._service = service
+    def __init__(
+        self, segments: Sequence[StreamSegment], service: Cluster, changed: Callable[[], None]
+    ) -> None:
+        self._service, self._on_change = service, changed
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._take(segments)
@@ -84,6 +87,7 @@ class StreamMap:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
         for segment in found:
             await self._service.locate(segment)
+        self._on_change()
         self._sealed.clear()
         self._take(found)
         self._changed.set()

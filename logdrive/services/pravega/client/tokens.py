@@ -17,6 +17,7 @@ import orjson
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.services.pravega.client.controller import ControllerClient
+from logdrive.wire.pravega.names import scope_and_stream
 
 _SPARE_MS: Final = 60_000
 _SPARE_PART: Final = 4  # of a token that lasts less than some minutes
@@ -38,7 +39,7 @@ class StreamTokens:
 
     def of(self, segment: str) -> str:
         """Return the token for *segment*, as far as one is known."""
-        return self._tokens.get(stream_of(segment), ("", None))[0]
+        return self._tokens.get(scope_and_stream(segment), ("", None))[0]
 
     async def fresh(self, scope: str, stream: str) -> None:
         """See to it that the stream's token lasts for a while.
@@ -55,7 +56,7 @@ class StreamTokens:
 
     def refused(self, segment: str) -> None:
         """Take note that the segment store did not take a token: it is asked for anew."""
-        if (stream := stream_of(segment)) in self._tokens:
+        if (stream := scope_and_stream(segment)) in self._tokens:
             self._tokens[stream] = ("", 0)
             self._changed.set()
 
@@ -86,12 +87,6 @@ class StreamTokens:
             if renewal is None
             else min(_LONGEST_WAIT_MS, renewal - self._clock.now_ms())
         )
-
-
-def stream_of(segment: str) -> tuple[str, str]:
-    """Return scope and stream of a segment's full name."""
-    scope, _, rest = segment.partition("/")
-    return scope, rest.rpartition("/")[0]
 
 
 def _renewal_ms(token: str, now: int) -> int | None:

@@ -12,9 +12,9 @@ from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import TruncatedOffsetError
-from logdrive.store.streams.journal import SEGMENT, changes_in
-from logdrive.store.streams.names import name_of
+from logdrive.store.streams.journal import SEGMENT, decode_records
 from logdrive.store.streams.state import CatalogState, Put, StreamPut
+from logdrive.wire.pravega.names import segment_name
 
 _ATTEMPTS: Final = 5
 
@@ -40,10 +40,10 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
         return None
     async for put in _puts(client.read_range(SEGMENT, info.start, info.length), info.start):
         if isinstance(put, StreamPut) and (put.scope, put.stream) == (scope, stream):
-            state.apply([put])
-    place = state.place(scope, stream)
+            state.apply_puts([put])
+    place = state.stream_state(scope, stream)
     return (
-        [name_of(scope, stream, segment.id) for segment in place.stream.segments]
+        [segment_name(scope, stream, segment.id) for segment in place.stream.segments]
         if place is not None
         else None
     )
@@ -56,7 +56,7 @@ async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
     rest = b""
     async for piece in pieces:
         rest += piece
-        changes, size = changes_in(rest, offset)
+        changes, size = decode_records(rest, offset)
         rest, offset = rest[size:], offset + size
         for change in changes:
             for put in change.puts:

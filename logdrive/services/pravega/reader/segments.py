@@ -21,6 +21,7 @@ from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.journal import named_segments
 from logdrive.services.pravega.reader.stream import ReadableSegment, segments_of
+from logdrive.wire.pravega.names import SegmentName
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ async def locate_segments(
             transport, target.host, target.port, target.tls, token=target.token_of
         ) as client:
             states = await segments_at(client, scope, stream)
-        return [SegmentLocations(_number_of(state.segment), state, target) for state in states]
+        return [
+            SegmentLocations(SegmentName.parse(state.segment).number, state, target)
+            for state in states
+        ]
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         try:
             past = await predecessors_of(controller, scope, stream)
@@ -80,7 +84,8 @@ async def segments_at(client: SegmentClient, scope: str, stream: str) -> list[Se
         return await segments_of(client, scope, stream)
     found = [await client.segment_info(name) for name in names]
     return sorted(
-        (state for state in found if state is not None), key=lambda state: _number_of(state.segment)
+        (state for state in found if state is not None),
+        key=lambda state: SegmentName.parse(state.segment).number,
     )
 
 
@@ -101,10 +106,6 @@ async def readable(
             )
             clients[home] = await stack.enter_async_context(connecting)
         yield [ReadableSegment(clients[one.home], one.state) for one in there]
-
-
-def _number_of(segment: str) -> int:
-    return int(segment.rpartition("/")[2].partition(".")[0])
 
 
 def home_of(target: Target, endpoint: SegmentStoreAddress, token: str) -> Target:

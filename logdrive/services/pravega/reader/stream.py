@@ -11,11 +11,11 @@ import orjson
 
 from logdrive.errors import StorageError
 from logdrive.model.framing import split_events
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
-from logdrive.wire.pravega.routing import segment_name
+from logdrive.wire.pravega.names import segment_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,10 @@ async def lines(
             place = hop.next
             if hop.header is None:
                 yield text_of(hop.payload)
-            elif hop.header.kind == "foreign" and (piece := piece_of(hop.header)) is not None:
-                whole = unfinished.meet(
+            elif (
+                hop.header.kind == "foreign" and (piece := piece_in_header(hop.header)) is not None
+            ):
+                whole = unfinished.add_piece(
                     hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
                 )
                 if whole is not None:

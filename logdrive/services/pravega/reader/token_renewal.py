@@ -10,9 +10,10 @@ from logdrive.host.clock import Clock
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.client.tokens import StreamTokens, stream_of
+from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.segments import SegmentLocations
+from logdrive.wire.pravega.names import scope_and_stream
 
 
 @contextlib.asynccontextmanager
@@ -32,7 +33,7 @@ async def renewed(
     if target.login is None or not any(one.home.token for one in there):
         yield None
         return
-    scope, stream = stream_of(there[0].state.segment)
+    scope, stream = scope_and_stream(there[0].state.segment)
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         tokens = StreamTokens(controller, clock, update=update)
         await tokens.fresh(scope, stream)

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from logdrive.address import host_port, is_loopback
+from logdrive.address import host_port, is_loopback, is_wildcard
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.config import AuthConfig
-from logdrive.store.config import DirectoryConfig, RetentionConfig, _is_wildcard
+from logdrive.store.config import DirectoryConfig, RetentionConfig
 
 PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
@@ -20,7 +20,7 @@ CONTROLLER_PORT = 9090
 def collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
     """Whether one program can't listen at both; port 0 is any that is free."""
     hosts = (one[0], other[0])
-    return one[1] == other[1] != 0 and (hosts[0] == hosts[1] or any(map(_is_wildcard, hosts)))
+    return one[1] == other[1] != 0 and (hosts[0] == hosts[1] or any(map(is_wildcard, hosts)))
 
 
 class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,7 +88,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
             raise ValueError(
                 "listen.controller.address is listen.pravega.address, too: choose another port"
             )
-        if self.advertise is None and _is_wildcard(face.where[0]):
+        if self.advertise is None and is_wildcard(face.where[0]):
             raise ValueError(
                 "listen.controller.advertise is missing: nobody can connect to "
                 f'{face.where[0]}, write "host:port"'

@@ -169,7 +169,7 @@ def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: A
     from logdrive.model import records as record
 
     segment = Segment()
-    block = record.block(0, 20, 1, "kept line\n", [-4, 10, -6])
+    block = record.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
     segment.data_batch("a", 0, 20, [block], 1, skipped=10)
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
@@ -197,10 +197,10 @@ def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete
     from logdrive.model import records as record
 
     segment = Segment()
-    segment.data_batch("a", 0, 900, [record.lean(0, 900, "short")], 1)
-    segment.data_batch("b", 0, 10, [record.lean(0, 10, "redacted")], 1)
-    segment.data_batch("b", 5, 15, [record.lean(5, 15, "redacted")], 1)
-    segment.data_batch("c", 0, 6, [record.lean(0, 6, "short")], 1)
+    segment.data_batch("a", 0, 900, [record.lean_record(0, 900, "short")], 1)
+    segment.data_batch("b", 0, 10, [record.lean_record(0, 10, "redacted")], 1)
+    segment.data_batch("b", 5, 15, [record.lean_record(5, 15, "redacted")], 1)
+    segment.data_batch("c", 0, 6, [record.lean_record(0, 6, "short")], 1)
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
     assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
@@ -244,7 +244,11 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
                 source,
                 start,
                 end,
-                [record.lean(start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else "")],
+                [
+                    record.lean_record(
+                        start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else ""
+                    )
+                ],
                 1,
             )
             start = end

@@ -87,7 +87,7 @@ def test_history_18_a_line_shipped_in_two_cuts_is_two_rows_and_no_byte_twice() -
 
 def test_a2_a_row_that_is_not_the_files_bytes_is_kept_whole_and_flagged() -> None:
     segment = Segment()
-    segment.data_batch("a", 0, 10, [record.lean(0, 10, "redacted")], 1)
+    segment.data_batch("a", 0, 10, [record.lean_record(0, 10, "redacted")], 1)
     decoder = Decoder(STREAM)
     decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
     table, _ = decoder.take_tables()

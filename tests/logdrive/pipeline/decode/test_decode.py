@@ -118,7 +118,7 @@ def test_r1_lengths_cut_events_and_name_what_was_dropped(events: list[tuple[str,
         else:
             dropped.append((at, at + len(exact)))
     segment = Segment()
-    block = record.block(start, start + len(data), len(expected), kept_text, lengths)
+    block = record.block_record(start, start + len(data), len(expected), kept_text, lengths)
     segment.data_batch(
         "a",
         start,

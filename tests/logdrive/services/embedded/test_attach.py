@@ -165,7 +165,7 @@ async def test_a_store_of_another_user_is_not_said_to_be_none() -> None:
     machine.disk = Refusing(["/var", "/var/store"])
     with pytest.raises(
         ConfigError,
-        match="/var/store can't be read, permission denied: run this as the user whose store it is",
+        match=r"/var/store can't be read \(Permission denied\): run this as the user whose",
     ):
         await machine.read()
 

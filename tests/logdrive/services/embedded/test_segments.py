@@ -11,7 +11,7 @@ from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.sink import SegmentMovedError
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.names import segment_id
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -25,7 +25,9 @@ async def sink_of(there: Rig, segments: int = 2) -> EmbeddedSink:
 
 async def scale(there: Rig, ranges: list[tuple[float, float]]) -> None:
     stream = await there.streams.stream(SCOPE, STREAM)
-    await there.streams.scale(SCOPE, STREAM, [found.id for found in layout.current(stream)], ranges)
+    await there.streams.scale(
+        SCOPE, STREAM, [found.id for found in layout.current_segments(stream)], ranges
+    )
 
 
 def test_a_stream_is_made_and_found_again_and_keys_go_where_the_plain_sink_sends_them() -> None:

@@ -301,6 +301,33 @@ async def test_a_service_that_takes_connections_and_says_nothing_is_not_waited_f
 
 
 @in_virtual_time
+async def test_a_store_without_the_stream_takes_nothing_until_the_right_one_is_back__D2() -> None:
+    """It may be one whose volume was not mounted: what is acknowledged there would be lost with
+    it.
+    """
+    network = MemoryNetwork()
+    store = StoreService(network)
+    empty = store.disk.killed()
+    store.start()
+    async with sink(network) as made:
+        (segment,) = made.segments
+        await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 5)
+        await store.kill()
+        right, store.disk = store.disk, empty
+        store.start()
+        await asyncio.sleep(30)
+        with pytest.raises(TransientError, match="no segment"):
+            await made.open(segment, SOURCE)
+        await store.kill()
+        store.disk = right
+        store.start()
+        await asyncio.sleep(30)
+        assert await made.open(segment, SOURCE) == 5
+        await made.append(segment, SOURCE, [b"y"], 1, 5, 6)
+    await store.end()
+
+
+@in_virtual_time
 async def test_a_slow_connection_is_not_taken_for_a_dead_one() -> None:
     network = MemoryNetwork()
     store = running(network)

@@ -15,7 +15,7 @@ from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.segment import SegmentIndex
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.index.spill import apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import APPEND, SEAL, UPDATE, LogEntry, crc_of
@@ -34,7 +34,7 @@ def _index(disk: MemoryDisk) -> Index:
     files = LogFiles(PATH, [0, 4000], {0: 4000})
     random, index = Random(5), Index(files, PageFiles(disk, PATH, STORE, LIMITS.page), LIMITS)
     for number, name in enumerate(("a/b/0", "é", "empty")):
-        index.create(number, name, 1000 + number)
+        index.create_segment(number, name, 1000 + number)
     place = 100
     for _ in range(50):
         segment = index.by_number[random.randrange(2)]
@@ -52,12 +52,12 @@ def _index(disk: MemoryDisk) -> Index:
             previous=previous,
             number=random.randrange(-9, 99),
         )
-        index.apply(entry, place)
+        index.apply_entry(entry, place)
         place += length
-    index.apply(LogEntry(SEAL, 1, 8), place)
-    paging = gathered(index, place)
-    write(index, paging)
-    settle(index, paging)
+    index.apply_entry(LogEntry(SEAL, 1, 8), place)
+    paging = gather_spill(index, place)
+    write_spill(index, paging)
+    apply_spill(index, paging)
     return index
 
 
@@ -76,10 +76,10 @@ def test_it_holds_the_whole_index() -> None:
     )
     assert (snapshot.store_id, snapshot.tip) == (STORE, Tip(5000, 4000, 77))
     assert _columns(snapshot.index) == _columns(index)
-    assert snapshot.index.cold.all() == index.cold.all()
+    assert snapshot.index.cold.all_numbers() == index.cold.all_numbers()
     assert list(snapshot.index.by_name) == list(index.by_name)
     assert any(segment.chunks and segment.offsets for segment in index.by_number.values())
-    assert index.cold.all()[0]
+    assert index.cold.all_numbers()[0]
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
@@ -120,10 +120,10 @@ def test_an_index_takes_nothing_that_does_not_follow() -> None:
         LogEntry(APPEND, 2, 0, writer=bytes(16), previous=5, number=6),
     ):
         with pytest.raises(ContradictionError):
-            index.apply(change, 0)
+            index.apply_entry(change, 0)
     for number, name in ((2, "new"), (4, "new"), (3, "empty")):
         with pytest.raises(ContradictionError):
-            index.create(number, name, 0)
+            index.create_segment(number, name, 0)
 
 
 def _as_version_2(store: Store, tip: Tip) -> bytes:

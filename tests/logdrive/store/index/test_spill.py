@@ -14,7 +14,7 @@ from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.index.spill import apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import (
@@ -63,7 +63,7 @@ class Both:
     def apply(self, entry: LogEntry) -> int:
         """Take in an entry at the end of the log, and return where its data lies."""
         place = self.position + ENTRY_HEAD
-        self.index.apply(entry, place)
+        self.index.apply_entry(entry, place)
         self.position = place + entry.length
         return place
 
@@ -79,7 +79,7 @@ class Both:
 
     def create(self) -> None:
         number = self.index.next_number
-        self.index.create(number, f"s{number}", 0)
+        self.index.create_segment(number, f"s{number}", 0)
         self.plain[number] = Plain()
 
     def append(self) -> None:
@@ -156,12 +156,12 @@ class Both:
         """Begin a new log file; then, mostly, put on disk what belongs there, or start anew from
         the index.
         """
-        self.index.files.begin(self.position)
+        self.index.files.begin_file(self.position)
         self.position += FILE_HEAD
         if self.random.random() < 0.8:
-            paging = gathered(self.index, self.position)
-            write(self.index, paging)
-            settle(self.index, paging)
+            paging = gather_spill(self.index, self.position)
+            write_spill(self.index, paging)
+            apply_spill(self.index, paging)
             assert all(
                 place >= self.index.files.bases[-1]
                 for segment in self.index.by_number.values()
@@ -196,7 +196,7 @@ class Both:
             for base in self.index.files.bases:
                 if base < self.index.paged_to:
                     inside = [row for row in plain.rows if self.index.files.base_of(row[1]) == base]
-                    assert segment.next_in(base, 0) == (inside[0] if inside else None)
+                    assert segment.next_extent_in(base, 0) == (inside[0] if inside else None)
         assert self.index.files.live == live
         assert self.index.by_number.keys() == self.plain.keys()
 
@@ -229,7 +229,7 @@ def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
                     held.append((number + 1, len(index.files.bases), len(segment.chunks)))
                 assert len(segment.offsets) < 300
                 assert len(segment.numbers) < 300
-                assert index.cold.in_memory() <= 50
+                assert len(index.cold._warm) <= 50
                 assert len(index.cold.runs) <= 6
             assert all(chunks == files - 1 for _, files, chunks in held), held
             assert sum(len(s.offsets) + len(s.numbers) for s in index.by_number.values()) < 600

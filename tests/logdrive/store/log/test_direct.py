@@ -115,7 +115,11 @@ def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_
             await store.create(SEGMENT)
             with memory_for(32 * MIB), pytest.raises(TransientError, match="bytes of memory"):
                 submit(store, b"none", 1)
-            assert store.submitted(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == ABSENT
+            assert (
+                store.submitted_number(SEGMENT, WRITER)
+                == await store.number(SEGMENT, WRITER)
+                == ABSENT
+            )
             await submit(store, b"on", 2)
         async with real(tmp_path / "store") as store:
             assert content(store) == b"on"
@@ -140,7 +144,9 @@ def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_tol
             for future in futures[1:]:
                 with pytest.raises(TransientError, match="bytes of memory"):
                     await future
-            assert store.submitted(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
+            assert (
+                store.submitted_number(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
+            )
             await submit(store, b"on", 2)
         async with real(tmp_path / "store") as store:
             assert content(store) == b"aon"

@@ -11,8 +11,8 @@ from logdrive.store.log.format import ENTRY_HEAD
 def three() -> LogFiles:
     """Return files that begin at 0, 1000 and 3000."""
     files = LogFiles("/store", [0])
-    files.begin(1000)
-    files.begin(3000)
+    files.begin_file(1000)
+    files.begin_file(3000)
     return files
 
 
@@ -35,12 +35,12 @@ def test_a_position_is_in_the_last_file_that_begins_at_or_before_it(
 
 def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
     files = three()
-    files.gain(500, 100)
-    files.gain(1000, 200)
-    files.gain(2000, 300)
+    files.add_live(500, 100)
+    files.add_live(1000, 200)
+    files.add_live(2000, 300)
     files.changed = False
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 2 * ENTRY_HEAD + 500, 3000: 0}
-    files.lose(2000, 500, 2)
+    files.remove_live(2000, 500, 2)
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 0, 3000: 0}
     assert files.changed
 
@@ -48,7 +48,7 @@ def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
 def test_a_freed_file_leaves_the_places_of_the_others_as_they_are() -> None:
     """What lies in it can no longer be asked for; offsets stay what they are."""
     files = three()
-    files.remove(0)
+    files.remove_file(0)
     assert files.bases == [1000, 3000]
     assert files.ends == {1000: 3000}
     assert [files.base_of(position) for position in (1000, 2999, 3000, 9000)] == [
@@ -57,7 +57,7 @@ def test_a_freed_file_leaves_the_places_of_the_others_as_they_are() -> None:
         3000,
         3000,
     ]
-    files.remove(1000)
+    files.remove_file(1000)
     assert (files.bases, files.ends, files.live) == ([3000], {}, {3000: 0})
 
 

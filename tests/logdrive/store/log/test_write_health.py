@@ -25,12 +25,12 @@ def _events(scenario: Callable[[], Coroutine[Any, Any, None]]) -> list[str]:
 def test_failures_in_a_row_are_one_complaint_and_their_end_is_told_once() -> None:
     async def scenario() -> None:
         complaint = WriteHealth("/store")
-        complaint.succeeded()
+        complaint.on_write_succeeded()
         for _ in range(3):
-            complaint.failed("No space left on device")
+            complaint.on_write_failed("No space left on device")
             await asyncio.sleep(5)
-        complaint.succeeded()
-        complaint.succeeded()
+        complaint.on_write_succeeded()
+        complaint.on_write_succeeded()
 
     assert _events(scenario) == ["the store takes nothing", "the store takes writes again"]
 
@@ -39,9 +39,9 @@ def test_a_disk_that_fails_and_recovers_by_the_second_is_not_told_of_each_time()
     async def scenario() -> None:
         complaint = WriteHealth("/store")
         for _ in range(200):
-            complaint.failed("No space left on device")
+            complaint.on_write_failed("No space left on device")
             await asyncio.sleep(0.05)
-            complaint.succeeded()
+            complaint.on_write_succeeded()
             await asyncio.sleep(0.05)
 
     assert len(_events(scenario)) <= 6

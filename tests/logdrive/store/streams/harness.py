@@ -37,7 +37,7 @@ class Rig:
         await self.streams.create(SCOPE, STREAM, StreamConfig(min_segments=segments))
 
     async def write(self, segment: str, data: bytes) -> None:
-        number = max(self.store.submitted(segment, WRITER), 0) + 1
+        number = max(self.store.submitted_number(segment, WRITER), 0) + 1
         await self.store.append(
             segment, data, writer=WRITER, expected=None, number=number, events=1
         )

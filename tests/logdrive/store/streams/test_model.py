@@ -25,9 +25,9 @@ from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import StreamsError
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.names import name_of, transaction_name
 from logdrive.store.streams.state import KeyValueTable, ReaderGroup, StreamConfig, StreamCut
 from logdrive.wire.pravega.attributes import TABLE
+from logdrive.wire.pravega.names import segment_name, transaction_name
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -76,7 +76,7 @@ def chosen(random: Random) -> Operation:
 
 async def keys_of(there: Rig, scope: str, stream: str) -> list[str]:
     async with there.catalogue.turn():
-        return list((await there.catalogue.place(scope, stream)).transactions)
+        return list((await there.catalogue.stream_state(scope, stream)).transactions)
 
 
 async def perform(there: Rig, op: Operation) -> None:
@@ -122,7 +122,7 @@ async def grouped(there: Rig, op: Operation) -> None:
     if op.kind == "ungroup":
         await groups.delete(op.scope, name, made.id)
     else:
-        head = await there.streams.place_at(op.scope, op.stream)
+        head = await there.streams.cut_at(op.scope, op.stream)
         await groups.has_read(
             f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head
         )
@@ -131,8 +131,8 @@ async def grouped(there: Rig, op: Operation) -> None:
 async def timed(there: Rig, op: Operation) -> None:
     writer, where = "ab"[op.choice < 0.5], (op.scope, op.stream)
     if op.kind == "note":
-        now = layout.current(await there.streams.stream(*where))
-        infos = {segment.id: there.store.info(name_of(*where, segment.id)) for segment in now}
+        now = layout.current_segments(await there.streams.stream(*where))
+        infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
         await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
@@ -163,25 +163,26 @@ async def to_segments(there: Rig, op: Operation) -> None:
         async with there.catalogue.turn() as state:
             known = op.scope in state.scopes and op.stream in state.scopes[op.scope].places
         if not known:
-            await there.store.create(name_of(*where, 0))
+            await there.store.create(segment_name(*where, 0))
         return
     stream = await there.streams.stream(*where)
     if op.kind == "cut":
         epoch = int(op.choice * len(stream.epochs))
         found = [
-            (s, there.store.info(name_of(*where, s.id))) for s in layout.active_at(stream, epoch)
+            (s, there.store.info(segment_name(*where, s.id)))
+            for s in layout.segments_in_epoch(stream, epoch)
         ]
         await there.streams.truncate(
             *where, {s.id: int(info.length * op.choice) for s, info in found if info is not None}
         )
-    elif now := layout.current(stream):
+    elif now := layout.current_segments(stream):
         await there.write(
-            name_of(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
+            segment_name(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
         )
 
 
 async def scale(there: Rig, op: Operation) -> None:
-    now = layout.current(await there.streams.stream(op.scope, op.stream))
+    now = layout.current_segments(await there.streams.stream(op.scope, op.stream))
     if len(now) > 3:
         await there.streams.scale(op.scope, op.stream, [s.id for s in now], [(0.0, 1.0)])
     elif now:
@@ -206,7 +207,7 @@ async def in_transaction(there: Rig, op: Operation) -> None:
         if found.status == "open":
             parent = found.segments[int(op.choice * len(found.segments))]
             await there.write(
-                transaction_name(name_of(op.scope, op.stream, parent), key),
+                transaction_name(segment_name(op.scope, op.stream, parent), key),
                 f"<{op.choice:.4f}>".encode(),
             )
 
@@ -218,7 +219,7 @@ async def view(there: Rig) -> Any:
     await there.streams.scopes()  # takes in what was made without asking
     async with there.catalogue.turn() as state:
         scopes = sorted(name for name, scope in state.scopes.items() if scope.present)
-        for scope, name, place in sorted(state.places(), key=lambda found: found[:2]):
+        for scope, name, place in sorted(state.all_streams(), key=lambda found: found[:2]):
             keys |= {key: str(n) for n, key in enumerate(place.transactions)}
             now = place.stream
             seen.append(

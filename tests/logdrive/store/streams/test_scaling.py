@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.names import name_of
-from logdrive.store.streams.scaling import EVERY_SECONDS, Scaling, wanted
+from logdrive.store.streams.scaling import EVERY_SECONDS, Scaling, plan_scaling
 from logdrive.store.streams.state import Segment, StreamConfig
+from logdrive.wire.pravega.names import segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.virtual_time import run
 
@@ -34,20 +34,20 @@ EVENTS = StreamConfig(scale_type=2, target_rate=10, scale_factor=2, min_segments
 def test_what_was_hot_for_two_minutes_is_split_and_what_was_cold_for_ten_joined(
     rates: tuple[list[float], list[float]], expected: tuple[list[int], list[tuple[float, float]]]
 ) -> None:
-    assert wanted(HALVES, dict(enumerate(rates)), EVENTS) == expected
+    assert plan_scaling(HALVES, dict(enumerate(rates)), EVENTS) == expected
 
 
 def test_a_segment_is_split_into_as_many_as_its_rate_needs_and_the_policy_allows() -> None:
     for factor, rate, parts in ((4, 35, 4), (4, 25, 3), (1, 35, 2), (1000, 100_000, 16)):
         config = StreamConfig(scale_type=2, target_rate=10, scale_factor=factor)
-        _, ranges = wanted(HALVES, {0: [rate, rate], 1: []}, config)
+        _, ranges = plan_scaling(HALVES, {0: [rate, rate], 1: []}, config)
         assert len(ranges) == parts
         assert (ranges[0][0], ranges[-1][1]) == (0.0, 0.5)
         assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
 def test_never_fewer_segments_are_left_than_the_policy_wants() -> None:
-    assert wanted(
+    assert plan_scaling(
         HALVES,
         {0: [0] * 10, 1: [0] * 10},
         StreamConfig(scale_type=2, target_rate=10, min_segments=2),
@@ -58,10 +58,12 @@ async def written(there: Rig, per_second: int, minutes: int) -> None:
     """Write small events, of one key, as long."""
     for _ in range(minutes):
         (segment,) = [
-            s for s in layout.current(await there.streams.stream(SCOPE, STREAM)) if s.low == 0.0
+            s
+            for s in layout.current_segments(await there.streams.stream(SCOPE, STREAM))
+            if s.low == 0.0
         ]
         for _ in range(per_second * int(EVERY_SECONDS)):
-            await there.write(name_of(SCOPE, STREAM, segment.id), b"x" * 1000)
+            await there.write(segment_name(SCOPE, STREAM, segment.id), b"x" * 1000)
         await asyncio.sleep(EVERY_SECONDS - per_second * EVERY_SECONDS * 0.002)
 
 
@@ -100,7 +102,7 @@ def test_a_stream_that_got_quiet_is_joined_again_down_to_what_its_maker_wants() 
             running = asyncio.create_task(Scaling(there.catalogue, there.streams).run())
             await asyncio.sleep(EVERY_SECONDS * 40)
             now = await there.streams.stream(SCOPE, STREAM)
-            assert len(layout.current(now)) == 2
+            assert len(layout.current_segments(now)) == 2
             assert len(now.epochs) == 3
             running.cancel()
 

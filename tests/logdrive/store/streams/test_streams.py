@@ -25,9 +25,9 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import MAX_TAGS
+from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.harness import running
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
 from tests.support.memory_disk import MemoryDisk
@@ -38,7 +38,7 @@ CONFIG = StreamConfig(min_segments=2, retention_type=2, retention_param=1 << 30,
 
 
 def name(number: int, epoch: int = 0) -> str:
-    return name_of(SCOPE, STREAM, segment_id(number, epoch))
+    return segment_name(SCOPE, STREAM, segment_id(number, epoch))
 
 
 def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
@@ -50,7 +50,7 @@ def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
                 await there.streams.create_scope("empty")
                 await there.streams.create(SCOPE, STREAM, CONFIG)
                 made = await there.streams.stream(SCOPE, STREAM)
-                assert [(s.id, s.low, s.high) for s in layout.current(made)] == [
+                assert [(s.id, s.low, s.high) for s in layout.current_segments(made)] == [
                     (OLD[0], 0.0, 0.5),
                     (OLD[1], 0.5, 1.0),
                 ]
@@ -126,7 +126,7 @@ def test_scaling_seals_what_it_replaces_and_each_knows_whom_it_follows() -> None
             assert [(s.id, sorted(p)) for s, p in layout.successors(stream, new[1])] == [
                 (segment_id(4, 2), sorted([OLD[1], new[1]]))
             ]
-            assert layout.head(stream) == {OLD[0]: 0, OLD[1]: 0}
+            assert layout.head_cut(stream) == {OLD[0]: 0, OLD[1]: 0}
 
     run(main())
 
@@ -165,7 +165,7 @@ def test_sealed_stream_no_current_segments_and_can_be_deleted_its_numbers_never_
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.seal(SCOPE, STREAM)
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert layout.current(stream) == []
+            assert layout.current_segments(stream) == []
             assert layout.successors(stream, OLD[0]) == []
             with pytest.raises(StreamSealedError):
                 await there.streams.configure(SCOPE, STREAM, CONFIG)
@@ -198,7 +198,7 @@ def test_a_cut_deletes_what_lies_before_it_and_truncates_the_rest() -> None:
             begins = {segment_id(2, 1): 0}
         async with rig(disk) as there:
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert layout.head(stream) == layout.at_time(stream, 0) == begins
+            assert layout.head_cut(stream) == layout.cut_at_time(stream, 0) == begins
             with pytest.raises(NoSuchStreamSegmentError):
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 10, OLD[1]: 10})
 
@@ -221,7 +221,7 @@ def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no
                 there = Rig.on(store)
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 20_100})
                 await there.streams.create(SCOPE, again, CONFIG)
-                assert await there.streams.place_at(SCOPE, STREAM) == {OLD[0]: 20_100}
+                assert await there.streams.cut_at(SCOPE, STREAM) == {OLD[0]: 20_100}
                 with pytest.raises(StoreDamagedError):
                     store.truncate(name(0), 20_100)
 
@@ -237,7 +237,7 @@ def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() ->
             await there.store.create("logs/rg_kvtable/0.#epoch.0")  # a table of clients
             await there.store.create("logs/half/1.#epoch.0")
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [(s.low, s.high) for s in layout.current(stream)] == [
+            assert [(s.low, s.high) for s in layout.current_segments(stream)] == [
                 (0.0, 1 / 3),
                 (1 / 3, 2 / 3),
                 (2 / 3, 1.0),
@@ -265,15 +265,17 @@ def test_streams_are_kept_to_size_their_makers_ask_for_and_begin_where_that_leav
             for n in range(10):
                 for stream in (STREAM, "whole"):
                     await there.write(
-                        name_of(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                        segment_name(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
-            await Retention(there.store, there.streams.policy_of, there.catalogue.clock).apply()
-            assert await there.streams.place_at(SCOPE, STREAM) == {0: 70}
-            assert await there.streams.place_at(SCOPE, "whole") == {0: 0}
+            await Retention(
+                there.store, there.streams.retention_policy, there.catalogue.clock
+            ).apply_policies()
+            assert await there.streams.cut_at(SCOPE, STREAM) == {0: 70}
+            assert await there.streams.cut_at(SCOPE, "whole") == {0: 0}
             await there.streams.configure(
                 SCOPE, STREAM, StreamConfig(retention_type=1, retention_param=60_000)
             )
-            found = there.streams.policy_of(f"{SCOPE}/{STREAM}")
+            found = there.streams.retention_policy(f"{SCOPE}/{STREAM}")
             assert found is not None
             assert (found.max_age_ms, found.max_bytes) == (60_000, None)
 
@@ -305,7 +307,7 @@ def test_who_gives_up_waiting_leaves_nothing_by_halves() -> None:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [s.id for s in layout.current(stream)] == [segment_id(2, 1)]
+            assert [s.id for s in layout.current_segments(stream)] == [segment_id(2, 1)]
             sealed = there.store.info(name(0))
             assert sealed is not None
             assert sealed.sealed
@@ -350,11 +352,11 @@ def test_a_stream_s_mark_is_made_when_it_is_asked_for_and_goes_with_it() -> None
     async def main() -> None:
         async with rig() as there:
             await there.made()
-            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
-            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
+            await there.streams.create_mark(SCOPE, f"_MARK{STREAM}")
+            await there.streams.create_mark(SCOPE, f"_MARK{STREAM}")
             assert await there.streams.streams(SCOPE) == [f"_MARK{STREAM}", STREAM]
             with pytest.raises(NoSuchStreamError):
-                await there.streams.make_mark(SCOPE, "_MARKnone")
+                await there.streams.create_mark(SCOPE, "_MARKnone")
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.delete(SCOPE, STREAM)
             assert await there.streams.streams(SCOPE) == []
@@ -372,7 +374,7 @@ def test_the_segments_between_two_places_are_those_that_have_what_lies_there() -
             first, last = {OLD[0]: 0, OLD[1]: 0}, {left: 5, right: 5, OLD[1]: 5}
 
             def between(begin: dict[int, int], end: dict[int, int]) -> list[int]:
-                return [segment.id for segment in layout.between(stream, begin, end)]
+                return [segment.id for segment in layout.segments_between(stream, begin, end)]
 
             assert between(first, last) == [*OLD, left, right]
             assert between(first, {OLD[0]: 9, OLD[1]: 9}) == OLD

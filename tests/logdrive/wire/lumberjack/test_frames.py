@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.model.framing import framed_all
+from logdrive.model.framing import frame_events
 from logdrive.wire.lumberjack import frames as module
 from logdrive.wire.lumberjack.frames import (
     EnvelopeFrame,
@@ -97,8 +97,8 @@ def test_json_frames_written_in_bulk_equal_those_written_singly(
 @given(st.integers(0, 1000), payload_lists)
 def test_a_run_frames_its_payloads_as_pravega_events(first: int, payloads: list[bytes]) -> None:
     run = JsonRun.of(first, payloads)
-    assert b"".join(run.parts) == framed_all(payloads)
-    assert run.size == len(framed_all(payloads))
+    assert b"".join(run.parts) == frame_events(payloads)
+    assert run.size == len(frame_events(payloads))
     assert (run.payloads, run.last, len(run)) == (
         payloads,
         first + len(payloads) - 1,

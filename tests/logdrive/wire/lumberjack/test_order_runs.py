@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.model.framing import framed_all
+from logdrive.model.framing import frame_events
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
@@ -77,8 +77,8 @@ def test_a_run_gives_its_records_framed() -> None:
         (taken, _) = received(
             WindowFrame(len(payloads)), run(records=len(payloads)), js(1, *payloads)
         )
-        assert b"".join(taken.parts) == framed_all(payloads)
-        assert (taken.payloads, taken.size) == (payloads, len(framed_all(payloads)))
+        assert b"".join(taken.parts) == frame_events(payloads)
+        assert (taken.payloads, taken.size) == (payloads, len(frame_events(payloads)))
 
 
 def test_records_may_come_in_several_reads() -> None:
@@ -100,16 +100,16 @@ def test_numbers_run_on_over_windows() -> None:
 @pytest.mark.parametrize(
     ("frames", "reason"),
     [
-        ([run()], "Run where S or W is due"),
+        ([run()], "RunFrame where S or W is due"),
         ([js(1)], "JsonRun where S or W is due"),
-        ([WindowFrame(2), WindowFrame(2)], "Window where B is due"),
+        ([WindowFrame(2), WindowFrame(2)], "WindowFrame where B is due"),
         ([WindowFrame(2), js(1)], "JsonRun where B is due"),
-        ([WindowFrame(2), SOURCE], "Source where B is due"),
-        ([WindowFrame(2), run(), SOURCE], "Source where J is due"),
-        ([WindowFrame(2), run(), run(N, 2 * N)], "Run where J is due"),
-        ([WindowFrame(2), run(), WindowFrame(1)], "Window where J is due"),
-        ([WindowFrame(2), run(), js(1), SOURCE], "Source where B is due"),
-        ([WindowFrame(2), run(), js(1), WindowFrame(1)], "Window where B is due"),
+        ([WindowFrame(2), SOURCE], "SourceFrame where B is due"),
+        ([WindowFrame(2), run(), SOURCE], "SourceFrame where J is due"),
+        ([WindowFrame(2), run(), run(N, 2 * N)], "RunFrame where J is due"),
+        ([WindowFrame(2), run(), WindowFrame(1)], "WindowFrame where J is due"),
+        ([WindowFrame(2), run(), js(1), SOURCE], "SourceFrame where B is due"),
+        ([WindowFrame(2), run(), js(1), WindowFrame(1)], "WindowFrame where B is due"),
         ([WindowFrame(1), run(), js(1), js(2)], "JsonRun where S or W is due"),
         ([WindowFrame(2), run(), js(1), js(2)], "JsonRun where B is due"),
         ([WindowFrame(2), run(), js(1, b"a", b"b")], "more than the 1 records"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.wire.pravega.appends import (
     AppendBlock,
     AppendBlockEnd,
@@ -33,7 +33,7 @@ def assembled(*messages: Message) -> list[WholeAppend]:
 
 @given(EVENTS, st.integers(0, 50))
 def test_an_append_is_the_same_in_all_framings(events: list[bytes], spare: int) -> None:
-    expected = [WholeAppend(W, 9, len(events), framed_all(events), 4)]
+    expected = [WholeAppend(W, 9, len(events), frame_events(events), 4)]
     assert assembled(*alone(events, 9, 4)) == expected
     assert assembled(*whole_block(events, 9, 4)) == expected
     assert assembled(*padded(events, spare, 9, 4)) == expected
@@ -43,22 +43,22 @@ def test_an_append_is_the_same_in_all_framings(events: list[bytes], spare: int) 
 def test_an_event_cut_by_the_end_of_a_block_is_put_together(
     events: list[bytes], data: st.DataObject
 ) -> None:
-    cut = data.draw(st.integers(0, len(framed(events[-1]))))
+    cut = data.draw(st.integers(0, len(frame_event(events[-1]))))
     assert assembled(*overflowing(events, cut, 9, 4)) == [
-        WholeAppend(W, 9, len(events), framed_all(events), 4)
+        WholeAppend(W, 9, len(events), frame_events(events), 4)
     ]
 
 
 def test_data_in_the_end_of_a_filled_block_means_nothing() -> None:
-    block = AppendBlock(W, framed(b"hi"))
+    block = AppendBlock(W, frame_event(b"hi"))
     assert assembled(block, AppendBlockEnd(W, 10, b"noise", 1, 1, 1)) == [
-        WholeAppend(W, 1, 1, framed(b"hi"), 1)
+        WholeAppend(W, 1, 1, frame_event(b"hi"), 1)
     ]
 
 
 def test_conditional_appends_carry_their_offset() -> None:
     assert assembled(ConditionalAppend(W, 2, 10, b"hi", 3)) == [
-        WholeAppend(W, 2, 1, framed(b"hi"), 3, 10)
+        WholeAppend(W, 2, 1, frame_event(b"hi"), 3, 10)
     ]
     assert assembled(ConditionalBlockEnd(W, 2, 10, b"raw", 3)) == [
         WholeAppend(W, 2, 1, b"raw", 3, 10)
@@ -84,14 +84,14 @@ def test_only_its_end_may_follow_a_block(inside: Message) -> None:
 
 def test_what_is_no_append_passes_through_a_block() -> None:
     assembler = Assembler()
-    assembler.take(AppendBlock(W, framed(b"hi")))
+    assembler.take(AppendBlock(W, frame_event(b"hi")))
     assembler.check(KeepAlive())
     assert assembler.take(AppendBlockEnd(W, 10, b"", 1, 1, 1)) == WholeAppend(
-        W, 1, 1, framed(b"hi"), 1
+        W, 1, 1, frame_event(b"hi"), 1
     )
 
 
-HI = framed(b"hi")
+HI = frame_event(b"hi")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.wire.pravega.routing import fraction, segment_name, segment_number
+from logdrive.wire.pravega.routing import fraction, segment_number
 
 KNOWN = {
     "hello": 0.658716230571337,
@@ -40,8 +40,3 @@ def test_every_key_has_a_segment_whose_range_holds_it(key: str, segments: int) -
     assert 0 <= number < segments
     assert number == 0 or number / segments < place
     assert place <= (number + 1) / segments
-
-
-def test_a_segment_is_named_by_scope_stream_number_and_epoch() -> None:
-    assert segment_name("logs", "app", 0) == "logs/app/0.#epoch.0"
-    assert segment_name("logs", "app", 7, epoch=2) == "logs/app/7.#epoch.2"

@@ -19,6 +19,7 @@ from logdrive.services.auth.open import Access
 from logdrive.services.auth.permissions import Grants, Permission
 from logdrive.services.auth.users import UnknownUserError, User
 from logdrive.wire.pravega.controller import controller_pb2 as pb
+from logdrive.wire.pravega.names import KV_TABLE_SUFFIX
 
 ScopedName = tuple[str, str | None]
 """A scope and a stream of it, or the scope as a whole."""
@@ -36,7 +37,7 @@ _OF_TABLES_TOO: Final = ("getDelegationToken",)
 
 What is told is for either, as far as its user may.
 """
-_TABLE: Final = "{}_kvtable"
+_TABLE: Final = "{}" + KV_TABLE_SUFFIX
 _TOKEN: Final = "delegationToken"  # noqa: S105 - the name of a field
 _WRITING: Final = (pb.StreamInfo.WRITE, pb.StreamInfo.READ_WRITE)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from logdrive.store.streams.errors import PreconditionError
-from logdrive.store.streams.key_ranges import current
+from logdrive.store.streams.key_ranges import current_segments
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
@@ -94,7 +94,7 @@ def places(info: pb.StreamInfo, cut: Mapping[int, int], token: str) -> pb.Segmen
 
 def is_current(stream: Stream, segment: int) -> bool:
     """Tell whether *segment* takes appends."""
-    return any(found.id == segment for found in current(stream))
+    return any(found.id == segment for found in current_segments(stream))
 
 
 def uuid_of(found: pb.TxnId) -> UUID:

@@ -11,8 +11,8 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from logdrive.errors import ConfigError, Mistake, UnavailableError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
@@ -97,11 +97,11 @@ async def controlling(
         upkeep = [
             asyncio.create_task(transactions.run(), name="transaction-leases"),
             asyncio.create_task(
-                Retention(catalogue.store, streams.policy_of, catalogue.clock).run(),
+                Retention(catalogue.store, streams.retention_policy, catalogue.clock).run(),
                 name="streams-retention",
             ),
             asyncio.create_task(
-                Retention(catalogue.store, streams.most_of, catalogue.clock).run(),
+                Retention(catalogue.store, streams.max_retention_policy, catalogue.clock).run(),
                 name="streams-most",
             ),
             asyncio.create_task(Scaling(catalogue, streams).run(), name="streams-scaling"),
@@ -151,4 +151,4 @@ def _pem(disk: Disk, key: str, path: str) -> bytes:
         finally:
             file.close()
     except OSError as error:
-        raise ConfigError("tls", [Mistake(key, path, words_of(error))]) from error
+        raise ConfigError("tls", [Mistake(key, path, file_error_text(error))]) from error

@@ -21,10 +21,10 @@ from logdrive.store.streams.errors import (
     PreconditionError,
     StreamsError,
 )
-from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE, Method
+from logdrive.wire.pravega.names import epoch_of_id
 
 Handler = Callable[[Any], Awaitable[Message]]
 
@@ -178,10 +178,10 @@ class ControllerService:
 
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """Tell which segments take appends."""
-        await self._streams.make_mark(request.scope, request.stream)
+        await self._streams.create_mark(request.scope, request.stream)
         return answers.ranges(
             request,
-            layout.current(await self._streams.stream(request.scope, request.stream)),
+            layout.current_segments(await self._streams.stream(request.scope, request.stream)),
             TOKEN,
         )
 
@@ -190,7 +190,9 @@ class ControllerService:
         info = request.streamInfo
         return answers.ranges(
             info,
-            layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch),
+            layout.segments_in_epoch(
+                await self._streams.stream(info.scope, info.stream), request.epoch
+            ),
             TOKEN,
         )
 
@@ -199,7 +201,7 @@ class ControllerService:
         info = request.streamInfo
         return answers.places(
             info,
-            await self._streams.place_at(info.scope, info.stream, request.timestamp or None),
+            await self._streams.cut_at(info.scope, info.stream, request.timestamp or None),
             TOKEN,
         )
 
@@ -225,7 +227,7 @@ class ControllerService:
         stream = await self._streams.stream(info.scope, info.stream)
         found = [
             answers.segment_id(info, segment.id)
-            for segment in layout.between(stream, getattr(request, "from"), request.to)
+            for segment in layout.segments_between(stream, getattr(request, "from"), request.to)
         ]
         return pb.StreamCutRangeResponse(segments=found, delegationToken=TOKEN)
 
@@ -258,7 +260,9 @@ class ControllerService:
             info.scope, info.stream, request.sealedSegments, wanted
         )
         new = [
-            answers.segment_range(info, segment) for segment in now if epoch_of(segment.id) == epoch
+            answers.segment_range(info, segment)
+            for segment in now
+            if epoch_of_id(segment.id) == epoch
         ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)
 

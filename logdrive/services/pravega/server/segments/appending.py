@@ -205,8 +205,8 @@ class Appender:
                     events=append.events,
                     expected_offset=append.expected_offset,
                 )
-            except OverloadedError:
-                await self._store.room()
+            except OverloadedError as error:
+                await self._store.room(error.size)
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
             except (
@@ -231,7 +231,7 @@ class Appender:
         may have failed.
         """
         try:
-            return await self._store.undecided(segment)
+            return await self._store.wait_if_ending(segment)
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 

@@ -274,6 +274,7 @@ class SegmentConnection:
         """Give back the memory at the end; what refers to itself would keep it until the next
         garbage collection.
         """
+        self._appending.end()  # also where it failed: its claims count for all connections
         self._memory.close()
         self._frames, self._assembler = MessageReader(), Assembler()
         self._reading = self._polls = None

@@ -33,8 +33,8 @@ async def answer(shared: Shared, request: Request) -> Message:
     while True:
         try:
             return await _answered(shared, request)
-        except OverloadedError:
-            await shared.store.room()
+        except OverloadedError as error:
+            await shared.store.room(error.size)
         except NoSuchSegmentError as error:
             return NoSuchSegment(request.request_id, error.segment)
         except SegmentSealedError as error:

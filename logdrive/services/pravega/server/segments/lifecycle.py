@@ -75,16 +75,18 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
     client, who was told nothing, asks again: then the attributes come.
     """
     store, number, segment = shared.store, request.request_id, request.segment
-    # for all to be submitted now: a second try would find the segment that the first one made
-    await store.room()
-    created = store.create(segment)
     policy = {
         SCALE_TYPE: request.scale_type,
         SCALE_RATE: request.target_rate,
         ROLLOVER: request.rollover_size,
     }
+    # for all to be submitted now: a second try would find the segment that the first one made
+    await store.room(len(segment.encode()), *[0] * len(policy))
+    created = store.create(segment)
     unset = {
-        name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
+        name: value
+        for name, value in policy.items()
+        if store.submitted_number(segment, name) == ABSENT
     }
     with contextlib.suppress(SegmentSealedError):  # it stays as it is
         await set_policy(store, segment, unset)

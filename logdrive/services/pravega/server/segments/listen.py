@@ -9,6 +9,7 @@ from random import Random
 
 import structlog
 
+from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.gate import TokenVerifier
@@ -60,7 +61,7 @@ async def listening(
             _log.warning(
                 "the face can't be announced yet to other programs on this host",
                 store=store.path,
-                reason=error.strerror,
+                reason=os_error_text(error),
             )
             later = asyncio.create_task(_publish_later(disk, store.path, where), name="endpoint")
         yield listener.address

@@ -92,7 +92,7 @@ class FaceMemoryBudget:
         """Book that *holding* has *change* bytes more, *busy* of which come free by themselves."""
         self.used += change
         self._busy += busy
-        self._heap.change(change)
+        self._heap.add_held(change)
         if holding.size:
             self._holders[holding] = None
         else:

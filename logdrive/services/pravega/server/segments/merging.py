@@ -11,7 +11,12 @@ from uuid import UUID
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server.segments.appending import HangUpError
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.errors import (
+    NoSuchSegmentError,
+    OverloadedError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+)
 from logdrive.store.index.index import SegmentInfo
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
@@ -55,13 +60,13 @@ class Merger:
         store, target, source = self._store, request.target, request.source
         if store.info(source) is None and self._merged.get(source) == target:
             return SegmentsMerged(request.request_id, target, source, _info(store, target).length)
-        await store.room()  # for what follows to be submitted together
         if request.updates and _info(store, target).sealed:
             raise SegmentSealedError(target)
         values: dict[UUID, int] = {}
         for update in request.updates:
             value = _changed(
-                values.get(update.attribute, store.submitted(target, update.attribute)), update
+                values.get(update.attribute, store.submitted_number(target, update.attribute)),
+                update,
             )
             if value is None:
                 for decisive in request.updates:  # what decided is durable when it is told
@@ -75,8 +80,9 @@ class Merger:
     async def merge_all(self, request: MergeSegmentsBatch) -> Message:
         """Merge several sources, in order; one that is missing counts as merged."""
         store, target = self._store, request.target
-        await store.room()
-        submitted = [(source, self._submit_if_there(target, source)) for source in request.sources]
+        submitted = [
+            (source, await self._submit_if_there(target, source)) for source in request.sources
+        ]
         length = _info(store, target).length
         merged: list[MergedSource] = []
         for source, future in submitted:
@@ -84,13 +90,20 @@ class Merger:
             merged.append(MergedSource(source, length))
         return SegmentsBatchMerged(request.request_id, target, tuple(merged))
 
-    def _submit_if_there(self, target: str, source: str) -> "asyncio.Future[int] | None":
-        try:
-            return self._submit(target, source)
-        except NoSuchSegmentError as error:
-            if error.segment == target:
-                raise
-            return None
+    async def _submit_if_there(self, target: str, source: str) -> "asyncio.Future[int] | None":
+        """Submit one merge of several, and wait for room here.
+
+        A second try of all would take those for merged that are submitted and not durable.
+        """
+        while True:
+            try:
+                return self._submit(target, source)
+            except OverloadedError as error:
+                await self._store.room(error.size)
+            except NoSuchSegmentError as error:
+                if error.segment == target:
+                    raise
+                return None
 
     def _submit(
         self, target: str, source: str, values: Mapping[UUID, int] | None = None

@@ -51,7 +51,9 @@ async def answer(store: Store, request: MetadataRequest) -> Message:
                 number, await store.update(segment, attribute, expected, value)
             )
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
-            await set_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
+            policy = {SCALE_TYPE: scale_type, SCALE_RATE: rate}
+            await store.room(*[0] * len(policy))  # for both to be submitted together
+            await set_policy(store, segment, policy)
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))

@@ -58,7 +58,7 @@ class Reading:
         """Take note that the read waits at its place: what is appended there next is kept in memory
         for it.
         """
-        self.store.follow(self.request.segment, self.request.offset)
+        self.store.follow_tail(self.request.segment, self.request.offset)
 
     @property
     def ready(self) -> bool:

@@ -11,8 +11,8 @@ from uuid import UUID
 from logdrive.errors import LogdriveError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.wire.pravega.names import is_transient, transient_name
 
-MARK: Final = "#transient."
 _LINGER_SECONDS: Final = 60.0
 
 
@@ -30,7 +30,7 @@ class Transients:
 
     async def create(self, writer: UUID, parent: str) -> str:
         """Create a segment for an event of *writer* in *parent*, and return its name."""
-        segment = f"{parent}{MARK}{writer.hex}.{self._random.getrandbits(128):032x}"
+        segment = transient_name(parent, writer, UUID(int=self._random.getrandbits(128)))
         await self._store.create(segment)
         return segment
 
@@ -48,7 +48,7 @@ class Transients:
                 {
                     segment: now - _LINGER_SECONDS
                     for segment in self._store.segments()
-                    if MARK in segment
+                    if is_transient(segment)
                 }
             )
         while self._left and (oldest := next(iter(self._left.items())))[1] <= now - _LINGER_SECONDS:

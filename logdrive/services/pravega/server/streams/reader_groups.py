@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import BadNameError, GenerationError, NoSuchGroupError
-from logdrive.store.streams.names import state_of
+from logdrive.store.streams.names import group_stream
 from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfig, StreamPut
 
 
@@ -26,20 +26,20 @@ class ReaderGroups:
         """Make a group as *asked*, with the stream of its state; return it, or the one that is
         there.
         """
-        stream = state_of(name)
+        stream = group_stream(name)
         async with self._catalogue.turn() as state:
-            found = (await self._catalogue.scope(scope)).groups.get(name)
+            found = (await self._catalogue.scope_state(scope)).groups.get(name)
             if found is not None:
                 return found
             await self._check(asked)
             puts: list[Put] = [GroupPut(scope, name, asked)]
-            if state.place(scope, stream) is None:
+            if state.stream_state(scope, stream) is None:
                 puts.append(
-                    self._catalogue.making(
+                    self._catalogue.creation_put(
                         scope, stream, StreamConfig(rollover_bytes=asked.rollover_bytes)
                     )
                 )
-            await self._catalogue.change(puts)
+            await self._catalogue.commit_puts(puts)
             return asked
 
     async def found(self, scope: str, name: str) -> ReaderGroup:
@@ -57,7 +57,7 @@ class ReaderGroups:
             _check_same(found, asked.id, asked.generation)
             await self._check(asked)
             updated = replace(asked, generation=found.generation + 1, read={})
-            await self._catalogue.change([GroupPut(scope, name, updated)])
+            await self._catalogue.commit_puts([GroupPut(scope, name, updated)])
             return updated
 
     async def delete(self, scope: str, name: str, group_id: str) -> None:
@@ -66,16 +66,16 @@ class ReaderGroups:
             found = await self._found(scope, name)
             _check_same(found, group_id, found.generation)
             puts: list[Put] = [GroupPut(scope, name, None)]
-            if (place := state.place(scope, stream := state_of(name))) is not None:
+            if (place := state.stream_state(scope, stream := group_stream(name))) is not None:
                 puts.append(StreamPut(scope, stream, replace(place.stream, status="deleting")))
-            await self._catalogue.change(puts)
+            await self._catalogue.commit_puts(puts)
 
     # Subscribers ---------------------------------------------------------------------------------
 
     async def subscribers(self, scope: str, stream: str) -> list[str]:
         """Return the groups, as scope/group, that hold a stream's retention back."""
         async with self._catalogue.turn() as state:
-            await self._catalogue.place(scope, stream)
+            await self._catalogue.stream_state(scope, stream)
             return sorted(name for name, _ in state.subscribers(scope, stream))
 
     async def has_read(
@@ -90,7 +90,7 @@ class ReaderGroups:
         """Take note that *subscriber*, a scope/group, needs nothing of a stream before *cut*."""
         group_scope, _, name = subscriber.partition("/")
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             found = await self._found(group_scope, name)
             if not found.subscribes(scope, stream):
                 raise NoSuchGroupError(
@@ -99,12 +99,14 @@ class ReaderGroups:
             _check_same(found, group_id, generation)
             layout.check_cut(place.stream, cut)
             read = {**found.read, f"{scope}/{stream}": dict(cut)}
-            await self._catalogue.change([GroupPut(group_scope, name, replace(found, read=read))])
+            await self._catalogue.commit_puts(
+                [GroupPut(group_scope, name, replace(found, read=read))]
+            )
 
     # ---------------------------------------------------------------------------------------------
 
     async def _found(self, scope: str, name: str) -> ReaderGroup:
-        found = (await self._catalogue.scope(scope)).groups.get(name)
+        found = (await self._catalogue.scope_state(scope)).groups.get(name)
         if found is None:
             raise NoSuchGroupError(f"there is no reader group {scope}/{name}")
         return found
@@ -114,7 +116,7 @@ class ReaderGroups:
         if not asked.starting:
             raise BadNameError("a reader group reads at least one stream")
         for cut in (*asked.starting, *asked.ending):
-            await self._catalogue.place(cut.scope, cut.stream)
+            await self._catalogue.stream_state(cut.scope, cut.stream)
 
 
 def _check_same(found: ReaderGroup, group_id: str, generation: int) -> None:

@@ -24,7 +24,6 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
     TransactionEndedError,
 )
-from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import (
     Put,
     Segment,
@@ -34,6 +33,7 @@ from logdrive.store.streams.state import (
     Transaction,
     TransactionPut,
 )
+from logdrive.wire.pravega.names import epoch_of_id, segment_name
 
 MAX_LEASE_MS: Final = 600_000
 _MAX_AGE_MS: Final = 24 * 3600 * 1000
@@ -69,14 +69,14 @@ class Transactions:
         """
         self._check_lease(lease_ms)
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             if place.stream.status != "active":
                 raise StreamSealedError(f"stream {scope}/{stream} is sealed")
             if sum(not t.ended for t in place.transactions.values()) >= _MAX_OPEN:
                 raise LeaseError(f"{_MAX_OPEN} transactions are open")
             epoch, segments = (
                 len(place.stream.epochs) - 1,
-                sorted(layout.current(place.stream), key=lambda s: s.low),
+                sorted(layout.current_segments(place.stream), key=lambda s: s.low),
             )
             # the lower half stays positive: a negative one loses the upper in the Python client
             random = self._catalogue.random
@@ -88,7 +88,7 @@ class Transactions:
             made = Transaction(
                 epoch, self._catalogue.clock.now_ms(), tuple(segment.id for segment in segments)
             )
-            await self._catalogue.change([TransactionPut(scope, stream, found.hex, made)])
+            await self._catalogue.commit_puts([TransactionPut(scope, stream, found.hex, made)])
             self._renew(found.hex, lease_ms)
             return found, segments
 
@@ -109,7 +109,7 @@ class Transactions:
     async def ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
         """Return the transactions that are over and not forgotten."""
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             return [
                 (UUID(hex=key), found) for key, found in place.transactions.items() if found.ended
             ]
@@ -131,7 +131,7 @@ class Transactions:
         async with self._catalogue.turn() as state:
             opened = [
                 (scope, name, key, found)
-                for scope, name, place in state.places()
+                for scope, name, place in state.all_streams()
                 for key, found in place.transactions.items()
                 if found.status == "open"
             ]
@@ -153,7 +153,7 @@ class Transactions:
     async def _found(
         self, scope: str, stream: str, transaction: UUID
     ) -> tuple[StreamState, Transaction]:
-        place = await self._catalogue.place(scope, stream)
+        place = await self._catalogue.stream_state(scope, stream)
         found = place.transactions.get(transaction.hex)
         if found is None:
             raise NoSuchTransactionError(
@@ -176,20 +176,22 @@ class Transactions:
                         scope, stream, transaction.hex, replace(found, status="aborting")
                     )
                 ]
-            await self._catalogue.change(puts)
+            await self._catalogue.commit_puts(puts)
             self._leases.pop(transaction.hex, None)
 
     def _committing(
         self, scope: str, stream: str, transaction: UUID, place: StreamState
     ) -> list[Put]:
         found, now = place.transactions[transaction.hex], place.stream
-        there = layout.current(now)
+        there = layout.current_segments(now)
         targets = found.segments
         puts: list[Put] = []
         if set(targets) != {segment.id for segment in there}:
             rolled = self._rolled(now, found, there)
             targets = tuple(
-                segment.id for segment in rolled.segments if epoch_of(segment.id) == len(now.epochs)
+                segment.id
+                for segment in rolled.segments
+                if epoch_of_id(segment.id) == len(now.epochs)
             )
             puts.append(StreamPut(scope, stream, rolled))
         else:
@@ -210,14 +212,17 @@ class Transactions:
             (s.low, s.high)
             for s in (layout.segment_of(stream, number) for number in transaction.segments)
         ]
-        once = layout.scaled(stream, [s.id for s in there], wanted, now_ms)
-        return layout.scaled(
-            once, [s.id for s in layout.current(once)], [(s.low, s.high) for s in there], now_ms
+        once = layout.scale_stream(stream, [s.id for s in there], wanted, now_ms)
+        return layout.scale_stream(
+            once,
+            [s.id for s in layout.current_segments(once)],
+            [(s.low, s.high) for s in there],
+            now_ms,
         )
 
     def _check_open(self, scope: str, stream: str, segments: Sequence[int]) -> None:
         for number in segments:
-            info = self._catalogue.store.info(name_of(scope, stream, number))
+            info = self._catalogue.store.info(segment_name(scope, stream, number))
             if info is None or info.sealed:
                 raise PreconditionError(
                     f"segment {number} takes nothing: somebody sealed or removed it"

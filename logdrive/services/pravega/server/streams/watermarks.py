@@ -18,7 +18,7 @@ from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
-from logdrive.store.streams.names import mark_of, name_of
+from logdrive.store.streams.names import mark_stream
 from logdrive.store.streams.state import (
     Passed,
     Put,
@@ -29,6 +29,7 @@ from logdrive.store.streams.state import (
     WriterMark,
     WriterPut,
 )
+from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 10.0
 MARK_BYTES: Final = 16 * MIB
@@ -65,7 +66,7 @@ class Watermarks:
 
     async def apply(self) -> None:
         """Look at each once. What can't be written now is told, and tried again."""
-        timed = self._catalogue.timed()
+        timed = self._catalogue.streams_with_times()
         self._silent = {found: self._silent[found] for found in timed if found in self._silent}
         for scope, stream in timed:
             try:
@@ -80,7 +81,7 @@ class Watermarks:
         over.
         """
         async with self._catalogue.turn() as state:
-            place = state.place(scope, stream)
+            place = state.stream_state(scope, stream)
             if place is None:
                 return
             judged = judge(
@@ -89,17 +90,21 @@ class Watermarks:
             self._silent[scope, stream] = judged.silent
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
-                if state.place(scope, mark_of(stream)) is None:
-                    puts.append(self._catalogue.making(scope, mark_of(stream), StreamConfig()))
+                if state.stream_state(scope, mark_stream(stream)) is None:
+                    puts.append(
+                        self._catalogue.creation_put(scope, mark_stream(stream), StreamConfig())
+                    )
                 puts.append(WatermarkPut(scope, stream, following(place, judged.ahead)))
-            await self._catalogue.change(puts)
-            await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
+            await self._catalogue.commit_puts(puts)
+            await self._shorten(
+                scope, mark_stream(stream), state.stream_state(scope, mark_stream(stream))
+            )
 
     async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Cut off the oldest watermarks of a mark that is too long."""
         store = self._catalogue.store
-        for segment in layout.current(mark.stream) if mark is not None else ():
-            info = store.info(found := name_of(scope, name, segment.id))
+        for segment in layout.current_segments(mark.stream) if mark is not None else ():
+            info = store.info(found := segment_name(scope, name, segment.id))
             if info is not None and info.length - info.start > MARK_BYTES:
                 await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 
@@ -132,7 +137,7 @@ def following(place: StreamState, noted: list[WriterMark]) -> Watermark:
             positions[segment] = max(offset, positions.get(segment, 0))
     cut = [
         Passed(segment.id, segment.low, segment.high, offset)
-        for segment, offset in layout.reached(place.stream, positions)
+        for segment, offset in layout.cut_reached(place.stream, positions)
     ]
     times = [found.time for found in noted]
     return Watermark(last.number + 1 if last is not None else 1, min(times), max(times), tuple(cut))

@@ -20,8 +20,8 @@ from logdrive.store.streams.errors import (
     TimeError,
     TooMuchNotedError,
 )
-from logdrive.store.streams.names import epoch_of, name_of, number_of
 from logdrive.store.streams.state import Stream, StreamState, WriterMark, WriterPut
+from logdrive.wire.pravega.names import epoch_of_id, number_of_id, segment_name
 
 MAX_NOTED: Final = 100_000
 """Writers of a stream, and segments in their positions, together."""
@@ -45,7 +45,7 @@ class WriterTimes:
         latter where it is no place of the stream; `TooMuchNotedError`.
         """
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             await self._note(
                 scope,
                 stream,
@@ -63,11 +63,11 @@ class WriterTimes:
         """
         try:
             async with self._catalogue.turn():
-                place = await self._catalogue.place(scope, stream)
+                place = await self._catalogue.stream_state(scope, stream)
                 if (found := place.transactions.get(transaction.hex)) is None:
                     return  # it ended long ago, and so did its time
                 ends = {
-                    number: self._catalogue.store.info(name_of(scope, stream, number))
+                    number: self._catalogue.store.info(segment_name(scope, stream, number))
                     for number in found.targets
                 }
                 position = {
@@ -88,12 +88,12 @@ class WriterTimes:
         Raises `NoSuchWriterError`.
         """
         async with self._catalogue.turn():
-            noted = (await self._catalogue.place(scope, stream)).writers.get(writer)
+            noted = (await self._catalogue.stream_state(scope, stream)).writers.get(writer)
             if noted is None:
                 raise NoSuchWriterError(
                     f"no writer {writer[:300]!r} of {scope}/{stream} has noted a time"
                 )
-            await self._catalogue.change(
+            await self._catalogue.commit_puts(
                 [WriterPut(scope, stream, writer, replace(noted, leaving=True))]
             )
 
@@ -120,7 +120,7 @@ class WriterTimes:
                     f"{len(place.writers)} writers of the stream note times in {others} "
                     "places: no more are kept"
                 )
-        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])
+        await self._catalogue.commit_puts([WriterPut(scope, stream, writer, noted)])
 
     def _known(
         self, scope: str, stream: str, there: Stream, position: Mapping[int, int]
@@ -132,14 +132,14 @@ class WriterTimes:
         known: dict[int, int] = {}
         for number, offset in position.items():
             if number in segments:
-                info = self._catalogue.store.info(name_of(scope, stream, number))
+                info = self._catalogue.store.info(segment_name(scope, stream, number))
                 if info is not None and offset > info.length:
                     raise PositionError(f"segment {number} has no offset {offset}")
                 known[number] = max(offset, 0)
             elif (
                 number < 0
-                or epoch_of(number) >= len(there.epochs)
-                or number_of(number) >= there.next_number
+                or epoch_of_id(number) >= len(there.epochs)
+                or number_of_id(number) >= there.next_number
             ):
                 raise PositionError(f"the stream never had a segment {number}")
         return known

@@ -66,7 +66,7 @@ class KeptTables:
             self.forget(segment)
         if length > table.position:
             await settled(table.pending)
-            await self._store.wait(segment, table.position, _OTHERS_SECONDS)
+            await self._store.wait_for_data(segment, table.position, _OTHERS_SECONDS)
 
     def _is_right(self, segment: str, table: KeyTable) -> bool:
         if table.pending is not None and not table.pending.done():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.reader.segment import SegmentReader
 from tests.support.pravega_framings import W
@@ -32,7 +32,7 @@ def header(records: Sequence[bytes], **changes: object) -> bytes:
 
 
 def batch(records: Sequence[bytes], **changes: object) -> bytes:
-    return framed(header(records, **changes)) + framed_all(records)
+    return frame_event(header(records, **changes)) + frame_events(records)
 
 
 async def stored(made: World, *batches: bytes) -> list[int]:
@@ -72,7 +72,7 @@ def test_hops_and_batches_find_what_was_appended(sizes: list[list[int]], seed: i
         assert [hop.next for hop in found] == places[1:]
         assert [hop.payload for hop in found] == [header(run) for run in runs]
         assert [records for _, records in await batches(made, 0, places[-1])] == [
-            framed_all(run) for run in runs
+            frame_events(run) for run in runs
         ]
         assert [hop for hop, _ in await batches(made, 0, places[-1])] == found
 
@@ -137,7 +137,7 @@ def test_what_is_no_header_at_a_headers_place_is_headless_and_stands_for_itself(
 
     @in_world
     async def headless(made: World) -> None:
-        places = await stored(made, batch([b"a"]), framed(odd), batch([b"b"]))
+        places = await stored(made, batch([b"a"]), frame_event(odd), batch([b"b"]))
         found = await hops(made, 0, places[-1])
         assert [hop.offset for hop in found] == places[:-1]
         assert found[1].header is None
@@ -152,7 +152,7 @@ def test_what_is_no_header_at_a_headers_place_is_headless_and_stands_for_itself(
 
 @in_world
 async def test_a_segment_without_events_is_refused_in_words(made: World) -> None:
-    places = await stored(made, b"these are not framed events at all")
+    places = await stored(made, b"these are not frame_event events at all")
     with pytest.raises(StorageError, match="was not written by logdrive"):
         await hops(made, 0, places[-1])
 

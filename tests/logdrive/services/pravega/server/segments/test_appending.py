@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.model.numbers import ABSENT
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.appending import Appender
@@ -39,7 +39,7 @@ from tests.support.pravega_framings import W, alone, overflowing, padded, whole_
 from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
 
 EVENTS = [b"one", b"", b"three" * 100]
-DATA = framed_all(EVENTS)
+DATA = frame_events(EVENTS)
 
 
 def one(number: int, request: int = 0, data: bytes = b"x", writer: UUID = W) -> AppendBlockEnd:
@@ -99,7 +99,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable() -> None:
         peer = await set_up(made)
         await peer.say(one(1), KeepAlive())
         assert isinstance(await peer.hear(), KeepAlive)  # the connection goes on meanwhile
-        assert made.store.submitted(S, W) == 1
+        assert made.store.submitted_number(S, W) == 1
         assert made.store.info(S).length == 0  # type: ignore[union-attr]
         assert await peer.hear() == DataAppended(W, 1, ABSENT, 1, 1)
         assert made.store.info(S).length == 1  # type: ignore[union-attr]
@@ -207,7 +207,7 @@ async def test_conditional_appends_compare_the_length(made: World) -> None:
     assert await peer.ask(ConditionalAppend(W, 1, 0, b"hi", 1)) == DataAppended(W, 1, ABSENT, 1, 10)
     assert await peer.ask(ConditionalAppend(W, 2, 0, b"hi", 2)) == ConditionalCheckFailed(W, 2, 2)
     assert await peer.ask(ConditionalBlockEnd(W, 3, 10, b"raw", 3)) == DataAppended(W, 3, 1, 3, 13)
-    assert made.store.read(S, 0, 99) == framed(b"hi") + b"raw"
+    assert made.store.read(S, 0, 99) == frame_event(b"hi") + b"raw"
 
 
 @in_world

@@ -28,6 +28,7 @@ from logdrive.wire.pravega.control import Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES
 from logdrive.wire.pravega.segments import CreateSegment, ReadSegment, SegmentCreated, SegmentRead
+from tests.support import virtual_time
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world, virtually, world
 
@@ -140,20 +141,32 @@ async def test_a_connection_is_read_no_further_while_too_much_is_not_durable() -
         await flooding
 
 
-@virtually
-async def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_nothing() -> None:
-    async with world(limits=StoreLimits(pending=10_000)) as made:
-        await made.store.create(S)
-        peers = [await made.peer() for _ in range(3)]
-        for number, peer in enumerate(peers):
-            writer = UUID(int=number)
-            await peer.ask(SetupAppend(1, writer, S))
-            await peer.say(*(AppendBlockEnd(writer, 0, bytes(3000), 1, n, n) for n in range(1, 31)))
-        for peer in peers:
-            last: Message = KeepAlive()
-            while not (isinstance(last, DataAppended) and last.event_number == 30):
-                last = await peer.hear()
-        assert made.store.info(S).length == 3 * 30 * 3000  # type: ignore[union-attr]
+@pytest.mark.parametrize("pending", [10_000, 4_000, 1_000])
+def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_nothing(
+    pending: int,
+) -> None:
+    """Also where an append is more than half of what may be pending, or more than all of it."""
+
+    async def main() -> None:
+        async with world(limits=StoreLimits(pending=pending)) as made:
+            await made.store.create(S)
+            peers = [await made.peer() for _ in range(3)]
+            for number, peer in enumerate(peers):
+                writer = UUID(int=number)
+                await peer.ask(SetupAppend(1, writer, S))
+                await peer.say(
+                    *(
+                        AppendBlockEnd(writer, 0, bytes(1000 * (n % 3 + 1)), 1, n, n)
+                        for n in range(1, 31)
+                    )
+                )
+            for peer in peers:
+                last: Message = KeepAlive()
+                while not (isinstance(last, DataAppended) and last.event_number == 30):
+                    last = await peer.hear()
+            assert made.store.info(S).length == 3 * 10 * 6000  # type: ignore[union-attr]
+
+    virtual_time.run(main())
 
 
 @in_world

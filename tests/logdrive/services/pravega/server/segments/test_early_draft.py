@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from uuid import UUID
 
-from logdrive.model.framing import framed, framed_all
+from logdrive.model.framing import frame_event, frame_events
 from logdrive.model.numbers import ABSENT
 from logdrive.wire.pravega.appends import (
     PADDING,
@@ -45,7 +45,7 @@ async def begin_block(peer: Peer, capacity: int) -> None:
 
 async def write_event(peer: Peer, event: bytes) -> None:
     """Put one event into the open block; the next comes a second later."""
-    await peer.stream.write([framed(event)])
+    await peer.stream.write([frame_event(event)])
     await asyncio.sleep(1)
 
 
@@ -57,13 +57,13 @@ async def test_a_block_begun_before_its_length_is_known_may_end_short(
     await begin_block(peer, CAPACITY)
     for event in EVENTS:
         await write_event(peer, event)
-    whole = len(framed_all(EVENTS))
+    whole = len(frame_events(EVENTS))
     spare = CAPACITY - whole
     await peer.stream.write([struct.pack("!ii", PADDING, spare), bytes(spare)])
     assert await peer.ask(
         AppendBlockEnd(W, whole, b"", len(EVENTS), len(EVENTS), 2)
     ) == DataAppended(W, 7, ABSENT, 2, whole)
-    assert made.store.read(S, 0, 1 << 20) == framed_all(EVENTS)
+    assert made.store.read(S, 0, 1 << 20) == frame_events(EVENTS)
 
 
 @in_world
@@ -74,11 +74,11 @@ async def test_a_block_ends_longer_than_was_announced_with_its_rest_after_the_en
     rest of the partial one.
     """
     peer = await set_up(made)
-    whole = framed_all(EVENTS)
+    whole = frame_events(EVENTS)
     await begin_block(peer, len(whole) + 5)
     for event in EVENTS:
         await write_event(peer, event)
-    last = framed(b"the last one")
+    last = frame_event(b"the last one")
     await peer.stream.write([struct.pack("!ii", PARTIAL_EVENT, 5), last[:5]])
     assert await peer.ask(AppendBlockEnd(W, len(whole), last[5:], 8, 8, 2)) == DataAppended(
         W, 8, ABSENT, 2, len(whole) + len(last)
@@ -99,7 +99,7 @@ async def test_nothing_else_is_begun_before_a_partial_message_is_complete(made: 
 @in_world
 async def test_messages_cross_the_wire_in_any_pieces(made: World) -> None:
     peer = await set_up(made)
-    for part in encode(AppendBlockEnd(W, 0, framed(b"hi"), 1, 1, 2)):
+    for part in encode(AppendBlockEnd(W, 0, frame_event(b"hi"), 1, 1, 2)):
         for place in range(len(part)):
             await peer.stream.write([part[place : place + 1]])
     assert await peer.hear() == DataAppended(W, 1, ABSENT, 2, 10)
@@ -109,9 +109,9 @@ async def test_messages_cross_the_wire_in_any_pieces(made: World) -> None:
 async def test_one_acknowledgement_covers_all_appends_before_it_counted_in_bytes() -> None:
     async with world(sync_seconds=1.0) as made:
         peer = await set_up(made)
-        ends = [len(framed_all(EVENTS[: n + 1])) for n in range(len(EVENTS))]
+        ends = [len(frame_events(EVENTS[: n + 1])) for n in range(len(EVENTS))]
         for event, end in zip(EVENTS, ends, strict=True):
-            await peer.say(AppendBlockEnd(W, 0, framed(event), 1, end, end))
+            await peer.say(AppendBlockEnd(W, 0, frame_event(event), 1, end, end))
             await asyncio.sleep(0.1)  # the first is being made durable while the others come
         assert await peer.hear() == DataAppended(W, ends[0], ABSENT, ends[0], ends[0])
         assert await peer.hear() == DataAppended(W, ends[-1], ends[0], ends[-1], ends[-1])
@@ -122,7 +122,7 @@ async def test_one_acknowledgement_covers_all_appends_before_it_counted_in_bytes
 async def test_acknowledgements_come_while_a_block_is_open() -> None:
     async with world(sync_seconds=5.0) as made:
         peer = await set_up(made)
-        await peer.say(AppendBlockEnd(W, 0, framed(b"one"), 1, 1, 2))
+        await peer.say(AppendBlockEnd(W, 0, frame_event(b"one"), 1, 1, 2))
         await begin_block(peer, CAPACITY)
         await write_event(peer, b"two")
         assert await peer.hear() == DataAppended(W, 1, ABSENT, 2, 11)
@@ -133,7 +133,7 @@ async def test_after_a_cut_the_level_acknowledged_last_is_told_and_the_rest_is_s
     made: World,
 ) -> None:
     peer = await set_up(made)
-    events = framed_all(EVENTS)
+    events = frame_events(EVENTS)
     await peer.ask(AppendBlockEnd(W, 0, events[:50], 1, 50, 2))
     # cut inside a message
     await peer.stream.write(
@@ -164,14 +164,14 @@ async def test_many_segments_and_writers_share_one_connection(made: World) -> No
         )
     await peer.say(
         *(
-            AppendBlockEnd(writer, 0, framed(writer.bytes), 1, 1, n)
+            AppendBlockEnd(writer, 0, frame_event(writer.bytes), 1, 1, n)
             for n, writer in enumerate(writers)
         )
     )
     answers = [await peer.hear() for _ in writers]
     assert [answer.writer for answer in answers if isinstance(answer, DataAppended)] == writers
     for number, segment in enumerate(segments):
-        assert made.store.read(segment, 0, 99) == framed_all(
+        assert made.store.read(segment, 0, 99) == frame_events(
             [writers[number].bytes, writers[number + 20].bytes]
         )
 
@@ -182,16 +182,16 @@ async def test_reading_and_appending_share_one_connection_and_read_at_tail_holds
 ) -> None:
     peer = await set_up(made)
     await peer.say(ReadSegment(S, 0, 100, "", 5))
-    await peer.say(AppendBlockEnd(W, 0, framed(b"hi"), 1, 1, 2))
+    await peer.say(AppendBlockEnd(W, 0, frame_event(b"hi"), 1, 1, 2))
     answers = {type(answer): answer for answer in (await peer.hear(), await peer.hear())}
-    assert answers[SegmentRead] == SegmentRead(S, 0, True, False, framed(b"hi"), 5)
+    assert answers[SegmentRead] == SegmentRead(S, 0, True, False, frame_event(b"hi"), 5)
     assert answers[DataAppended] == DataAppended(W, 1, ABSENT, 2, 10)
 
 
 @in_world
 async def test_a_reader_that_asks_ahead_gets_its_replies_one_after_the_other(made: World) -> None:
     peer = await set_up(made)
-    events = framed_all(EVENTS)
+    events = frame_events(EVENTS)
     await peer.ask(AppendBlockEnd(W, 0, events, 7, 7, 2))
     places = range(0, len(events), 64)
     await peer.say(*(ReadSegment(S, place, 64, "", place) for place in places))
@@ -206,7 +206,7 @@ async def test_a_keep_alive_is_echoed_whatever_it_carries_and_wherever_it_comes(
     peer = await set_up(made)
     await peer.stream.write([struct.pack("!ii", KeepAlive.code, 5), b"hello"])
     assert await peer.hear() == KeepAlive()
-    assert await peer.ask(AppendBlock(W, framed(b"hi")), KeepAlive()) == KeepAlive()
+    assert await peer.ask(AppendBlock(W, frame_event(b"hi")), KeepAlive()) == KeepAlive()
     assert await peer.ask(AppendBlockEnd(W, 10, b"", 1, 1, 2)) == DataAppended(W, 1, ABSENT, 2, 10)
 
 

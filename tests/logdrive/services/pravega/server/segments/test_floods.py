@@ -118,13 +118,13 @@ async def test_appends_of_flood_are_acknowledged_turn_at_time_by_as_many_groups_
     await made.store.create(S)
     await peer.ask(SetupAppend(1, W, S))
     settled = list[int]()
-    settle = made.store._commit._settled
+    settle = made.store._commit._on_durable
 
     def counted(group: Sequence[PendingWrite]) -> None:
         settled.append(len(group))
         settle(group)
 
-    made.store._commit._settled = counted
+    made.store._commit._on_durable = counted
     total = 3 * made.store._limits.group_entries
     await peer.say(
         *(AppendBlockEnd(W, 1, b"x", 1, number, number) for number in range(1, total + 1))

@@ -25,6 +25,7 @@ from logdrive.wire.pravega.control import (
     SegmentIsSealed,
     SegmentIsTruncated,
 )
+from logdrive.wire.pravega.names import transient_name
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
     BY_EVENTS,
@@ -272,6 +273,20 @@ async def test_several_sources_merge_in_order_and_a_missing_one_counts_as_merged
     assert await peer.ask(MergeSegmentsBatch(3, S, ("gone",))) == SegmentIsSealed(3, S, "", -1)
 
 
+@virtually
+async def test_several_sources_merge_where_there_is_room_for_one_only__D2() -> None:
+    """None counts as merged because an attempt before has submitted it: that is not durable."""
+    async with world(limits=StoreLimits(pending=600), sync_seconds=1.0) as made:
+        await filled(made, S, b"abc")
+        await filled(made, SOURCE, b"de")
+        await filled(made, OTHER, b"f")
+        peer = await made.peer()
+        merged = (MergedSource(OTHER, 4), MergedSource(SOURCE, 6))
+        answer = await peer.ask(MergeSegmentsBatch(2, S, (OTHER, SOURCE)))
+        assert answer == SegmentsBatchMerged(2, S, merged)
+        assert content(made) == b"abcfde"
+
+
 CONDITIONS = [
     (SET_IF_ABSENT, 8, 0, None, 8),
     (SET_IF_ABSENT, 8, 0, 5, None),
@@ -398,7 +413,7 @@ async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_co
 async def test_a_transient_segment_that_another_process_left_goes_with_first_connection(
     made: World,
 ) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, transient_name(S, W, W), b"abc")
     await filled(made, S, b"abc")
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(1)
@@ -407,7 +422,7 @@ async def test_a_transient_segment_that_another_process_left_goes_with_first_con
 
 @in_world
 async def test_a_transient_segment_that_a_full_disk_kept_from_going_goes_later(made: World) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, transient_name(S, W, W), b"abc")
     made.disk.fail_write(errno.ENOSPC)
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(100)

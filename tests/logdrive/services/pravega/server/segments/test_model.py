@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.model.framing import framed_all
+from logdrive.model.framing import frame_events
 from logdrive.model.numbers import ABSENT
 from logdrive.wire.pravega.appends import (
     AppendSetup,
@@ -64,7 +64,7 @@ class Model:
         if step.condition:
             return ConditionalCheckFailed(step.writer, number, 7)
         previous, self.told[key], self.numbers[step.writer] = self.told[key], number, number
-        self.data += framed_all(step.events)
+        self.data += frame_events(step.events)
         return DataAppended(step.writer, number, previous, 7, len(self.data))
 
 
@@ -72,7 +72,7 @@ def messages(step: Step, number: int, length: int) -> Sequence[Message]:
     if step.condition is not None:
         return [
             ConditionalBlockEnd(
-                step.writer, number, length + step.condition, framed_all(step.events), 7
+                step.writer, number, length + step.condition, frame_events(step.events), 7
             )
         ]
     framings = (

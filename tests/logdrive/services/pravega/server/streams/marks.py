@@ -5,8 +5,9 @@ from typing import NamedTuple
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
 from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.names import mark_of, name_of
+from logdrive.store.streams.names import mark_stream
 from logdrive.store.streams.state import StreamConfig
+from logdrive.wire.pravega.names import segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig
 from tests.support.watermarks import Watermark, watermarks_in
 
@@ -37,8 +38,8 @@ class Timed:
         await self.fill()
 
     async def fill(self) -> None:
-        for segment in layout.current(await self.there.streams.stream(SCOPE, STREAM)):
-            await self.there.write(name_of(SCOPE, STREAM, segment.id), bytes(1000))
+        for segment in layout.current_segments(await self.there.streams.stream(SCOPE, STREAM)):
+            await self.there.write(segment_name(SCOPE, STREAM, segment.id), bytes(1000))
 
     async def note(self, writer: str, time: int, position: dict[int, int]) -> None:
         await self.writers.note(SCOPE, STREAM, writer, time, position)
@@ -49,7 +50,7 @@ class Timed:
     async def noting(self) -> list[str]:
         """Return the writers that are not forgotten."""
         async with self.there.catalogue.turn() as state:
-            place = state.place(SCOPE, STREAM)
+            place = state.stream_state(SCOPE, STREAM)
             return sorted(place.writers) if place is not None else []
 
     async def split(self, segment: int) -> None:
@@ -63,7 +64,7 @@ class Timed:
 
     def marks(self, segment: int = 0) -> list[Mark]:
         """Return the watermarks in the stream's mark."""
-        name = name_of(SCOPE, mark_of(STREAM), segment)
+        name = segment_name(SCOPE, mark_stream(STREAM), segment)
         if self.there.store.info(name) is None:
             return []
         return [_marked(found) for found in watermarks_in(self.there.content(name))]

@@ -11,8 +11,8 @@ from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.retention import Retention
 from logdrive.store.streams.errors import NoSuchGroupError
 from logdrive.store.streams.journal import Journal
-from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import KeyValueTable, MapPut, ReaderGroup, StreamConfig, StreamCut
+from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -68,7 +68,7 @@ def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None
             await there.store.create(f"{SCOPE}/made_kvtable/0.#epoch.0")
             journal = Journal(there.store)
             await journal.replay()
-            await journal.submit(
+            await journal.append_puts(
                 [
                     MapPut(SCOPE, "made", KeyValueTable(2, 8)),
                     MapPut(SCOPE, "removed", KeyValueTable(1, 8, status="deleting")),
@@ -93,16 +93,16 @@ def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker
             await there.streams.create(SCOPE, STREAM, config)
             groups = ReaderGroups(there.catalogue)
             await groups.create(SCOPE, "group", GROUP)
-            policies = (there.streams.policy_of, there.streams.most_of)
+            policies = (there.streams.retention_policy, there.streams.max_retention_policy)
 
             async def kept(count: int) -> dict[int, int]:
                 for n in range(count):
                     await there.write(
-                        name_of(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                        segment_name(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
                 for policy_of in policies:
-                    await Retention(there.store, policy_of, there.catalogue.clock).apply()
-                return await there.streams.place_at(SCOPE, STREAM)
+                    await Retention(there.store, policy_of, there.catalogue.clock).apply_policies()
+                return await there.streams.cut_at(SCOPE, STREAM)
 
             assert await kept(6) == {0: 0}  # nothing is known to be read
             await groups.has_read(f"{SCOPE}/group", GROUP.id, 0, SCOPE, STREAM, {0: 20})

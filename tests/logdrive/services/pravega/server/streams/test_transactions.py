@@ -13,7 +13,7 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
     TransactionEndedError,
 )
-from logdrive.store.streams.names import name_of, segment_id, transaction_name
+from logdrive.wire.pravega.names import segment_id, segment_name, transaction_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -22,7 +22,7 @@ OLD = [segment_id(0, 0), segment_id(1, 0)]
 
 
 def name(number: int) -> str:
-    return name_of(SCOPE, STREAM, number)
+    return segment_name(SCOPE, STREAM, number)
 
 
 async def written(there: Rig) -> UUID:
@@ -68,7 +68,7 @@ def test_a_transaction_from_before_a_scaling_is_committed_in_the_order_of_its_ke
             await there.write(name(segment_id(2, 1)), b"scaled")
             await there.transactions.commit(SCOPE, STREAM, key)
             stream = await there.streams.stream(SCOPE, STREAM)
-            (now,) = layout.current(stream)
+            (now,) = layout.current_segments(stream)
             assert (now.low, now.high, now.id) == (0.0, 1.0, segment_id(5, 3))
             middle = [s for s, _ in layout.successors(stream, segment_id(2, 1))]
             assert [there.content(name(s.id)) for s in middle] == [b"<0.0>", b"<0.5>"]

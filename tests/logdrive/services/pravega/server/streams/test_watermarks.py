@@ -14,7 +14,7 @@ from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, f
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
-from logdrive.store.streams.names import mark_of, segment_id
+from logdrive.store.streams.names import mark_stream
 from logdrive.store.streams.state import (
     Passed,
     Stream,
@@ -24,6 +24,7 @@ from logdrive.store.streams.state import (
     WatermarkPut,
     WriterMark,
 )
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.services.pravega.server.streams.marks import Mark, Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk
@@ -82,7 +83,11 @@ def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> N
                 ["b"],
             )
             await asyncio.sleep(2 * 60)
-            assert (len(timed.marks()), await timed.noting(), there.catalogue.timed()) == (
+            assert (
+                len(timed.marks()),
+                await timed.noting(),
+                there.catalogue.streams_with_times(),
+            ) == (
                 2,
                 [],
                 [],
@@ -156,7 +161,7 @@ def scaled_at_random(random: Random) -> Stream:
     """Return a stream with a past, which it may have lost some of."""
     stream = layout.new_stream(StreamConfig(), random.randrange(1, 5), 0, 0)
     for now_ms in range(random.randrange(12)):
-        there = sorted(layout.current(stream), key=lambda segment: segment.low)
+        there = sorted(layout.current_segments(stream), key=lambda segment: segment.low)
         begin = random.randrange(len(there))
         gone = there[begin : begin + random.randrange(1, 4)]
         low, high = gone[0].low, gone[-1].high
@@ -165,15 +170,15 @@ def scaled_at_random(random: Random) -> Stream:
             *sorted(low + (high - low) * random.random() for _ in range(random.randrange(3))),
             high,
         ]
-        stream = layout.scaled(
+        stream = layout.scale_stream(
             stream, [segment.id for segment in gone], list(pairwise(bounds)), now_ms
         )
     if random.random() < 0.5:
         head = {
             segment.id: 0
-            for segment in layout.active_at(stream, random.randrange(len(stream.epochs)))
+            for segment in layout.segments_in_epoch(stream, random.randrange(len(stream.epochs)))
         }
-        gone_ids = {segment.id for segment in layout.behind(stream, head)}
+        gone_ids = {segment.id for segment in layout.segments_before(stream, head)}
         left = tuple(segment for segment in stream.segments if segment.id not in gone_ids)
         stream = replace(stream, cut=head, segments=left)
     return stream
@@ -209,7 +214,7 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
             if number in cut:
                 assert cut[number] >= offset
             else:
-                assert written in layout.behind(stream, cut)
+                assert written in layout.segments_before(stream, cut)
 
 
 def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
@@ -261,7 +266,7 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
             await timed.watermarks.apply()
             journal = Journal(there.store)
             await journal.replay()
-            await journal.submit(
+            await journal.append_puts(
                 [WatermarkPut(SCOPE, STREAM, Watermark(2, 150, 160, (Passed(0, 0.0, 1.0, 20),)))]
             )
         for _ in range(2):
@@ -282,8 +287,8 @@ def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made
             await timed.made()
             await timed.note("a", 100, {0: 10})
             await timed.watermarks.apply()
-            await there.streams.seal(SCOPE, mark_of(STREAM))
-            await there.streams.delete(SCOPE, mark_of(STREAM))
+            await there.streams.seal(SCOPE, mark_stream(STREAM))
+            await there.streams.delete(SCOPE, mark_stream(STREAM))
             await timed.note("a", 200, {0: 10})
             await timed.watermarks.apply()
             assert [mark.low for mark in timed.marks(1)] == [200]

@@ -12,8 +12,8 @@ from logdrive.store.streams.errors import (
     TimeError,
     TooMuchNotedError,
 )
-from logdrive.store.streams.names import segment_id
 from logdrive.store.streams.state import WriterMark
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.services.pravega.server.streams.marks import Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.virtual_time import run
@@ -21,7 +21,7 @@ from tests.support.virtual_time import run
 
 async def noted(there: Rig, writer: str) -> WriterMark:
     async with there.catalogue.turn():
-        return (await there.catalogue.place(SCOPE, STREAM)).writers[writer]
+        return (await there.catalogue.stream_state(SCOPE, STREAM)).writers[writer]
 
 
 def test_neither_time_nor_position_of_a_writer_goes_back() -> None:
