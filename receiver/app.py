@@ -16,7 +16,7 @@ from logdrive.host.heap import Heap
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.server.controller.serving import Serving
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
@@ -55,7 +55,7 @@ async def run(
     random: Random | None = None,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = over_grpc,
-    serving: Serving | None = None,
+    serve_rpc: ServeRpc | None = None,
     outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
@@ -63,11 +63,11 @@ async def run(
     *executor* has one thread: the store's.
 
     *started* is called once connections are taken, which is not before the sink's service answers;
-    *controllers* is how a Pravega controller is reached, where the sink has one, and *serving* how
-    the own store's is served, where that is not gRPC. *outbox_bytes* is what may wait to be written
-    to one peer before it is cut off. Raises `ConfigError` where an address or the store's directory
-    can't be had, `StorageError` where the disk fails: from then on nothing was acknowledged, and
-    the process must end.
+    *controllers* is how a Pravega controller is reached, where the sink has one, and *serve_rpc*
+    how the own store's is served, where that is not gRPC. *outbox_bytes* is what may wait to be
+    written to one peer before it is cut off. Raises `ConfigError` where an address or the store's
+    directory can't be had, `StorageError` where the disk fails: from then on nothing was
+    acknowledged, and the process must end.
     """
     random = random or SystemRandom()
     sinks = open_sink(
@@ -79,7 +79,7 @@ async def run(
         random=random,
         stop=stop,
         controllers=controllers,
-        serving=serving,
+        serve_rpc=serve_rpc,
     )
     async with sinks as found:
         if found is None:

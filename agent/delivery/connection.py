@@ -1,5 +1,5 @@
-"""Keeps one connection to one of the receivers: which host, which dialect, and how long to wait
-after a failure (rule D8).
+"""Connector: keeps one connection to one of the receivers. It chooses the host and the dialect, and
+how long to wait after a failure (rule D8).
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from typing import Final
 
 from agent.config import OutputTable
 from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
-from agent.delivery.dialect_choice import NATIVE, Choice, choose, offered
+from agent.delivery.dialect_choice import NATIVE, DialectChoice, choose_dialect, offered_protocols
 from agent.delivery.encoders import Encoders, EncodingForm
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
@@ -24,12 +24,15 @@ from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 
 _PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
+"""Added to the pause after an error that will not pass soon."""
 _IDLE_SECONDS: Final = 60.0
-"""A connection that ended while it rested is made again when there is something to send, or after
-this.
+"""A connection that the receiver closed while idle is made again after this time, or as soon as
+there is something to send.
 """
 _TOO_OFTEN: Final = 3
-"""So many connections in a row that end before the peer has said a word are no restart."""
+"""After this many connections in a row that ended before the first frame, it is no restart of the
+receiver but a wrong setting.
+"""
 _NOT_SOON: Final = (
     RefusalCode.PROTOCOL,
     RefusalCode.LIMIT,
@@ -38,15 +41,14 @@ _NOT_SOON: Final = (
     RefusalCode.NO_PROGRESS,
     RefusalCode.BAD_ATTRIBUTES,
 )
+"""Reasons of refusals that will not pass soon."""
 
 
 class Connector:
-    """One task: connect, serve, fail, wait, again, with the hosts in turn.
+    """Connects, serves the connection, and connects again, with the hosts in turn.
 
-    Only being cancelled ends it; not *patient*, a failure does that will stay until somebody
-    changes a setting.
-
-    *host* and *problem* are for people: whom we are connected to, and what went wrong last.
+    `run` ends when it is cancelled. With *patient* false, it also ends with the first failure that
+    only a change of settings can mend.
     """
 
     def __init__(
@@ -57,27 +59,56 @@ class Connector:
         *,
         patient: bool = True,
     ) -> None:
-        self._services, self._transport, self._encoders = services, transport, encoders
+        self._services = services
+        self._transport = transport
+        self._encoders = encoders
+        self._patient = patient
         settings = services.settings
         self._hosts = settings.hosts
+        # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(
             settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
         )
-        self._patient, self._doubtful = patient, 0
-        self._choice: Choice | None = None
+        # Connections in a row that ended before the first frame.
+        self._silent_ends = 0
+        # The dialect spoken last.
+        self._choice: DialectChoice | None = None
+        # Hosts that answered lumberjack/2 in version 1.
         self._answer_in_1: set[str] = set()
+        # Set where `is_settled` or `problem` may have changed.
+        self._changed = asyncio.Event()
+
+        # The session on the connection there is.
         self.session: SenderSession | None = None
+        # For people: the host that we are connected to, and what went wrong last; "" for none.
         self.host = ""
         self.problem = ""
 
     @property
-    def settled(self) -> bool:
-        """Whether nothing is in flight or awaited."""
-        return self.session is None or self.session.settled
+    def is_settled(self) -> bool:
+        """Whether no window is in flight and no answer awaited."""
+        return self.session is None or self.session.is_settled
+
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait, at most *seconds*, until the session has done all that it can do for now, or ends.
+
+        Call it without awaiting anything between it and the look at what has to change.
+        """
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    def note_change(self) -> None:
+        """End `wait_for_change`."""
+        self._changed.set()
 
     async def run(self) -> None:
-        """Keep a connection for as long as the agent runs."""
+        """Keep a connection until cancelled.
+
+        Raises `ConfigError` for settings that can't be used, and `LogdriveError` if not *patient*.
+        """
         while True:
             host = self._hosts[self._turn % len(self._hosts)]
             try:
@@ -86,39 +117,42 @@ class Connector:
                 raise
             except (TransientError, ProtocolError) as error:
                 raise_if_cancelled()
-                if self._stays(error) and not self._patient:
+                if self._is_permanent(error) and not self._patient:
                     if isinstance(error, ProtocolError):
                         raise RejectedError(
-                            f"{host}: {error}: {self._whom()}, or a broken one"
+                            f"{host}: {error}: {self._describe_culprit()}, or a broken one"
                         ) from error
                     raise
-                await self._wait(host, error)
+                await self._wait_to_reconnect(host, error)
 
     async def _serve(self, host: str) -> None:
-        """Serve one connection to its end, which is an exception."""
+        """Connect to *host* and serve the connection; its end is always an exception."""
         stream = await self._connect(host)
         session: SenderSession | None = None
         try:
             choice = self._choose(host, stream.peer)
-            talk = self._talk(choice)
-            session = self.session = SenderSession(self._services, talk, stream)
-            self.host, self.problem = host, ""
-            self._tell(host, choice)
+            dialect = self._open_dialect(choice)
+            session = SenderSession(self._services, dialect, stream, on_idle=self.note_change)
+            self.session, self.host, self.problem = session, host, ""
+            self._log_connected(host, choice)
             await session.run()
         except ProtocolError as error:
+            # A reader of version 1 answers version 2 in its own version: speak that next time.
             if (
                 not choice.fell_back
                 or choice.version == VERSION_1
-                or talk.reader.version != VERSION_1
+                or dialect.frame_reader.version != VERSION_1
             ):
                 raise
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
         except TransientError as error:
+            # A connection that ended before the first frame of a peer that owed one: most often
+            # the peer expects something else.
             if (
                 session is None
-                or session.heard
-                or session.settled
+                or session.frame_received
+                or session.is_settled
                 or isinstance(error, RejectedError)
             ):
                 raise
@@ -127,6 +161,7 @@ class Connector:
             raise RejectedError(f"{error}; it said nothing at all: {asked}", sure=False) from error
         finally:
             self.session, self.host = None, ""
+            self.note_change()
             if session is not None and session.progress:
                 self._backoff.reset()
             await self._close(stream)
@@ -149,14 +184,11 @@ class Connector:
         settings = self._services.settings
         if settings.tls == "off":
             return None
-        return settings.tls.settings(offered(settings.dialect))
+        return settings.tls.settings(offered_protocols(settings.dialect))
 
-    def _choose(self, host: str, peer: Peer) -> Choice:
-        """Return the dialect for this peer.
-
-        Raises `RejectedError` where there is none that may be spoken.
-        """
-        choice = choose(
+    def _choose(self, host: str, peer: Peer) -> DialectChoice:
+        """Return the dialect for *peer*. Raises `RejectedError` if it speaks none that may be."""
+        choice = choose_dialect(
             self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1
         )
         if choice is None:
@@ -166,66 +198,60 @@ class Connector:
             )
         return choice
 
-    def _talk(self, choice: Choice) -> SendingDialect:
-        """Begin to speak a dialect: what was read for another one is made anew where that has no
-        place for it.
-        """
+    def _open_dialect(self, choice: DialectChoice) -> SendingDialect:
+        """Return the dialect of *choice*, after re-encoding runs that it can't carry."""
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
-        if self._encoders.change(form):
-            for source in services.book.sources:
-                recast(source, self._encoders.of(source))
+        if self._encoders.set_form(form):
+            for source in services.registry.sources:
+                recast(source, self._encoders.encoder_for(source))
         if choice.dialect == NATIVE:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _tell(self, host: str, choice: Choice) -> None:
-        """Say what is spoken and why, as a warning where that is news, and less than was hoped
-        for.
-        """
+    def _log_connected(self, host: str, choice: DialectChoice) -> None:
+        """Log the dialect and the reason: as a warning the first time the agent fell back."""
         log = self._services.log
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
         tell("connected", host=host, dialect=choice.dialect, because=choice.reason)
 
-    def _whom(self) -> str:
-        """Return what a peer is not that breaks the protocol."""
+    def _describe_culprit(self) -> str:
+        """Return what a peer that breaks the protocol most likely is, for an error message."""
         if self._choice is None or self._choice.dialect == NATIVE:
             return "no logdrive receiver"
         return f"no reader of {self._choice.dialect}"
 
-    def _stays(self, error: LogdriveError) -> bool:
-        """Tell whether only a change of settings would help."""
+    def _is_permanent(self, error: LogdriveError) -> bool:
+        """Return whether only a change of settings would mend *error*."""
         if isinstance(error, RejectedError) and not error.sure:
-            self._doubtful += 1
-            return self._doubtful >= _TOO_OFTEN
-        self._doubtful = 0
+            self._silent_ends += 1
+            return self._silent_ends >= _TOO_OFTEN
+        self._silent_ends = 0
         return isinstance(error, RejectedError | ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         )
 
-    async def _wait(self, host: str, error: LogdriveError) -> None:
-        """Wait as long as *error* asks for; the next host is tried first, unless this one only
-        closed an idle connection.
-        """
+    async def _wait_to_reconnect(self, host: str, error: LogdriveError) -> None:
+        """Wait as long as *error* asks for; the next host's turn comes, unless *host* was idle."""
         services = self._services
         self.problem = str(error)
+        self.note_change()
         if isinstance(error, EndedError) and error.idle:
             services.log.info("connection closed by the receiver while idle", host=host)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE_SECONDS):
-                    await self._wanted()
+                    await self._wait_for_work()
             return
         self._turn += 1
         seconds = self._backoff.next()
-        if (
-            isinstance(error, ReceiverRefusedError)
-            and error.code == RefusalCode.DRAINING
-            and len(self._hosts) > 1
-        ):
+        drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
+        if drains and len(self._hosts) > 1:
+            # It is going away, and another host is there.
             seconds = 0.0
         elif self._backoff.failures < len(self._hosts):
-            seconds = 0.0  # the others were not tried yet
+            # Not all hosts were tried yet.
+            seconds = 0.0
         elif isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
@@ -234,11 +260,12 @@ class Connector:
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
         await services.clock.sleep(seconds)
 
-    async def _wanted(self) -> None:
-        demand = self._services.demand
-        while not demand:
-            demand.changed.clear()
-            await demand.changed.wait()
+    async def _wait_for_work(self) -> None:
+        """Wait until a source has something to send."""
+        send_queue = self._services.send_queue
+        while not send_queue:
+            send_queue.clear_wake()
+            await send_queue.wait_for_wake()
 
 
 def _codec(settings: OutputTable) -> Codec | None:

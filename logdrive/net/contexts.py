@@ -1,57 +1,56 @@
-"""TLS contexts kept for as long as their files stand as they were: a renewed certificate is used
-from the next connection on.
+"""TLS contexts, reloaded when their files change: a renewed certificate is used from the next
+connection on.
 """
 
-import os
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 from OpenSSL import SSL
 
 from logdrive.errors import ConfigError
+from logdrive.host.disk import SystemDisk
+from logdrive.host.file_stamp import FileStamp, read_stamp
 from logdrive.net.stream import ClientTls, ServerTls
 
 _log = structlog.get_logger("logdrive.net")
+# OpenSSL reads the files of a context from the machine's file system, past every other disk
+_DISK: Final = SystemDisk()
 T = TypeVar("T", ClientTls, ServerTls)
 
 
 class Contexts(Generic[T]):
-    """Contexts by their settings, made by *load* and made anew once a file has changed.
+    """Cache of TLS contexts by their settings; *load* makes one, again after a file has changed.
 
-    Files caught half-way through a renewal don't end what works: the former context goes on, with a
-    warning.
+    Where a changed file can't be loaded, say half-way through a renewal, the former context stays
+    in use, and a warning is logged.
     """
 
     def __init__(self, load: Callable[[T], SSL.Context]) -> None:
         self._load: Callable[[T], SSL.Context] = load
-        self._kept: dict[T, tuple[list[tuple[int, int, int] | None], SSL.Context]] = {}
+        # the stamps of CA, certificate and key when the context was loaded, and the context
+        self._cached: dict[T, tuple[list[FileStamp | None], SSL.Context]] = {}
 
     def get(self, tls: T) -> SSL.Context:
-        """Return the context for *tls*. Raises `ConfigError` where there never was a good one."""
-        state = [_state(path) for path in (tls.ca, tls.cert, tls.key)]
-        kept = self._kept.get(tls)
-        if kept is not None and kept[0] == state:
-            return kept[1]
+        """Return the context for *tls*. Raises `ConfigError` where none was ever loaded."""
+        stamps = [_stamp(path) for path in (tls.ca, tls.cert, tls.key)]
+        cached = self._cached.get(tls)
+        if cached is not None and cached[0] == stamps:
+            return cached[1]
+
         try:
             context = self._load(tls)
         except ConfigError as error:
-            if kept is None:
+            if cached is None:
                 raise
             _log.warning(
                 "certificates can't be loaded, the former ones are used", reason=str(error)
             )
-            context = kept[1]
-        self._kept[tls] = (state, context)
+            context = cached[1]
+        # also after a failure: the same files are not tried again for every connection
+        self._cached[tls] = (stamps, context)
         return context
 
 
-def _state(path: str | None) -> tuple[int, int, int] | None:
-    """Return what changes when the file at *path* is replaced or rewritten."""
-    if path is None:
-        return None
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _stamp(path: str | None) -> FileStamp | None:
+    return read_stamp(_DISK, path) if path is not None else None

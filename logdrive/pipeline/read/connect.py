@@ -92,7 +92,7 @@ def relocate_stream(uri: str, stream: StreamClient) -> StreamClient:
     """
     if uri.startswith("pravega:"):
         return stream
-    found = endpoint.find(SystemDisk(), stream_address(uri).path)
+    found = endpoint.read_endpoint(SystemDisk(), stream_address(uri).path)
     if found is None:
         return stream
     target = Target(*host_port(found.pravega), stream.target.tls, found.token)

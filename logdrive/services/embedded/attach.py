@@ -17,10 +17,10 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import ClientTls, Transport
-from logdrive.services.auth.gate import TokenVerifier, new_pass
+from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.opening import LOCK_NAME
@@ -64,8 +64,8 @@ async def attached(
             raise found
         await clock.sleep(_RETRY_SECONDS)
     # for whoever asked for it, not for all who are on this host
-    gate = TokenVerifier(new_pass(random or SystemRandom()), clock)
-    async with _served_here(store, address, disk, transport, gate) as target:
+    verifier = TokenVerifier(new_local_token(random or SystemRandom()), clock)
+    async with _served_here(store, address, disk, transport, verifier) as target:
         yield target
 
 
@@ -106,15 +106,15 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
 
 @contextlib.asynccontextmanager
 async def _served_here(
-    store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: TokenVerifier
+    store: Store, address: StreamAddress, disk: Disk, transport: Transport, verifier: TokenVerifier
 ) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:
         _check_stream(store, address)
-        async with listening(
-            store, _LOOPBACK, 0, None, transport=transport, disk=disk, gate=gate
+        async with serve_segment_store(
+            store, _LOOPBACK, 0, None, transport=transport, disk=disk, verifier=verifier
         ) as (_, port):
-            yield Target(_LOOPBACK, port, token=gate.own_pass)
+            yield Target(_LOOPBACK, port, token=verifier.local_token)
     finally:
         await store.close()
         await running
@@ -124,7 +124,7 @@ async def _served_elsewhere(
     disk: Disk, address: StreamAddress, transport: Transport, tls: ClientTls | None
 ) -> Target | ConfigError:
     """Return where the process that has the lock listens, or what the operator is to do."""
-    found = endpoint.find(disk, address.path)
+    found = endpoint.read_endpoint(disk, address.path)
     if found is None:
         return _no_face(address)
     if found.tls and tls is None:
