@@ -27,7 +27,6 @@ from logdrive.cli.streams import parse_stream_address, query_segments
 from logdrive.cli.users import user
 from logdrive.config.load import load, naming
 from logdrive.host.disk import SystemDisk
-from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
     FindNewSegments,
@@ -38,6 +37,7 @@ from logdrive.services.pravega.reader.stream import (
     read_all_lines,
 )
 from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.reader import SegmentState
 from logdrive.services.serve import serve_store as serve
 from logdrive.store.verify.verify import Verification
 from logdrive.store.verify.verify import verify as verify_store

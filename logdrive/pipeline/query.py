@@ -18,10 +18,10 @@ from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
 from logdrive.pipeline.plan import Plan
 from logdrive.pipeline.read.offsets import Progress
-from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.failures import convert_spark_failures, to_transient_error
 from logdrive.pipeline.spark.scratch import open_scratch_directory
 from logdrive.pipeline.spark.task import MESSAGES, decode_result, write_events
+from logdrive.services.reader import ServiceReader
 
 _POLL_SECONDS = 0.2  # between looks at whether the query has ended
 
@@ -53,7 +53,7 @@ class TableQuery:
         # True: micro-batches that Spark still starts are left for the next query
         self._ending = False
 
-    def run_to_end(self, spark: Any, stream: StreamClient, start: Progress) -> None:
+    def run_to_end(self, spark: Any, stream: ServiceReader, start: Progress) -> None:
         """Run the query on *stream* from *start* and return once it has ended.
 
         With `Plan.once` it ends when all that is there has been read. Raises what a micro-batch
@@ -65,7 +65,7 @@ class TableQuery:
             "maxBytesPerBatch": str(self._plan.max_bytes_per_batch),
             "startingOffsets": orjson.dumps(start.as_json()).decode(),
         }
-        options |= connection_options(stream)
+        options |= stream.connection_options()
         trigger = (
             {"availableNow": True}
             if self._plan.once
@@ -120,25 +120,6 @@ class TableQuery:
             raise to_transient_error(
                 "the query failed", ended or self._failure, self._log
             ) from self._failure
-
-
-def connection_options(stream: StreamClient) -> dict[str, str]:
-    """Return the options of the data source with which Spark's workers connect to *stream*.
-
-    Spark blanks passwords and tokens in what it shows, by the options' names.
-    """
-    target, login = stream.target, stream.target.login
-    named = {"token": target.token or None}
-    if target.tls is not None:
-        named |= {
-            "ca": target.tls.ca,
-            "cert": target.tls.cert,
-            "key": target.tls.key,
-            "serverName": target.tls.server_name,
-        }
-    if login is not None:
-        named |= {"user": login.user, "password": login.password}
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _spark_schema(schema: Any) -> Any:

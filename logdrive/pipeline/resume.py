@@ -18,11 +18,10 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.pipeline.bronze.history import KnownHeader
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
-from logdrive.pipeline.read.stream import StreamClient
-from logdrive.services.pravega.client.client import SegmentState
+from logdrive.services.reader import SegmentState, ServiceReader
 
 
-def require_segments(stream: StreamClient, uri: str) -> list[SegmentState]:
+def require_segments(stream: ServiceReader, uri: str) -> list[SegmentState]:
     """Return the states of the stream's segments.
 
     Raises `ConfigError`, which names *uri*, if there is no such stream, and `TransientError`.
@@ -36,7 +35,7 @@ def require_segments(stream: StreamClient, uri: str) -> list[SegmentState]:
     raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
 
-def find_start(stream: StreamClient, tables: Bronze, uri: str) -> tuple[Progress, int]:
+def find_start(stream: ServiceReader, tables: Bronze, uri: str) -> tuple[Progress, int]:
     """Return where the next query begins, and how many stored bytes lie behind that place.
 
     Prepares *tables* to go on there. Raises `ConfigError`, `TransientError`.
@@ -50,7 +49,7 @@ def find_start(stream: StreamClient, tables: Bronze, uri: str) -> tuple[Progress
     return Progress(points, {}), unread
 
 
-def _resume_segment(stream: StreamClient, tables: Bronze, state: SegmentState) -> Point:
+def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) -> Point:
     log = structlog.get_logger("logdrive.pipeline")
     segment = state.segment
     chain = tables.header_chain(segment)
@@ -80,7 +79,7 @@ def _resume_segment(stream: StreamClient, tables: Bronze, state: SegmentState) -
     return Point(end, since=since) if last is None else Point(end, last.offset, last.crc, since)
 
 
-def _count_valid(stream: StreamClient, state: SegmentState, chain: Sequence[KnownHeader]) -> int:
+def _count_valid(stream: ServiceReader, state: SegmentState, chain: Sequence[KnownHeader]) -> int:
     """Return how many headers of *chain*, from the first on, are still in the segment's past."""
     kept = [known for known in chain if known.offset >= state.start]
     if kept:

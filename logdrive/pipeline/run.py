@@ -23,11 +23,11 @@ from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.old_letters import note_old_letters
-from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.resume import find_start, require_segments
 from logdrive.pipeline.spark.failures import WorkerStartError
 from logdrive.pipeline.spark.session import open_spark_session
 from logdrive.pipeline.spark.source import LogdriveSource
+from logdrive.services.reader import ServiceReader
 
 _LONGEST_PAUSE = 30.0  # seconds between two queries
 _FAILURES = 10  # limit on queries that fail in a row without a commit between them
@@ -86,7 +86,7 @@ class _Run:
         self,
         plan: Plan,
         tables: Bronze,
-        stream: StreamClient,
+        stream: ServiceReader,
         stop: threading.Event,
         on_commit: ProgressCallback,
     ) -> None:

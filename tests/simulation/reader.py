@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from logdrive.errors import LogdriveError
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import SegmentState, connect_segment_store
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.position import set_reader_position
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.reader.stream import list_first_segments
+from logdrive.services.reader import SegmentState
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM

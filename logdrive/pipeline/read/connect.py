@@ -6,42 +6,43 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 
-from logdrive.address import StreamAddress, host_port, stream_address
+from logdrive.address import StreamAddress, host_port
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.read.stream import StreamClient, stream_client
+from logdrive.pipeline.read.choose_reader import choose_reader
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.server import endpoint
+from logdrive.services.reader import ServiceReader
 
 
 @contextmanager
 def open_stream(
     uri: str, tls: ClientTls | None = None, login: Login | None = None
-) -> Iterator[StreamClient]:
-    """Yield a client of the stream *uri* that works inside the context. Raises `ConfigError`.
+) -> Iterator[ServiceReader]:
+    """Yield a reader of the stream *uri* that works inside the context. Raises `ConfigError`.
 
     If no process serves the store at a `file://` URI, a thread of this process does, with an event
     loop of its own: Spark's workers need to connect, too.
     """
     try:
-        address = None if uri.startswith("pravega:") else stream_address(uri)
-        there = stream_client(uri, tls, login) if address is None else None
+        found = choose_reader(uri, tls, login)
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
-    if address is None:
-        assert there is not None
-        yield there
+    if not isinstance(found, StreamAddress):
+        yield found
         return
+
     ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
-        target=_serve_store, args=(loop, address, tls, ready, done), name="logdrive-attach"
+        target=_serve_store, args=(loop, found, tls, ready, done), name="logdrive-attach"
     )
     thread.start()
     try:
@@ -84,16 +85,18 @@ def _serve_store(
         ready.set_exception(error)
 
 
-def relocate_stream(uri: str, stream: StreamClient) -> StreamClient:
-    """Return a client for where the stream *uri* is served now.
+def relocate_stream(uri: str, stream: ServiceReader) -> ServiceReader:
+    """Return a reader for where the stream *uri* is served now.
 
     A receiver that was restarted serves its store on a new port. Returns *stream* itself if the URI
     names a service, or if no process has published an endpoint for the store.
     """
-    if uri.startswith("pravega:"):
+    address = choose_reader(uri)
+    if not isinstance(address, StreamAddress):
         return stream
-    found = endpoint.read_endpoint(SystemDisk(), stream_address(uri).path)
+    found = endpoint.read_endpoint(SystemDisk(), address.path)
     if found is None:
         return stream
+    assert isinstance(stream, StreamClient), "a store is read through its Pravega face"
     target = Target(*host_port(found.pravega), stream.target.tls, found.token)
     return StreamClient(target, stream.scope, stream.stream)

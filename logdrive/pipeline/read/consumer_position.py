@@ -16,6 +16,7 @@ from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.position import advance_reader_position
+from logdrive.services.reader import ServiceReader
 from logdrive.store.errors import NoSuchSegmentError
 
 DEFAULT_READER: Final = "pipeline"
@@ -40,7 +41,7 @@ class ConsumerPosition:
         self._failing = False
         self._log = structlog.get_logger("logdrive.pipeline").bind(reader=name)
 
-    def publish_ends(self, stream: StreamClient, ends: Mapping[str, int]) -> None:
+    def publish_ends(self, stream: ServiceReader, ends: Mapping[str, int]) -> None:
         """Raise the position in each segment to its offset in *ends*.
 
         Failures are logged, not raised; the next call tries again.
@@ -52,6 +53,8 @@ class ConsumerPosition:
         }
         if not self._name or not behind:
             return
+        if not isinstance(stream, StreamClient):
+            return  # retention by positions is the store's, which is read through its Pravega face
         try:
             asyncio.run(self._publish(stream, behind))
         except LogdriveError as error:

@@ -17,10 +17,11 @@ from logdrive.errors import LogdriveError
 from logdrive.model.dead_letters import DEAD_LETTER, DEAD_STREAM, Letter, encode_note
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient, StreamLocation
-from logdrive.services.pravega.client.client import SegmentState, connect_segment_store
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.dead_letters import DeadLetter, read_dead_letters
 from logdrive.services.pravega.reader.position import advance_reader_position, reader_position
 from logdrive.services.pravega.reader.stream import ReadableSegment
+from logdrive.services.reader import SegmentState, ServiceReader
 
 _READER: Final = "notes"
 """Name of the position in a segment of dead letters up to which all have a note."""
@@ -32,11 +33,13 @@ _NOTED: Final = 1
 """Number that the stream keeps for a note's writer once the note is durable."""
 
 
-def note_old_letters(stream: StreamClient) -> None:
+def note_old_letters(stream: ServiceReader) -> None:
     """Append a note to *stream* for each of its dead letters that has none.
 
     A failure is logged, not raised, and the next run tries again: no row depends on it.
     """
+    if not isinstance(stream, StreamClient):
+        return  # earlier versions wrote to Pravega and to the store only
     log = structlog.get_logger("logdrive.pipeline")
     beside = replace(stream, stream=stream.stream + DEAD_STREAM, location=StreamLocation())
     try:

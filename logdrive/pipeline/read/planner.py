@@ -12,7 +12,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
-from logdrive.pipeline.read.stream import StreamClient
+from logdrive.services.reader import ServiceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Planner:
     It keeps the last plan, so that `cut_ranges` after `plan_micro_batch` reads nothing again.
     """
 
-    stream: StreamClient
+    stream: ServiceReader
     range_bytes: int
     """Size of a range above which the next batch begins another range."""
 

@@ -19,18 +19,15 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
-from logdrive.services.pravega.client.client import (
-    SegmentClient,
-    SegmentState,
-    connect_segment_store,
-)
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import connect_controller
-from logdrive.services.pravega.reader.segment import HeaderDigest, SegmentReader
+from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.segments import locate_segments, segment_store_target
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
+from logdrive.services.reader import HeaderDigest, SegmentState
 from logdrive.wire.pravega.names import SegmentName, segment_name
 
 T = TypeVar("T")
@@ -56,7 +53,7 @@ class StreamLocation:
 
 @dataclass(frozen=True, slots=True)
 class StreamClient:
-    """A stream and the service that has it."""
+    """A stream at a Pravega, or at a store that speaks its protocol. Implements `ServiceReader`."""
 
     target: Target
     scope: str
@@ -73,6 +70,24 @@ class StreamClient:
         """The address, as the option `uri` of the data source."""
         host = f"[{self.target.host}]" if ":" in self.target.host else self.target.host
         return f"pravega://{host}:{self.target.port}/{self.name}"
+
+    def connection_options(self) -> dict[str, str]:
+        """Return the options of the data source with which Spark's workers connect.
+
+        Spark blanks passwords and tokens in what it shows, by the options' names.
+        """
+        target, login = self.target, self.target.login
+        named = {"token": target.token or None}
+        if target.tls is not None:
+            named |= {
+                "ca": target.tls.ca,
+                "cert": target.tls.cert,
+                "key": target.tls.key,
+                "serverName": target.tls.server_name,
+            }
+        if login is not None:
+            named |= {"user": login.user, "password": login.password}
+        return {name: value for name, value in named.items() if value is not None}
 
     def name_of_segment(self, number: int) -> str:
         """Return the full name of segment *number*. Raises `TransientError`."""
@@ -103,7 +118,7 @@ class StreamClient:
 
         async def ask(client: SegmentClient) -> list[BatchRef]:
             found: list[BatchRef] = []
-            async for hop in SegmentReader(client, segment).hops(start, end):
+            async for hop in SegmentReader(client, segment).read_batch_refs(start, end):
                 if found and most is not None and hop.next - start > most:
                     break
                 found.append(hop)
@@ -122,7 +137,7 @@ class StreamClient:
             return (
                 0
                 if state is None
-                else await SegmentReader(client, segment).last_match(
+                else await SegmentReader(client, segment).count_known_headers(
                     marks, state.start, state.length
                 )
             )

@@ -40,16 +40,18 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from logdrive.address import StreamAddress
 from logdrive.errors import ConfigError, Mistake, StorageError
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain_schema
+from logdrive.pipeline.read.choose_reader import choose_reader
 from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
-from logdrive.pipeline.read.stream import StreamClient, stream_client
 from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
 from logdrive.services.pravega.client.controller import Login
+from logdrive.services.reader import ServiceReader
 
 MAX_BYTES_PER_BATCH = 256 * MIB
 RANGE_BYTES = 64 * MIB
@@ -61,7 +63,7 @@ _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 class Options:
     """The parsed options of a query."""
 
-    stream: StreamClient
+    stream: ServiceReader
     raw: bool = False  # rows are chunks of the segment, for our sink; else events
     max_bytes: int = MAX_BYTES_PER_BATCH  # limit on a micro-batch
     range_bytes: int = RANGE_BYTES  # size of a task's range
@@ -100,12 +102,19 @@ def parse_options(given: Mapping[str, str]) -> Options:
             else None
         )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        stream = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
+        stream = _open_reader(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:
         raise ConfigError("options of the data source logdrive", mistakes)
     return Options(stream, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
+
+
+def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
+    stream = choose_reader(uri, tls, login, token)
+    if isinstance(stream, StreamAddress):
+        raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
+    return stream
 
 
 _SIZES = {"maxBytesPerBatch": MAX_BYTES_PER_BATCH, "rangeBytes": RANGE_BYTES}

@@ -78,4 +78,5 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
 def served(directory: Path, *segments: Segment) -> Iterator[StreamClient]:
     """Store *segments* in *directory* and serve them while the context lasts."""
     with open_stream(store(directory, *segments)) as face:
+        assert isinstance(face, StreamClient)
         yield face

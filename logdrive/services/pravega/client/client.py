@@ -26,6 +26,7 @@ from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import M, RequestRefusedError, expect_answer
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.client.writers import SegmentWriters, TokenOf, no_token
+from logdrive.services.reader import SegmentState
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.control import KeepAlive, SegmentAlreadyExists, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
@@ -49,17 +50,6 @@ ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail w
 # and requested again each time.
 _PIECE_BYTES: Final = 1024 * KIB
 _AHEAD: Final = 8  # reads of `read_range` in flight
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentState:
-    """What a segment is like: its bytes are those in [start, length); *modified_ms* since 1970."""
-
-    segment: str
-    start: int
-    length: int
-    sealed: bool
-    modified_ms: int
 
 
 @dataclass(frozen=True, slots=True)

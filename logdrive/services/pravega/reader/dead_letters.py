@@ -49,7 +49,7 @@ class DeadLetter:
         parts: list[bytes] = []
         for start, end in self.extents:
             reader = SegmentReader(self.segment.client, self.segment.state.segment)
-            async for _, records in reader.batches(start, end):
+            async for _, records in reader.read_batches(start, end):
                 parts += [_bytes_of(record, self.id) for record in events_of(records)]
         payload = b"".join(parts)
         if not self.whole or len(payload) != self.size:
@@ -62,7 +62,7 @@ async def read_dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLet
     found: dict[str, DeadLetter] = {}
     for there in segments:
         reader = SegmentReader(there.client, there.state.segment)
-        async for hop, records in reader.batches(there.state.start, there.state.length):
+        async for hop, records in reader.read_batches(there.state.start, there.state.length):
             for record in events_of(records) if hop.header is not None else ():
                 _add(found, there, hop.header, (hop.offset, hop.next), record)
     return list(found.values())

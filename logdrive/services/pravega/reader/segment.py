@@ -3,7 +3,7 @@
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef, BatchWalker
@@ -11,26 +11,13 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.units import KIB
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import RequestRefusedError
+from logdrive.services.reader import HeaderDigest
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 _HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
 # below it, reading the records too costs less than one more round trip a batch
 _SMALL_BATCH: Final = 32 * KIB
 _WINDOW: Final = 64 * KIB
-
-
-class HeaderDigest(Protocol):
-    """What a reader keeps of a header that it has read, to know it again."""
-
-    @property
-    def offset(self) -> int:
-        """Its place."""
-        ...
-
-    @property
-    def crc(self) -> int:
-        """The CRC-32 of its payload."""
-        ...
 
 
 class SegmentReader:
@@ -40,7 +27,7 @@ class SegmentReader:
         self._client = client
         self._segment = segment
 
-    async def hops(self, start: int, end: int) -> AsyncIterator[BatchRef]:
+    async def read_batch_refs(self, start: int, end: int) -> AsyncIterator[BatchRef]:
         """Yield the batches that lie whole in [start, end), *start* being one's place; their
         records stay where they are.
 
@@ -54,7 +41,7 @@ class SegmentReader:
             yield batch
             guess = _WINDOW if batch.next - batch.offset < _SMALL_BATCH else _HEAD_GUESS
 
-    async def batches(self, start: int, end: int) -> AsyncIterator[tuple[BatchRef, bytes]]:
+    async def read_batches(self, start: int, end: int) -> AsyncIterator[tuple[BatchRef, bytes]]:
         """Yield the batches that lie whole in [start, end), each with its records, which are empty
         for a headless one.
         """
@@ -65,11 +52,11 @@ class SegmentReader:
             while (batch := walker.next_batch()) is not None:
                 yield batch, walker.records_of(batch)
 
-    async def header_at(self, offset: int, end: int) -> BatchRef | None:
+    async def read_header(self, offset: int, end: int) -> BatchRef | None:
         """Return the batch at *offset*, None where its header does not lie whole before *end*."""
         return await self._next_header(self._walker(offset), end, _HEAD_GUESS)
 
-    async def last_match(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
+    async def count_known_headers(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
         """Return how many of *marks*, in order of place, from the first on are still what the
         segment says (rule R5).
 
@@ -90,7 +77,7 @@ class SegmentReader:
         if not start <= mark.offset < end:
             return False
         try:
-            found = await self.header_at(mark.offset, end)
+            found = await self.read_header(mark.offset, end)
         except StorageError:
             return False  # no event begins there any more
         return found is not None and found.crc == mark.crc

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import (
-    SegmentClient,
-    SegmentState,
-    connect_segment_store,
-)
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import (
     Controllers,
     SegmentStoreAddress,
@@ -23,6 +19,7 @@ from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.journal import segments_in_journal
 from logdrive.services.pravega.reader.stream import ReadableSegment, list_first_segments
+from logdrive.services.reader import SegmentState
 from logdrive.wire.pravega.names import SegmentName
 
 

@@ -13,8 +13,9 @@ from logdrive.errors import StorageError
 from logdrive.model.framing import split_events
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.model.records import file_bytes
-from logdrive.services.pravega.client.client import SegmentClient, SegmentState
+from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.reader.segment import SegmentReader
+from logdrive.services.reader import SegmentState
 from logdrive.wire.pravega.names import segment_name
 
 
@@ -52,7 +53,9 @@ async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentC
     """Count batches, events and sources of a segment; reads headers only."""
     batches = events = 0
     sources: set[str] = set()
-    async for hop in SegmentReader(client, state.segment).hops(state.start, state.length):
+    async for hop in SegmentReader(client, state.segment).read_batch_refs(
+        state.start, state.length
+    ):
         batches += 1
         if hop.header is not None:
             events += hop.header.events
@@ -70,7 +73,7 @@ async def read_lines(
     place, end = state.start, state.length
     reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
     while True:
-        async for hop, records in reader.batches(place, end):
+        async for hop, records in reader.read_batches(place, end):
             place = hop.next
             if hop.header is None:
                 yield record_text(hop.payload)
@@ -106,7 +109,7 @@ async def _put_together(
     """
     parts: list[bytes] = []
     for start, end in whole.extents:
-        async for _, records in SegmentReader(client, segment).batches(start, end):
+        async for _, records in SegmentReader(client, segment).read_batches(start, end):
             parts += events_of(records)
     return b"".join([*parts, *events_of(last)])
 

@@ -20,8 +20,8 @@ from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.run import run_pipeline
 from logdrive.services.pravega.client.blocking import BlockingClient
-from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import reader_position
+from logdrive.services.reader import SegmentState
 from tests.faults.test_sigkill import Writer
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
@@ -188,6 +188,7 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
     _wait(lambda: stored() > before + 1_500_000, "the next lines do not arrive")
     _wait(lambda: not (system.store / f"log-{0:016x}").exists(), "no log file is freed")
     with open_stream(plan.uri) as face:
+        assert isinstance(face, StreamClient)
         read = positions(face, "pipeline")
         waiting = [
             (state.start, read[state.segment], state.length) for state in face.list_segments()

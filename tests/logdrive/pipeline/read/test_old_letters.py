@@ -13,6 +13,7 @@ from logdrive.pipeline.audit.dead_letters import letters_from_notes, notes_from_
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
+from logdrive.services.reader import ServiceReader
 from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.audit.test_sources import batches_in
 from tests.logdrive.pipeline.filling import send
@@ -42,7 +43,7 @@ def old_records(number: int, payload: bytes) -> list[bytes]:
     ]
 
 
-def noted(face: StreamClient) -> list[tuple[str | None, str | None, int, str]]:
+def noted(face: ServiceReader) -> list[tuple[str | None, str | None, int, str]]:
     """Return the letters that the tables would know of."""
     segment = Segment()
     (state,) = face.list_segments()

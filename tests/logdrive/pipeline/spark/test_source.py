@@ -12,7 +12,6 @@ import pytest
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
-from logdrive.pipeline.query import connection_options
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.source import parse_options
 from logdrive.services.pravega.client.blocking import Target
@@ -62,7 +61,7 @@ def _check(rows: pa.Table) -> None:
 def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> None:
     frame = (
         spark.read.format("logdrive")
-        .options(uri=face.uri, **connection_options(face))
+        .options(uri=face.uri, **face.connection_options())
         .option("rangeBytes", 10_000)
         .load()
     )
@@ -80,7 +79,7 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
     def run(face: StreamClient) -> None:
         stream = (
             spark.readStream.format("logdrive")
-            .options(uri=face.uri, **connection_options(face))
+            .options(uri=face.uri, **face.connection_options())
             .option("maxBytesPerBatch", 5000)
             .load()
         )
@@ -142,7 +141,9 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1),
     ):
         face = StreamClient(target, "a", "b")
-        assert parse_options({"uri": face.uri, **connection_options(face)}).stream.target == target
+        parsed = parse_options({"uri": face.uri, **face.connection_options()}).stream
+        assert isinstance(parsed, StreamClient)
+        assert parsed.target == target
         assert "a secret" not in repr(face)
 
 
@@ -157,5 +158,6 @@ def test_options_are_read_in_any_case() -> None:
         }
     )
     assert (options.raw, options.max_bytes, options.stream.name) == (True, 5, "a/b")
+    assert isinstance(options.stream, StreamClient)
     assert options.stream.target.tls is not None
     assert options.stream.target.tls.server_name == "s"

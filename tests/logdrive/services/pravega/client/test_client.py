@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.client import (
-    SegmentClient,
-    SegmentState,
-    connect_segment_store,
-)
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.writer import ConditionFailedError
+from logdrive.services.reader import SegmentState
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES

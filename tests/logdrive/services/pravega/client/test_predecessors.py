@@ -7,7 +7,7 @@ from typing import cast
 from uuid import UUID
 
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.client import SegmentClient, SegmentState
+from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import (
     ControllerClient,
@@ -17,6 +17,7 @@ from logdrive.services.pravega.client.controller import (
 )
 from logdrive.services.pravega.client.predecessors import History
 from logdrive.services.pravega.client.stream import StreamMap
+from logdrive.services.reader import SegmentState
 from logdrive.wire.pravega.routing import key_fraction
 
 EPOCH = 1 << 32

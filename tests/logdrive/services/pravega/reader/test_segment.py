@@ -48,12 +48,12 @@ async def stored(made: World, *batches: bytes) -> list[int]:
 
 async def hops(made: World, start: int, end: int) -> list[BatchRef]:
     async with connect_segment_store(made.client, "server", made.port) as client:
-        return [hop async for hop in SegmentReader(client, S).hops(start, end)]
+        return [hop async for hop in SegmentReader(client, S).read_batch_refs(start, end)]
 
 
 async def batches(made: World, start: int, end: int) -> list[tuple[BatchRef, bytes]]:
     async with connect_segment_store(made.client, "server", made.port) as client:
-        return [found async for found in SegmentReader(client, S).batches(start, end)]
+        return [found async for found in SegmentReader(client, S).read_batches(start, end)]
 
 
 SIZES = st.lists(st.lists(st.sampled_from([0, 3, 700, 40_000, 300_000]), max_size=3), max_size=12)
@@ -93,7 +93,10 @@ async def test_hopping_does_not_transfer_the_records(made: World) -> None:
             return chunk
 
         client.read_segment = counted  # type: ignore[method-assign]
-        assert len([hop async for hop in SegmentReader(client, S).hops(0, places[-1])]) == 10
+        assert (
+            len([hop async for hop in SegmentReader(client, S).read_batch_refs(0, places[-1])])
+            == 10
+        )
     assert transferred <= 10 * 4096
 
 
@@ -173,7 +176,7 @@ async def test_a_reader_finds_the_last_header_that_a_restored_store_still_has(ma
     info = made.store.info(other)
     assert info is not None
     async with connect_segment_store(made.client, "server", made.port) as client:
-        assert await SegmentReader(client, S).last_match(marks, 0, places[-1]) == 20
-        assert await SegmentReader(client, other).last_match(marks, 0, info.length) == 13
-        assert await SegmentReader(client, other).last_match([], 0, info.length) == 0
-        assert await SegmentReader(client, S).last_match(marks, 0, places[5]) == 5
+        assert await SegmentReader(client, S).count_known_headers(marks, 0, places[-1]) == 20
+        assert await SegmentReader(client, other).count_known_headers(marks, 0, info.length) == 13
+        assert await SegmentReader(client, other).count_known_headers([], 0, info.length) == 0
+        assert await SegmentReader(client, S).count_known_headers(marks, 0, places[5]) == 5
