@@ -15,9 +15,9 @@ from agent.delivery.lumberjack import LumberjackSender
 from agent.delivery.session import SenderSession
 from agent.sources.recast import recast
 from logdrive.address import host_port
-from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
+from logdrive.errors import LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
-from logdrive.net.backoff import Backoff
+from logdrive.net.retry import Backoff, FullJitter, retry_async
 from logdrive.net.stream import ByteStream, ClientTls, Peer, Transport
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
@@ -62,9 +62,12 @@ class Connector:
         self._hosts = settings.hosts
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(
-            settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
+            FullJitter(
+                settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
+            )
         )
         self._patient, self._doubtful = patient, 0
+        self._idle = False  # whether the last connection ended while it rested
         self._choice: Choice | None = None
         self._answer_in_1: set[str] = set()
         self.session: SenderSession | None = None
@@ -78,21 +81,34 @@ class Connector:
 
     async def run(self) -> None:
         """Keep a connection for as long as the agent runs."""
-        while True:
-            host = self._hosts[self._turn % len(self._hosts)]
-            try:
-                await self._serve(host)
-            except ConfigError:
-                raise
-            except (TransientError, ProtocolError) as error:
-                raise_if_cancelled()
-                if self._stays(error) and not self._patient:
-                    if isinstance(error, ProtocolError):
-                        raise RejectedError(
-                            f"{host}: {error}: {self._whom()}, or a broken one"
-                        ) from error
-                    raise
-                await self._wait(host, error)
+        while_patient = retry_async(
+            (TransientError, ProtocolError),
+            sleep=self._sleep,
+            wait=self._seconds_after,
+            unless=self._is_final,
+            on_failure=self._note,
+        )
+        try:
+            await while_patient(self._serve_next)
+        except ProtocolError as error:
+            raise RejectedError(
+                f"{self._next_host}: {error}: {self._whom()}, or a broken one"
+            ) from error
+
+    @property
+    def _next_host(self) -> str:
+        return self._hosts[self._turn % len(self._hosts)]
+
+    async def _serve_next(self) -> None:
+        try:
+            await self._serve(self._next_host)
+        except (TransientError, ProtocolError):
+            raise_if_cancelled()
+            raise
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Return whether to give up: we are not patient, and only other settings would help."""
+        return isinstance(error, LogdriveError) and self._stays(error) and not self._patient
 
     async def _serve(self, host: str) -> None:
         """Serve one connection to its end, which is an exception."""
@@ -204,35 +220,49 @@ class Connector:
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         )
 
-    async def _wait(self, host: str, error: LogdriveError) -> None:
-        """Wait as long as *error* asks for; the next host is tried first, unless this one only
-        closed an idle connection.
+    def _seconds_after(self, error: BaseException) -> float:
+        """Return how long to wait after *error*. That an idle connection was closed is no
+        failure.
         """
-        services = self._services
-        self.problem = str(error)
-        if isinstance(error, EndedError) and error.idle:
-            services.log.info("connection closed by the receiver while idle", host=host)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE_SECONDS):
-                    await self._wanted()
-            return
-        self._turn += 1
-        seconds = self._backoff.next()
+        self._idle = isinstance(error, EndedError) and error.idle
+        if self._idle:
+            return _IDLE_SECONDS
+        seconds = self._backoff.next_wait()
         if (
             isinstance(error, ReceiverRefusedError)
             and error.code == RefusalCode.DRAINING
             and len(self._hosts) > 1
         ):
-            seconds = 0.0
-        elif self._backoff.failures < len(self._hosts):
-            seconds = 0.0  # the others were not tried yet
-        elif isinstance(error, ProtocolError) or (
+            return 0.0
+        if self._backoff.failures < len(self._hosts):
+            return 0.0  # the others were not tried yet
+        if isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
-            seconds += _LONG_PAUSE_SECONDS
-        tell = services.log.warning if self._patient else services.log.info
+            return seconds + _LONG_PAUSE_SECONDS
+        return seconds
+
+    def _note(self, error: BaseException, seconds: float) -> None:
+        """Log *error*, and turn to the next host, unless this one only closed an idle
+        connection.
+        """
+        log, host = self._services.log, self._next_host
+        self.problem = str(error)
+        if self._idle:
+            log.info("connection closed by the receiver while idle", host=host)
+            return
+        self._turn += 1
+        tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
-        await services.clock.sleep(seconds)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait for *seconds*; after an idle connection only until there is something to send."""
+        if not self._idle:
+            await self._services.clock.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted()
 
     async def _wanted(self) -> None:
         demand = self._services.demand

@@ -15,6 +15,7 @@ from agent.sources.registration import MORE_COUNTS, StoredNumber
 from agent.sources.source import NextStep, Source, SourceState
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
+from logdrive.net.retry import Exponential
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
@@ -36,7 +37,7 @@ _PATIENT_CODES: Final = (
     RefusalCode.NO_PROGRESS,
     RefusalCode.BAD_ATTRIBUTES,
 )
-_SOON_SECONDS, _LATER_SECONDS, _LATEST_SECONDS = 1.0, 60.0, 3600.0
+_SOON, _LATER = Exponential(1.0, 3600.0), Exponential(60.0, 3600.0)  # seconds
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 
 
@@ -44,8 +45,8 @@ def pause_after(code: int, refusals: int, luck: float) -> float:
     """Return for how long a source waits after its *refusals*-th refusal in a row; *luck* in [0, 1)
     spreads it.
     """
-    first = _LATER_SECONDS if code in _PATIENT_CODES else _SOON_SECONDS
-    return float(min(_LATEST_SECONDS, first * 2 ** min(refusals, 12)) * (1 + luck / 2))
+    wait = _LATER if code in _PATIENT_CODES else _SOON
+    return wait.after(refusals + 1) * (1 + luck / 2)
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from logdrive.errors import (
 )
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk
+from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.history import Known
@@ -45,7 +46,7 @@ from logdrive.pipeline.spark.task import MESSAGES, write_events, written_of
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.client.controller import Login
 
-_LONGEST_PAUSE = 30.0
+_WAIT = Exponential(1.0, 30.0)  # seconds between two queries
 _FAILURES = 10  # queries that may fail one after the other without a commit between
 _POLL_SECONDS = 0.2
 
@@ -155,7 +156,8 @@ class _Run:
     stop: threading.Event
     tell: Tell
     outcome: RunResult = field(default_factory=RunResult)
-    failures: int = 0
+    backoff: Backoff = field(default_factory=lambda: Backoff(_WAIT))  # failures since a commit
+    started: bool = False  # whether a first query was
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
     ending: bool = False
@@ -166,29 +168,38 @@ class _Run:
         self.reader = ConsumerPosition(self.plan.reader)
 
     def until_done(self, spark: Any, start: Progress) -> RunResult:
-        """Run queries, the first from *start*, until one ends well."""
-        log = structlog.get_logger("logdrive.pipeline")
-        begin: Progress | None = start
-        while True:
-            try:
-                self._query(spark, begin or self.begin())
-                return self.outcome
-            except (TransientError, MismatchError) as error:
-                self.failures += 1
-                if self.failures >= _FAILURES or not self._is_tried_again(error):
-                    raise
-                pause = min(0.5 * 2**self.failures, _LONGEST_PAUSE)
-                log.warning(
-                    "the query failed and is started again", error=str(error), seconds=pause
-                )
-                if self.stop.wait(pause):
-                    return self.outcome
-                self.tables.reload()
-                self.face, begin = moved(self.plan.uri, self.face), None
+        """Run queries, the first from *start*, until one ends well or *stop* is set.
 
-    def _is_tried_again(self, error: LogdriveError) -> bool:
-        """Tell if another query may help: with `once`, only where this one never had its turn."""
-        return not self.plan.once or isinstance(error, MismatchError | WorkerStartError)
+        Raises what failed if another query would not help, or if too many failed in a row.
+        """
+        until_one_ends_well = retry_blocking(
+            (TransientError, MismatchError),
+            sleep=sleep_using_event(self.stop),
+            wait=self.backoff,
+            unless=self._is_final,
+            give_up=lambda _: self.backoff.failures >= _FAILURES,
+            on_failure=_warn_of_restart,
+        )
+        until_one_ends_well(self._start_query, spark, start)
+        return self.outcome
+
+    def _start_query(self, spark: Any, start: Progress) -> None:
+        """Run one query to its end: the first one from *start*, a later one from where the tables
+        end.
+        """
+        if not self.started:
+            self.started = True
+        elif self.stop.is_set():
+            return  # while it waited to start again
+        else:
+            self.tables.reload()
+            self.face = moved(self.plan.uri, self.face)
+            start = self.begin()
+        self._query(spark, start)
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Return whether no other query would help: with `once`, unless this one had no turn."""
+        return self.plan.once and not isinstance(error, MismatchError | WorkerStartError)
 
     def begin(self) -> Progress:
         """Return where the tables end, in segments that are still the ones they were read from
@@ -225,7 +236,7 @@ class _Run:
             self.tables.begin(state.segment, chain[:standing])
             points[number] = self._point(state.segment, chain[standing - 1] if standing else None)
             self.outcome.there += (
-                max(0, state.length - points[number].next) if not self.failures else 0
+                max(0, state.length - points[number].next) if not self.started else 0
             )
         self.tell_store()
         return Progress(points, {})
@@ -302,7 +313,7 @@ class _Run:
             except Exception as error:
                 self.failure = error
                 raise
-            self.failures = 0
+            self.backoff.reset()
             if committed.batches:  # Spark also runs a first micro-batch of nothing
                 self.tell_store()
                 self.outcome.count(committed)
@@ -316,6 +327,12 @@ class _Run:
             raise spark_failure(
                 "the query failed", ended or self.failure, self.log
             ) from self.failure
+
+
+def _warn_of_restart(error: BaseException, seconds: float) -> None:
+    structlog.get_logger("logdrive.pipeline").warning(
+        "the query failed and is started again", error=str(error), seconds=seconds
+    )
 
 
 def to_connect(face: StreamClient) -> dict[str, str]:

@@ -57,7 +57,7 @@ CONNECTIONS = (
     Mutant(
         "net.waits_do_not_grow",
         "whoever fails again and again comes back as soon as the first time",
-        "logdrive.net.backoff",
+        "logdrive.net.retry",
         (("        self.failures += 1\n", "        self.failures = 1\n"),),
     ),
     Mutant(

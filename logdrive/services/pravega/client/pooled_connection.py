@@ -4,14 +4,14 @@ to be alive by its silence.
 
 import asyncio
 from random import Random
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
-from logdrive.net.backoff import Backoff
+from logdrive.net.retry import Backoff, FullJitter, retry_async
 from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
@@ -63,7 +63,7 @@ class PooledConnection:
     ) -> None:
         self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
         self._token = token
-        self._backoff = Backoff(_FIRST_WAIT, _LONGEST_WAIT, random)
+        self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
         self._changed = asyncio.Event()
         self._unusable: ConfigError | None = None
         self.client: SegmentClient | None = None
@@ -86,21 +86,23 @@ class PooledConnection:
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
-        while True:
-            try:
-                failure = await self._connection()
-                self._unusable = None
-            except TransientError as error:
-                failure, self._unusable = error, None
-            except ConfigError as error:
-                failure = self._unusable = error
-                self._tell()
-            self._outage.began(str(failure))
-            del failure  # it leads to what was being written
-            await self._clock.sleep(self._backoff.next())
+        for_ever = retry_async(
+            LogdriveError,
+            sleep=self._clock.sleep,
+            wait=self._backoff,
+            on_failure=self._failed,
+        )
+        await for_ever(self._connection)
 
-    async def _connection(self) -> LogdriveError:
-        """Have one connection, and return why it ended."""
+    def _failed(self, error: BaseException, _: float) -> None:
+        # certificates that can't be loaded: those that wait in `up` are to hear of it
+        self._unusable = error if isinstance(error, ConfigError) else None
+        if self._unusable is not None:
+            self._tell()
+        self._outage.began(str(error))
+
+    async def _connection(self) -> NoReturn:
+        """Have one connection. Raises why it ended, or could not be made."""
         stream = await self._transport.connect(
             self._target.host, self._target.port, self._target.tls
         )
@@ -116,12 +118,15 @@ class PooledConnection:
                 finally:
                     self.client = None
         except* LogdriveError as failures:
-            first = failures.exceptions[0]
-            failure = first if isinstance(first, LogdriveError) else failure
+            if isinstance(failures.exceptions[0], LogdriveError):
+                failure = failures.exceptions[0]
         finally:
             await stream.close()
         raise_if_cancelled()
-        return failure
+        try:
+            raise failure
+        finally:
+            del failure  # it leads to this frame, and to what was being written
 
     async def _watch(self, client: SegmentClient, stream: ByteStream) -> None:
         """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on

@@ -11,6 +11,7 @@ import structlog
 
 from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
+from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.pravega.server import endpoint
@@ -77,8 +78,10 @@ async def listening(
 
 async def _publish_later(disk: Disk, directory: str, where: endpoint.PublishedEndpoint) -> None:
     """Announce the face once the disk, which had no room for that at the start, has some."""
-    while True:
-        await asyncio.sleep(_RETRY_SECONDS)
-        with contextlib.suppress(OSError):
-            endpoint.publish(disk, directory, where)
-            return
+
+    async def publish() -> None:
+        endpoint.publish(disk, directory, where)
+
+    await asyncio.sleep(_RETRY_SECONDS)
+    until_published = retry_async(OSError, sleep=asyncio.sleep, wait=wait_fixed(_RETRY_SECONDS))
+    await until_published(publish)
