@@ -20,6 +20,7 @@ from agent.sources.checkpoint import (
 )
 from agent.sources.identity import FirstLine
 from logdrive.address import host_port
+from logdrive.check import Finding
 from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.model.limits import FIRST_LINE_BYTES
@@ -40,20 +41,6 @@ class CheckedFile:
     input: int
     size: int
     plan: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
-    what to do.
-
-    With *warn* a start would get past it, to do what is probably not meant.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    warn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

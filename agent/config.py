@@ -10,12 +10,12 @@ import orjson
 
 from agent.records.flatten import OWN, flat
 from logdrive.address import host_port
+from logdrive.config.bounds import Positive
 from logdrive.model.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH
 from logdrive.model.units import GIB, KIB, MIB
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 DialectSetting = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
 

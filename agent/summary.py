@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.inputs.files.followed import Followed
+from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Acknowledged, Source
 from logdrive.host.clock import Clock
@@ -29,9 +30,7 @@ class DeliveryProgress:
     unread_bytes: int
 
     @classmethod
-    def of(
-        cls, book: SourceRegistry, followed: Mapping[tuple[int, int], Followed]
-    ) -> "DeliveryProgress":
+    def of(cls, book: SourceRegistry, followed: Mapping[FileKey, Followed]) -> "DeliveryProgress":
         """Return how *book* and the files *followed* stand. About 1 µs a source."""
         total = Acknowledged()
         total.add(book.finished)
@@ -54,7 +53,7 @@ class AgentSummary:
     def __init__(
         self,
         book: SourceRegistry,
-        followed: Mapping[tuple[int, int], Followed],
+        followed: Mapping[FileKey, Followed],
         clock: Clock,
         log: Any,
         *,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Literal
@@ -14,6 +13,7 @@ from typing import Literal
 from cryptography import x509
 
 from logdrive.address import ServiceAddress, StreamAddress
+from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -31,17 +31,6 @@ from receiver.config import ReceiverConfig, SinkConfig
 _PROBE = ".logdrive-check"
 _CERTIFICATE_BYTES = MIB
 _ANSWER_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
-    what to do.
-    """
-
-    name: str
-    ok: bool
-    detail: str
 
 
 async def check(

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
+from logdrive.config.bounds import Count, Positive
 from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
@@ -29,8 +30,6 @@ from logdrive.store.config import RetentionConfig
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from logdrive.host.disk import FileStat
 
+FileKey = tuple[int, int]
+"""Device and inode: what tells a file from all others on this host, as long as it exists."""
+
 
 def same_birth(one_ns: int, other_ns: int) -> bool:
     """Tell whether files born then may be one: 0 is said where a file system does not know."""
@@ -26,7 +29,7 @@ class FileLocation:
     birth_ns: int
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> FileKey:
         """What tells it from other files on this host, now."""
         return self.device, self.inode
 

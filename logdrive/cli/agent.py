@@ -95,8 +95,5 @@ def check(path: str, as_json: bool) -> int:
     for file in checked.files:
         click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
     for finding in checked.findings:
-        click.echo(
-            f"{'NOT OK' if not finding.ok else 'WARN' if finding.warn else 'ok':6}  "
-            f"{finding.name}: {finding.detail}"
-        )
+        click.echo(str(finding))
     return 0 if ok else 1

@@ -6,14 +6,15 @@ from dataclasses import asdict
 import click
 import structlog
 
+from logdrive.check import Finding
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.config.load import load, naming
 from receiver.app import Started
 from receiver.app import run as receive
-from receiver.check import Finding, usable_certificates
 from receiver.check import check as check_receiver
+from receiver.check import usable_certificates
 from receiver.config import ReceiverConfig
 
 _config = click.option(
@@ -104,7 +105,7 @@ def check(path: str, as_json: bool) -> int:
         )
     else:
         for finding in findings:
-            click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")
+            click.echo(str(finding))
     return 0 if all(finding.ok for finding in findings) else 1
 
 

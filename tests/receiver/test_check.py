@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from logdrive.check import Finding
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -21,7 +22,7 @@ from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
-from receiver.check import Finding, check
+from receiver.check import check
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.tmpfs import tmpfs
 

@@ -4,7 +4,7 @@ by age and by bytes (history 26).
 
 from typing import Final
 
-FileKey = tuple[int, int]
+from agent.sources.place import FileKey
 
 _DAY_SECONDS: Final = 86_400.0
 

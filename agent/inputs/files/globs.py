@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.config import InputTable
+from agent.sources.place import FileKey
 from logdrive.host.disk import Disk, FileStat
 
 DEEPEST: Final = 8
@@ -94,10 +95,6 @@ class Pattern:
                         yield path
                     else:
                         yield from self._expand(path, part + 1, listing, 0)
-
-
-FileKey = tuple[int, int]
-"""Device and inode."""
 
 
 class Listing:

@@ -5,7 +5,7 @@ their number and the remedy.
 import errno
 from typing import Any, Final
 
-FileKey = tuple[int, int]
+from agent.sources.place import FileKey
 
 CODES: Final = (errno.EMFILE, errno.ENFILE)
 _COUNTING_SECONDS: Final = 1.0

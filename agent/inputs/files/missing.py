@@ -7,7 +7,7 @@ there, and sent a second time.
 
 from typing import Final
 
-FileKey = tuple[int, int]
+from agent.sources.place import FileKey
 
 _SCANS: Final = 2
 """Whole scans that have to miss a file: one alone may pass it by, when it is renamed between a

@@ -25,7 +25,7 @@ from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
-from agent.sources.place import FileLocation
+from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
@@ -81,7 +81,7 @@ class Tailer:
         self._file_log = file_log
         self.missing = MissingFiles(scans=scans)
         """Whom scans have to look for, before they are given up."""
-        self.living: dict[tuple[int, int], Followed] = {}
+        self.living: dict[FileKey, Followed] = {}
         """The files that are followed, by device and inode."""
         self._lacked_at = -_CLOSE_LOOK_SECONDS
         self._open = 0
@@ -132,7 +132,7 @@ class Tailer:
         except OSError:
             return False
 
-    def follows(self, path: str, key: tuple[int, int]) -> bool:
+    def follows(self, path: str, key: FileKey) -> bool:
         """Tell whether *path*, if it has that device and inode, is followed under this name: it is
         while held open, as inodes of files that are open are given to no others.
         """
