@@ -38,53 +38,53 @@ class AckQueue:
         ] = []  # no deque, whose 760 bytes an idle connection would keep
         self._current: OpenWindow | None = None
         self._finished: asyncio.Event | None = None
-        self.count = 0
+        self.windows_begun = 0
         """How many windows have begun, ever."""
 
     @property
-    def waiting(self) -> int:
+    def unacknowledged(self) -> int:
         """How many windows have begun and are not acknowledged."""
         return len(self._waiting)
 
     @property
-    def open(self) -> bool:
+    def window_open(self) -> bool:
         """Whether a window has begun and has not ended."""
         return self._current is not None
 
     @property
-    def owing(self) -> bool:
+    def owes_ack(self) -> bool:
         """Whether anything received is not durable, or not acknowledged though it could be waited
         for.
         """
         return any(window.holds or window.last is not None for window in self._waiting)
 
     @property
-    def current(self) -> OpenWindow:
+    def current_window(self) -> OpenWindow:
         """The window that is being received; it begins when it is first asked for."""
         if self._current is None:
-            self.count += 1
-            self._current = OpenWindow(self.count)
+            self.windows_begun += 1
+            self._current = OpenWindow(self.windows_begun)
             self._waiting.append(self._current)
         return self._current
 
-    def hold(self) -> OpenWindow:
-        """Hold the current window until `release`."""
-        window = self.current
+    def hold_window(self) -> OpenWindow:
+        """Hold the current window until `release_window`."""
+        window = self.current_window
         window.holds += 1
         return window
 
-    def release(self, window: OpenWindow) -> None:
+    def release_window(self, window: OpenWindow) -> None:
         """End one hold of *window*."""
         window.holds -= 1
         self._flush()
 
-    def end(self, last: int) -> None:
+    def end_window(self, last: int) -> None:
         """End the current window; *last* is the sequence number of its last frame."""
-        self.current.last = last
+        self.current_window.last = last
         self._current = None
         self._flush()
 
-    async def finished(self) -> None:
+    async def wait_finished(self) -> None:
         """Return once no window is left that has ended."""
         while any(window.last is not None for window in self._waiting):
             self._finished = asyncio.Event()

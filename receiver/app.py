@@ -87,7 +87,9 @@ async def run(
         services = _services(config, found, clock, random, outbox_bytes)
         sessions = Sessions(services)
         host, port = config.listen.where
-        listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
+        listener = await transport.listen(
+            host, port, config.listen.settings, sessions.serve_connection
+        )
         try:
             started(
                 Started(
@@ -119,12 +121,12 @@ def _services(
             config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
         ),
         heap=heap,
-        shares=SourceQuota(config.limits.sources_bytes),
+        source_quota=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,
         writers=WriterTable(),
-        foreign=CountingWriters(found.sink, random),
-        dead=CountingWriters(found.dead, random),
+        foreign_writers=CountingWriters(found.sink, random),
+        dead_letter_writers=CountingWriters(found.dead, random),
         failure=found.failure,
         outbox_bytes=outbox_bytes,
     )
@@ -139,7 +141,7 @@ async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -
     error = services.failure.error
     if error is not None:
         log.error("the disk failed: nothing more is acknowledged", reason=str(error))
-        await sessions.fail("the disk failed")
+        await sessions.disconnect_all("the disk failed")
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
     whole = await sessions.drain(seconds)

@@ -32,7 +32,9 @@ class SourceBatches:
         self._source, self._origin, self._store = str(source), str(origin), store
         self._attributes, self._peer = msgspec.Raw(attributes), peer
 
-    def batch(self, run: RunFrame, events: Sequence[Part], size: int, received: int) -> list[Part]:
+    def run_batch(
+        self, run: RunFrame, events: Sequence[Part], size: int, received: int
+    ) -> list[Part]:
         """Return the batch of *run*; its records are *size* bytes of Pravega events.
 
         *received* is ms since 1970.
@@ -66,13 +68,15 @@ class ForeignBatches:
     def __init__(self, source: UUID, peer: msgspec.Raw, store: str) -> None:
         self._source, self._peer, self._store = str(source), peer, store
 
-    def batch(self, events: Sequence[Part], size: int, records: int, received: int) -> list[Part]:
+    def event_batch(
+        self, events: Sequence[Part], size: int, records: int, received: int
+    ) -> list[Part]:
         """Return the batch of *records* records, one event each, given as *size* bytes of Pravega
         events.
         """
         return [self._header(size, records, records, received, _NO_MARK), *events]
 
-    def pieces(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
+    def piece_batches(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
         """Yield the batches that stand for *payload*, an event over the limit of a record (rule
         R6); its bytes are not copied.
 
@@ -86,7 +90,7 @@ class ForeignBatches:
             )
             yield [header, event_head(end - start), view[start:end]]
 
-    def letter(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
+    def dead_letter_batch(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
         """Return the batch that stands for *payload*, an event that is among the dead letters (rule
         R7).
         """

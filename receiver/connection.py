@@ -40,10 +40,10 @@ class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need 
     """
 
     def __init__(
-        self, code: RefusalCode, text: str, *, finish: bool = False, told: bool = False
+        self, code: RefusalCode, text: str, *, finish: bool = False, logged: bool = False
     ) -> None:
         super().__init__(text)
-        self.code, self.text, self.finish, self.told = code, text, finish, told
+        self.code, self.text, self.finish, self.logged = code, text, finish, logged
 
 
 class ConnectionContext:
@@ -77,43 +77,43 @@ class ConnectionContext:
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
         self.outbox = Outbox(stream, services.outbox_bytes)
-        self.account: Allocation = services.memory.account()
+        self.allocation: Allocation = services.memory.open_allocation()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
         """Bytes of the peer's stream in whole frames so far."""
-        self.farewell: Disconnect | None = None
+        self.disconnect_reason: Disconnect | None = None
         self._finishing = False
-        self.on_leave: Callable[[], None] = lambda: None
+        self.on_disconnect: Callable[[], None] = lambda: None
         self._group = group
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run *work* until it ends, is cancelled, or the connection ends."""
         task = self._group.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
 
-    def cancel(self) -> None:
+    def cancel_tasks(self) -> None:
         """End what was spawned."""
         for task in list(self._tasks):
             task.cancel()
 
-    def leave(self, farewell: Disconnect) -> None:
-        """End the connection as soon as its reader looks up, which `on_leave` makes it do; the
+    def disconnect(self, farewell: Disconnect) -> None:
+        """End the connection as soon as its reader looks up, which `on_disconnect` makes it do; the
         first reason counts.
         """
-        if self.farewell is None and not (farewell.finish and self._finishing):
-            self.farewell = farewell
-            self.on_leave()
+        if self.disconnect_reason is None and not (farewell.finish and self._finishing):
+            self.disconnect_reason = farewell
+            self.on_disconnect()
 
-    def finish(self) -> None:
+    def begin_finishing(self) -> None:
         """Reading is over, and what was received is being finished: only what ends that too is a
         reason to leave now.
         """
-        self.farewell, self._finishing = None, True
+        self.disconnect_reason, self._finishing = None, True
 
-    def describe(self, dialect: str) -> msgspec.Raw:
+    def peer_header(self, dialect: str) -> msgspec.Raw:
         """Return the `peer` of this connection's batch headers."""
         return msgspec.Raw(
             msgspec.json.encode(
@@ -121,24 +121,24 @@ class ConnectionContext:
             )
         )
 
-    def refuse(self, index: int, code: RefusalCode, text: str) -> None:
+    def send_refusal(self, index: int, code: RefusalCode, text: str) -> None:
         """Send E for a source, or for the connection; of a source, say so where its writer, or an
         operator, has to mend something.
         """
         if index != CONNECTION and code in _TO_BE_MENDED:
             self.log.warning("source refused", index=index, code=int(code), reason=text)
-        self.outbox.put(
+        self.outbox.enqueue(
             RefusalFrame(
                 index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")
             ).encode()
         )
-        self.services.counters.refuse(code)
+        self.services.counters.count_refusal(code)
 
-    def settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
+    def on_append_settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
         """Book *size* bytes as no longer held; return why their append failed, if it did, having
         told whom that concerns.
         """
-        self.account.settle(size)
+        self.allocation.remove_submitted(size)
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self.services.counters.sink_failures += 1
@@ -150,5 +150,5 @@ class ConnectionContext:
         if self.services.failure.error is not None:  # a disk that failed once is not believed again
             return
         for number in numbers:
-            self.outbox.put(AckFrame(number).encode(self.version), ack=True)
+            self.outbox.enqueue(AckFrame(number).encode(self.version), ack=True)
         self.services.counters.windows_acknowledged += len(numbers)

@@ -29,13 +29,13 @@ class Counters:
     sink_failures: int = 0
     refused: dict[int, int] = field(default_factory=dict)
 
-    def appended(self, records: int, events: int, size: int) -> None:
+    def count_batch(self, records: int, events: int, size: int) -> None:
         """Count one batch on its way to the sink."""
         self.batches += 1
         self.records += records
         self.events += events
         self.bytes += size
 
-    def refuse(self, code: int) -> None:
+    def count_refusal(self, code: int) -> None:
         """Count one E frame."""
         self.refused[code] = self.refused.get(code, 0) + 1

@@ -24,7 +24,7 @@ class Sessions:
         self._changed = asyncio.Event()
         self._draining = False
 
-    async def accept(self, stream: ByteStream) -> None:
+    async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection to its end."""
         if self._draining:
             await stream.close()
@@ -51,20 +51,20 @@ class Sessions:
         farewell = Disconnect(RefusalCode.DRAINING, "this receiver is going away", finish=True)
         return await self._end(farewell, seconds)
 
-    async def fail(self, reason: str) -> None:
+    async def disconnect_all(self, reason: str) -> None:
         """End all sessions at once, acknowledging nothing more."""
         await self._end(Disconnect(RefusalCode.INTERNAL, reason), _LAST_WORDS_SECONDS)
 
     async def _end(self, farewell: Disconnect, seconds: float) -> bool:
         self._draining = True
         for session in list(self._open.values()):
-            session.leave(farewell)
+            session.disconnect(farewell)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._empty()
             return True
         for stream, session in list(self._open.items()):
-            session.leave(Disconnect(RefusalCode.INTERNAL, "this receiver ends now"))
+            session.disconnect(Disconnect(RefusalCode.INTERNAL, "this receiver ends now"))
             stream.abort()
         return False
 

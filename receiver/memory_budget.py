@@ -67,20 +67,20 @@ class MemoryBudget:
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
 
-    def account(self) -> "Allocation":
+    def open_allocation(self) -> "Allocation":
         """Return a new connection's account."""
         return Allocation(self)
 
     def may_read(self, account: "Allocation") -> bool:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
-        if self._fits(account) or (self._overdrawn is account and not account.over):
+        if self._fits(account) or (self._overdrawn is account and not account.over_limit):
             return True
-        if self._overdrawn is None and self._stuck(account.holds_much) and not account.over:
+        if self._overdrawn is None and self._stuck(account.holds_much) and not account.over_limit:
             self._overdraw(account)
             return True
         return False
 
-    def patience(self, account: "Allocation") -> float | None:
+    def overdrawn_seconds_left(self, account: "Allocation") -> float | None:
         """Return for how many seconds more *account*'s peer may keep the others waiting; None where
         it does not.
         """
@@ -88,17 +88,19 @@ class MemoryBudget:
             return None
         return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - account.waited)
 
-    async def wait(self, account: "Allocation") -> None:
+    async def wait_to_read(self, account: "Allocation") -> None:
         """Return once *account* may read."""
         queue = self._waiting[account.holds_much]
         queue[account] = None
         self._watch()
         try:
-            await account.turn()
+            await account.wait_let_in()
         finally:
             queue.pop(account, None)  # cancelled
 
-    def move(self, account: "Allocation", *, buffered: int = 0, submitted: int = 0) -> None:
+    def record_change(
+        self, account: "Allocation", *, buffered: int = 0, submitted: int = 0
+    ) -> None:
         """Book a change of what *account* holds."""
         self.used += buffered + submitted
         self.submitted += submitted
@@ -112,7 +114,7 @@ class MemoryBudget:
         if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
-    def close(self, account: "Allocation") -> None:
+    def end_overdraft(self, account: "Allocation") -> None:
         """Let somebody else be overdrawn."""
         if self._overdrawn is account:
             self._overdrawn = None
@@ -131,7 +133,7 @@ class MemoryBudget:
         return self.used - self.submitted > self._room(much)
 
     def _fits(self, account: "Allocation") -> bool:
-        return self.used <= self._room(account.holds_much) and not account.over
+        return self.used <= self._room(account.holds_much) and not account.over_limit
 
     def _overdraw(self, account: "Allocation") -> None:
         self._overdrawn, self._overdrawn_from = account, account.waited
@@ -164,13 +166,13 @@ class MemoryBudget:
         """
         if self._overdrawn is not None:
             for queue in self._waiting:
-                if self._overdrawn in queue and not self._overdrawn.over:
+                if self._overdrawn in queue and not self._overdrawn.over_limit:
                     del queue[self._overdrawn]
                     self._overdrawn.let_in()
             return
         for much in (self._next_much, not self._next_much):
             account = (
-                next((each for each in self._waiting[much] if not each.over), None)
+                next((each for each in self._waiting[much] if not each.over_limit), None)
                 if self._stuck(much)
                 else None
             )
@@ -216,7 +218,9 @@ class MemoryBudget:
         self._watch()
 
     def _stalled(self, now: float) -> list["Allocation"]:
-        return [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
+        return [
+            holder for holder in self._holders if holder.stalled_seconds(now) >= _STALLED_SECONDS
+        ]
 
     def _evict(self, accounts: list["Allocation"], wanted: int, now: float) -> int:
         """Close connections of *accounts*, those that hold most first, until *wanted* bytes will
@@ -226,7 +230,7 @@ class MemoryBudget:
             if wanted <= 0:
                 break
             wanted -= account.buffered
-            account.evict(
+            account.on_evict(
                 f"memory is full, and this connection has held {account.buffered} bytes for"
                 f" {now - account.since:.1f} s without ending what it began"
             )
@@ -247,7 +251,7 @@ class Allocation:
         "_stalled",
         "_turn",
         "buffered",
-        "evict",
+        "on_evict",
         "since",
         "submitted",
         "waited",
@@ -256,7 +260,7 @@ class Allocation:
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self.buffered = self.submitted = 0
-        self.evict: Callable[[str], None] = lambda reason: None
+        self.on_evict: Callable[[str], None] = lambda reason: None
         self._turn: asyncio.Future[None] | None = None
         self._reading_since: float | None = None
         self.waited = 0.0
@@ -279,42 +283,42 @@ class Allocation:
         return self.buffered > _LITTLE
 
     @property
-    def over(self) -> bool:
+    def over_limit(self) -> bool:
         """Whether this connection has to wait for batches of its own to become durable."""
         return self.submitted > 0 and self.used > self._memory.per_connection
 
     @property
-    def patience(self) -> float | None:
+    def overdrawn_seconds_left(self) -> float | None:
         """For how many seconds more the peer may keep the others waiting, who reads beyond the
         limit; None where it does not.
         """
-        return self._memory.patience(self)
+        return self._memory.overdrawn_seconds_left(self)
 
     @property
     def admitted(self) -> bool:
-        """Whether this connection may go on at once; then it need not await `admit`."""
+        """Whether this connection may go on at once; then it need not await `wait_admitted`."""
         return self._memory.may_read(self)
 
-    async def admit(self) -> None:
+    async def wait_admitted(self) -> None:
         """Return once this connection may read."""
         if not self._memory.may_read(self):
-            await self._memory.wait(self)
+            await self._memory.wait_to_read(self)
 
-    async def turn(self) -> None:
+    async def wait_let_in(self) -> None:
         """Wait for `let_in`."""
         self._turn = asyncio.get_running_loop().create_future()
         await self._turn
 
     def let_in(self) -> None:
-        """End the wait in `turn`."""
+        """End the wait in `wait_let_in`."""
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)
 
-    def reads(self) -> None:
+    def begin_read(self) -> None:
         """Say that it is the peer's turn from now on: it may send."""
         self._reading_since = asyncio.get_running_loop().time()
 
-    def has_read(self) -> None:
+    def end_read(self) -> None:
         """Say that it is our turn: something came, or we look up for another reason."""
         if self._reading_since is not None:
             seconds = asyncio.get_running_loop().time() - self._reading_since
@@ -322,32 +326,32 @@ class Allocation:
             self._stalled += seconds
             self._reading_since = None
 
-    def stalled(self, now: float) -> float:
+    def stalled_seconds(self, now: float) -> float:
         """Return for how many seconds the peer could have ended what it began; 0 while it waits for
         us.
         """
         return self._stalled + now - self._reading_since if self._reading_since is not None else 0.0
 
-    def hold(self, buffered: int) -> None:
+    def set_buffered(self, buffered: int) -> None:
         """Say how many bytes of unfinished frames and windows there are now."""
         change, self.buffered = buffered - self.buffered, buffered
         if change < 0 or change == buffered or buffered - self._grown_to >= _PROGRESS_BYTES:
             self._stalled, self._grown_to = 0.0, buffered
             self.since = asyncio.get_running_loop().time()
         if change:
-            self._memory.move(self, buffered=change)
+            self._memory.record_change(self, buffered=change)
 
-    def submit(self, size: int) -> None:
+    def add_submitted(self, size: int) -> None:
         """Say that a batch of *size* bytes is on its way to the disk."""
         self.submitted += size + _TOLL
-        self._memory.move(self, submitted=size + _TOLL)
+        self._memory.record_change(self, submitted=size + _TOLL)
 
-    def settle(self, size: int) -> None:
+    def remove_submitted(self, size: int) -> None:
         """Say that a batch of *size* bytes that was submitted is durable or dropped."""
         self.submitted -= size + _TOLL
-        self._memory.move(self, submitted=-size - _TOLL)
+        self._memory.record_change(self, submitted=-size - _TOLL)
 
-    def close(self) -> None:
+    def release_buffered(self) -> None:
         """Give back what was buffered; what was submitted is given back as it settles."""
-        self.hold(0)
-        self._memory.close(self)
+        self.set_buffered(0)
+        self._memory.end_overdraft(self)

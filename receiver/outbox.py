@@ -48,17 +48,17 @@ class Outbox:
         self._wake: asyncio.Future[None] | None = None
         self._idle: asyncio.Future[None] | None = None
         self.broken: str | None = None
-        self.last_put = asyncio.get_running_loop().time()
+        self.last_enqueued = asyncio.get_running_loop().time()
         """When something was put last, on the loop's time."""
 
-    def put(self, frame: bytes, *, ack: bool = False) -> None:
+    def enqueue(self, frame: bytes, *, ack: bool = False) -> None:
         """Send *frame* after what was put before; *ack* says that it acknowledges something."""
         if self.broken is not None or self._sealed:
             return
         self._parts.append(frame)
         self._size += len(frame)
         self._has_ack = self._has_ack or ack
-        self.last_put = asyncio.get_running_loop().time()
+        self.last_enqueued = asyncio.get_running_loop().time()
         if self._size > self._most:
             self._break(f"it does not read what it is told, {self._size} bytes of which wait")
         else:
@@ -82,7 +82,7 @@ class Outbox:
         except TransientError as error:
             self._break(str(error))
 
-    async def flushed(self) -> None:
+    async def wait_flushed(self) -> None:
         """Return once all that was put is written, or nothing ever will be."""
         while self.broken is None and (self._parts or self._writing):
             self._idle = asyncio.get_running_loop().create_future()

@@ -32,12 +32,12 @@ class ReceiverServices:
     clock: Clock
     random: Random
     memory: MemoryBudget
-    shares: SourceQuota
+    source_quota: SourceQuota
     router: Router
     sink: Sink
     writers: WriterTable
-    foreign: CountingWriters
-    dead: CountingWriters
+    foreign_writers: CountingWriters
+    dead_letter_writers: CountingWriters
     failure: Failure
     outbox_bytes: int = WAITING_BYTES
     heap: Heap = field(default_factory=Heap)

@@ -14,7 +14,7 @@ class SourceQuota:
         self.total = total
         self.used = 0
 
-    def share(self) -> "QuotaShare":
+    def open_share(self) -> "QuotaShare":
         """Return a new connection's share, which is empty."""
         return QuotaShare(self)
 
@@ -28,7 +28,7 @@ class QuotaShare:
         self._shares = shares
         self.used = 0
 
-    def take(self, size: int) -> bool:
+    def reserve(self, size: int) -> bool:
         """Book *size* bytes; False, and nothing booked, where this connection would then hold more
         than is left.
         """
@@ -39,11 +39,11 @@ class QuotaShare:
         shares.used += size
         return True
 
-    def give_back(self, size: int) -> None:
+    def release_bytes(self, size: int) -> None:
         """Say that *size* bytes are no longer held."""
         self.used -= size
         self._shares.used -= size
 
-    def close(self) -> None:
+    def release_all(self) -> None:
         """Give everything back."""
-        self.give_back(self.used)
+        self.release_bytes(self.used)

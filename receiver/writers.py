@@ -18,7 +18,7 @@ from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 class Holder(Protocol):
     """Whoever appends for a source: a registration on one connection."""
 
-    def fenced(self) -> None:
+    def on_fenced(self) -> None:
         """Learn that another registration took the source over: nothing more is appended for this
         one (E 8).
         """
@@ -40,7 +40,7 @@ class Writer:
         self.holder: Holder | None = None
         self.submitted: int | None = None
 
-    async def durable(self, holder: Holder) -> int:
+    async def read_durable_number(self, holder: Holder) -> int:
         """Return the durable number, read anew once what was submitted has settled; *holder*'s runs
         go on from it.
 
@@ -65,7 +65,7 @@ class Writer:
         submitted = self.submitted
         return submitted is not None and previous == max(submitted, 0)
 
-    def append(
+    def append_run(
         self, holder: Holder, batch: Sequence[Part], events: int, number: int
     ) -> "asyncio.Future[None]":
         """Submit a batch that follows.
@@ -91,16 +91,16 @@ class WriterTable:
     def __len__(self) -> int:
         return len(self._writers)
 
-    def claim(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
+    def claim_writer(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
         """Make *holder* the only one that appends for *source*; whoever did before is told."""
         writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
         writer.submitted = None
         if earlier is not None and earlier is not holder:
-            earlier.fenced()
+            earlier.on_fenced()
         return writer
 
-    def release(self, writer: Writer, holder: Holder) -> None:
+    def release_writer(self, writer: Writer, holder: Holder) -> None:
         """Forget *writer* unless somebody else holds it by now; what it submitted goes on its
         way.
         """
@@ -123,7 +123,7 @@ class CountingWriter:
         self._sink, self._segment, self._random = sink, segment, random
         self._writer, self._submitted = random_id(random), 0
 
-    def append(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
+    def append_batch(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
         """Submit one batch.
 
         Raises `TransientError` where the sink is failing; nothing was stored then.
@@ -137,10 +137,10 @@ class CountingWriter:
             self._renew(writer)
             raise TransientError("an earlier batch failed in the sink") from error
         self._submitted += 1
-        future.add_done_callback(partial(self._settled, writer))
+        future.add_done_callback(partial(self._on_settled, writer))
         return future
 
-    def _settled(self, writer: UUID, future: "asyncio.Future[None]") -> None:
+    def _on_settled(self, writer: UUID, future: "asyncio.Future[None]") -> None:
         if future.cancelled() or future.exception() is not None:
             self._renew(writer)
 
@@ -156,7 +156,7 @@ class CountingWriters:
         self._sink, self._random = sink, random
         self._writers: dict[str, CountingWriter] = {}
 
-    def of(self, routing_key: str) -> CountingWriter:
+    def writer_for(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""
         segment = self._sink.segment_for(routing_key)
         if segment not in self._writers:

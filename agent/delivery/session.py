@@ -20,8 +20,8 @@ from agent.failures import first_cause
 from logdrive.host import faults
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.ack_tracker import AckTracker
 from logdrive.wire.lumberjack.frames import AckFrame
-from logdrive.wire.lumberjack.order import AckTracker
 
 _PACKED_AHEAD: Final = 2
 _WRITE_BYTES: Final = 64 * KIB
@@ -107,7 +107,7 @@ class SenderSession:
         self._last = (
             self._last + window.records if talk.numbering == "connection" else window.records
         )
-        self._acks.sent(window.runs, self._last, window.records)
+        self._acks.on_window_sent(window.runs, self._last, window.records)
         self._pace.sent(window.size, services.clock.monotonic())
         if is_light(window, talk.codec):
             await self._outbox.put(
@@ -161,7 +161,7 @@ class SenderSession:
         reader = self._talk.reader
         while data := await self._stream.read():
             self._heard, self.heard = self._services.clock.monotonic(), True
-            for frame in reader.feed(data):
+            for frame in reader.receive_data(data):
                 if isinstance(frame, AckFrame):
                     self._acknowledged(frame, reader.offset)
                 else:
@@ -170,7 +170,7 @@ class SenderSession:
         raise EndedError("the receiver closed the connection", idle=self.settled)
 
     def _acknowledged(self, ack: AckFrame, offset: int) -> None:
-        for runs in self._acks.ack(ack.sequence, version=ack.version, offset=offset):
+        for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
             self._pace.acknowledged(self._services.clock.monotonic())
             self._apply(runs)
@@ -187,7 +187,7 @@ class SenderSession:
     def _acknowledge_untold(self, runs: SentRuns) -> None:
         """Let runs that can't be told be acknowledged with what went before them."""
         if self.in_flight:
-            self._acks.tokens[-1].extend(runs)
+            self._acks.in_flight[-1].extend(runs)
         else:
             self._apply(runs)
 

@@ -20,7 +20,7 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._passing = False
 
-    async def next(self) -> None:
+    async def wait_turn(self) -> None:
         """Return when it is this task's turn, which is after all that waits for the loop now."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
@@ -52,11 +52,11 @@ class Portion:
         self._loop = asyncio.get_running_loop()
         self._began, self._done = self._loop.time(), 0
 
-    async def step(self) -> None:
+    async def end_step(self) -> None:
         """Say that a step was done; wait for the next turn where that was the portion's last
         one.
         """
         self._done += 1
         if self._done >= self._steps or self._loop.time() - self._began > PORTION_SECONDS:
-            await self._turns.next()
+            await self._turns.wait_turn()
             self._began, self._done = self._loop.time(), 0

@@ -42,7 +42,7 @@ class Burials:
     def __init__(self) -> None:
         self._count = self._bytes = 0
 
-    def count(self, log: Any, size: int) -> None:
+    def count_letter(self, log: Any, size: int) -> None:
         """Count an event of *size* bytes."""
         self._count += 1
         self._bytes += size
@@ -54,7 +54,7 @@ class Burials:
                 reason=reason,
             )
 
-    def sum_up(self, log: Any) -> None:
+    def log_total(self, log: Any) -> None:
         """Tell the sums, once the connection ends."""
         if self._count > 1:
             log.warning(

@@ -27,23 +27,23 @@ class Keepalive:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def look(self) -> None:
+    def start_if_peer_waits(self) -> None:
         """Look whether the peer has begun to wait."""
         if self._timer is None and self._waiting():
-            self._timer = self._loop.call_later(self._seconds, self._ring)
+            self._timer = self._loop.call_later(self._seconds, self._on_timer)
 
     def cancel(self) -> None:
         """Send no more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if not self._waiting():
             return
-        rest = self._outbox.last_put + self._seconds - self._loop.time()
+        rest = self._outbox.last_enqueued + self._seconds - self._loop.time()
         if rest <= 0:
-            self._outbox.put(AckFrame(0).encode())
+            self._outbox.enqueue(AckFrame(0).encode())
             self._counters.keepalives += 1
             rest = self._seconds
-        self._timer = self._loop.call_later(rest, self._ring)
+        self._timer = self._loop.call_later(rest, self._on_timer)

@@ -12,7 +12,7 @@ from logdrive.wire.lumberjack.limits import (
     UNANSWERED_SOURCES,
     WINDOWS_IN_FLIGHT,
 )
-from logdrive.wire.lumberjack.order import RunReader, RunReceived
+from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
@@ -34,66 +34,70 @@ class Logdrive1Receiver:
     )
 
     dialect = "logdrive/1"
-    quiet_seconds: float | None = None
-    patient = True
+    idle_after_seconds: float | None = None
+    takes_keepalives = True
 
     def __init__(self, link: ConnectionContext) -> None:
         self._link = link
         self._runs = RunReader()
-        self._peer = link.describe(self.dialect)
+        self._peer = link.peer_header(self.dialect)
         self._sources: dict[int, Registration | None] = {}  # None: refused at once
         self._refused = 0
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._attributes = 0  # bytes, of all sources
-        self._share = link.services.shares.share()
+        self._share = link.services.source_quota.open_share()
         self._told_full = False
 
     @property
-    def waiting(self) -> bool:
+    def peer_waits(self) -> bool:
         """Whether the peer waits for a P or an acknowledgement: also while its window is on its
         way, for minutes on a slow link.
         """
-        return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
+        return (
+            self._link.acks.unacknowledged > 0
+            or bool(self._opening)
+            or self._runs.window_unfinished
+        )
 
     @property
-    def assembled(self) -> int:
+    def unfinished_bytes(self) -> int:
         """Bytes of the run that is not whole."""
-        return self._runs.assembled
+        return self._runs.unfinished_bytes
 
     @property
-    def amid_window(self) -> bool:
+    def window_unfinished(self) -> bool:
         """Whether the last window is not whole."""
-        return self._runs.amid_window
+        return self._runs.window_unfinished
 
-    def take(self, frames: Sequence[Frame]) -> None:
+    def on_frames(self, frames: Sequence[Frame]) -> None:
         """Act on *frames*. Raises `ProtocolError` where they break a rule."""
-        for given in self._runs.feed(frames, offset=self._link.offset):
+        for given in self._runs.check_frames(frames, offset=self._link.offset):
             if isinstance(given, RunReceived):
                 registration = self._sources[given.run.index]
                 if registration is not None:
-                    registration.take(given)
+                    registration.on_run(given)
             elif isinstance(given, SourceFrame):
-                self._source(given)
+                self._on_source(given)
             else:
-                self._link.acks.end(given.last)
-            if self._link.acks.waiting > WINDOWS_IN_FLIGHT:
+                self._link.acks.end_window(given.last)
+            if self._link.acks.unacknowledged > WINDOWS_IN_FLIGHT:
                 raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
 
-    def quiet(self) -> None:
+    def on_idle(self) -> None:
         """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
 
-    def goodbye(self, farewell: Disconnect) -> None:
+    def send_reason(self, farewell: Disconnect) -> None:
         """Tell the peer why the connection ends."""
-        self._link.refuse(CONNECTION, farewell.code, farewell.text)
+        self._link.send_refusal(CONNECTION, farewell.code, farewell.text)
 
-    def end(self) -> None:
+    def on_closed(self) -> None:
         """Let go of all sources."""
         for registration in self._sources.values():
             if registration is not None:
-                registration.free()
-        self._share.close()
+                registration.free_index()
+        self._share.release_all()
 
-    def _source(self, frame: SourceFrame) -> None:
+    def _on_source(self, frame: SourceFrame) -> None:
         if frame.index in self._sources:
             self._forget(frame.index)
         if not frame.attributes:
@@ -103,8 +107,8 @@ class Logdrive1Receiver:
         except ValueError as error:
             self._refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
             return
-        if not self._share.take(SOURCE_BYTES + len(frame.attributes)):
-            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full())
+        if not self._share.reserve(SOURCE_BYTES + len(frame.attributes)):
+            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full_text())
             return
         registration = Registration(self._link, frame, parsed, self._peer)
         self._sources[frame.index] = registration
@@ -115,7 +119,7 @@ class Logdrive1Receiver:
             )
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
-        self._opening[frame.index] = self._link.spawn(self._open(registration))
+        self._opening[frame.index] = self._link.start_task(self._open(registration))
         self._link.services.counters.sources_registered += 1
 
     def _forget(self, index: int) -> None:
@@ -124,9 +128,9 @@ class Logdrive1Receiver:
         if registration is None:
             self._refused -= 1
             return
-        registration.free()
+        registration.free_index()
         self._attributes -= registration.weight
-        self._share.give_back(SOURCE_BYTES + registration.weight)
+        self._share.release_bytes(SOURCE_BYTES + registration.weight)
         if (task := self._opening.pop(index, None)) is not None:
             task.cancel()
 
@@ -134,15 +138,15 @@ class Logdrive1Receiver:
         """Refuse a source; its connection's others go on."""
         self._sources[index] = None
         self._refused += 1
-        self._link.refuse(index, code, text)
+        self._link.send_refusal(index, code, text)
         if self._refused > REFUSED_SOURCES:
             raise self._limit(
                 f"more than {REFUSED_SOURCES} indices of refused sources that were not freed"
             )
 
-    def _full(self) -> str:
+    def _full_text(self) -> str:
         """Say why there is no room for a source; the log is told once a connection."""
-        shares = self._link.services.shares
+        shares = self._link.services.source_quota
         text = (
             f"the sources of all connections take {shares.used} bytes of {shares.total}, "
             f"those of this one {self._share.used}"
@@ -157,7 +161,7 @@ class Logdrive1Receiver:
         return text
 
     async def _open(self, registration: Registration) -> None:
-        await registration.open()
+        await registration.read_first_number()
         self._opening.pop(registration.index, None)
 
     def _limit(self, reason: str) -> ProtocolError:

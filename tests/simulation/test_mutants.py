@@ -53,7 +53,7 @@ def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) 
     from receiver.acks import AckQueue, OpenWindow
 
     def end(self: AckQueue, last: int) -> None:
-        window: OpenWindow = self.current
+        window: OpenWindow = self.current_window
         window.holds, window.last = 0, last
         self._current = None
         self._flush()

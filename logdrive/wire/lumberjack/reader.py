@@ -94,7 +94,7 @@ class FrameReader:
         self.version = b""
         self.offset = 0
         self.copied = 0
-        self.opened = 0
+        self.unpacked_bytes = 0
         self._side: Side = side
         self._held = bytearray()  # the beginning of a frame that is not whole
         self._need = KIND_HEAD  # bytes of it without which there is nothing to do
@@ -103,20 +103,20 @@ class FrameReader:
         self._bare = self._inside = b""
         self._use(limits)
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def receive_data(self, data: bytes) -> list[Frame]:
         """Add *data*; return the frames it completes, those of envelopes in their place.
 
         Raises `ProtocolError`.
 
         No work of Python's for a small J frame that follows another (`runs`), and whatever
-        inflating takes. Whoever reads from a stranger takes `steps` instead.
+        inflating takes. Whoever reads from a stranger takes `receive_in_steps` instead.
         """
         frames: list[Frame] = []
-        for some in self.steps(data):
+        for some in self.receive_in_steps(data):
             frames += some
         return frames
 
-    def steps(self, data: bytes) -> Iterator[list[Frame]]:
+    def receive_in_steps(self, data: bytes) -> Iterator[list[Frame]]:
         """Add *data*; give the frames it completes, a few at a time, or none after a step that only
         unpacked something.
 
@@ -136,10 +136,10 @@ class FrameReader:
             self._held += data[at:] if at else data
             self.copied += len(self._held)
 
-    def forget(self) -> None:
+    def discard_rest(self) -> None:
         """Let go of the frame that is not whole: nothing is added any more."""
         self._held = bytearray()
-        self.opened = 0
+        self.unpacked_bytes = 0
 
     def _use(self, limits: LumberjackLimits) -> None:
         self._limits = limits
@@ -201,7 +201,7 @@ class FrameReader:
         *inside* an envelope.
         """
         if not self.version:
-            self._meet(bytes(data[at : at + KIND_HEAD]))
+            self.detect(bytes(data[at : at + KIND_HEAD]))
         if data[at] not in self._versions or data[at + 1] not in (
             self._inside if inside else self._bare
         ):
@@ -214,9 +214,11 @@ class FrameReader:
             )
         return self._extent.of(data, at, self.offset)
 
-    def _meet(self, head: bytes) -> None:
-        """Learn from the first frame's *head* which version, and if need be which dialect, the peer
-        speaks.
+    def detect(self, head: bytes) -> None:
+        """Learn the version, and with "detect" the dialect, from the first `KIND_HEAD` bytes of the
+        stream, which are to be given to `receive_data` all the same.
+
+        If they begin no frame, *version* stays b"", and `receive_data` will raise.
         """
         if head[:1] in (VERSION_1, VERSION_2):
             self.version = head[:1]
@@ -240,7 +242,7 @@ class FrameReader:
             if piece:
                 rest.append(piece)
                 have += len(piece)
-            self.opened = unpacking.held + have
+            self.unpacked_bytes = unpacking.held + have
             if have < need or not piece:
                 yield []
                 continue
@@ -250,7 +252,7 @@ class FrameReader:
             have = len(data) - at
             if have:
                 rest.append(data[at:])
-        self.opened = 0
+        self.unpacked_bytes = 0
         if have:
             raise ProtocolError("an envelope that ends within a frame", offset=self.offset)
 

@@ -40,7 +40,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
 def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
     """Return the frames of *run* as a reader has them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
-    frames = reader.feed(b"".join(run.frames(first)))
+    frames = reader.receive_data(b"".join(run.frames(first)))
     assert reader.version == b"1"
     data = [frame for frame in frames if isinstance(frame, KeyValueFrame)]
     assert len(data) == len(frames) == run.events

@@ -48,7 +48,7 @@ def test_chunks_hold_all_records_in_order_within_the_limits(sizes: list[int], sh
 
 def _read(payloads: list[bytes]) -> list[JsonRun]:
     """Return the runs that a reader finds in one window of *payloads*."""
-    frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
+    frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").receive_data(
         b"".join(json_frames(1, payloads))
     )
     return [frame for frame in frames if isinstance(frame, JsonRun)]

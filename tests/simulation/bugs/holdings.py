@@ -86,8 +86,8 @@ HOLDINGS = (
         "receiver.memory_budget",
         (
             (
-                "        self.hold(0)\n        self._memory.close(self)\n",
-                "        self._memory.close(self)\n",
+                "        self.set_buffered(0)\n        self._memory.end_overdraft(self)\n",
+                "        self._memory.end_overdraft(self)\n",
             ),
         ),
     ),

@@ -98,7 +98,7 @@ def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: byte
     segment = Segment()
     for cut in PAIRS.encode(TextChunk.whole(data)) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
-        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
+        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").receive_data(
             cut.records.frames(1)
         )
         segment.foreign(

@@ -40,6 +40,6 @@ class Turn:
 
     async def next(self) -> None:
         """Return once there is another turn for this task."""
-        await self._turns.next()
+        await self._turns.wait_turn()
         self._steps = 0
         self._since = self._time()

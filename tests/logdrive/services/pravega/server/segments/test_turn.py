@@ -50,11 +50,11 @@ def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait()
 def test_who_no_longer_waits_costs_the_others_no_turn() -> None:
     async def main() -> None:
         turns = Turns()
-        first, second = (asyncio.create_task(turns.next()) for _ in range(2))
+        first, second = (asyncio.create_task(turns.wait_turn()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         await second
         assert first.cancelled()
-        await turns.next()
+        await turns.wait_turn()
 
     virtual_time.run(main())
