@@ -58,7 +58,7 @@ def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) 
         self._current = None
         self._flush()
 
-    monkeypatch.setattr(AckQueue, "end", end)
+    monkeypatch.setattr(AckQueue, "end_window", end)
     failing = next(
         outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None
     )
