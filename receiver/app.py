@@ -1,6 +1,4 @@
-"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which
-data flows.
-"""
+"""`logdrive receiver run`: opens the sink and listens; on stop, ends sessions before the sink."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,12 +31,10 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and
-    what it holds in memory.
-    """
+    """What a receiver that takes connections tells its caller."""
 
-    address: HostPort
-    pravega: HostPort | None
+    address: HostPort  # where agents connect; the real port if 0 was asked for
+    pravega: HostPort | None  # where the store's Pravega face listens
     counters: Counters
     memory: MemoryBudget
     shares: SourceQuota
@@ -60,14 +56,14 @@ async def run(
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
-    *executor* has one thread: the store's.
+    *executor* has one thread, for the store. *started* is called once connections are taken, which
+    is not before the sink's service answers. *controllers* connects to the controller of the
+    sink's Pravega; *serving*, if given, serves the store's own controller instead of gRPC.
 
-    *started* is called once connections are taken, which is not before the sink's service answers;
-    *controllers* is how a Pravega controller is reached, where the sink has one, and *serving* how
-    the own store's is served, where that is not gRPC. *outbox_bytes* is what may wait to be written
-    to one peer before it is cut off. Raises `ConfigError` where an address or the store's directory
-    can't be had, `StorageError` where the disk fails: from then on nothing was acknowledged, and
-    the process must end.
+    *outbox_bytes* is the limit on what waits to be written to one peer.
+
+    Raises `ConfigError` if an address or the store's directory can't be used, and `StorageError` if
+    the disk fails: nothing was acknowledged since, and the process must end.
     """
     random = random or SystemRandom()
     sinks = open_sink(
@@ -101,9 +97,9 @@ async def run(
                 )
             )
             async with asyncio.TaskGroup() as group:
-                telling = group.create_task(_summary(services).run(), name="receiver-summary")
+                summary = group.create_task(_summary(services).run(), name="receiver-summary")
                 await wait_for_any(stop, found.failure.happened)
-                telling.cancel()
+                summary.cancel()
         finally:
             await listener.close()
         await _end(sessions, services, config.drain_seconds)

@@ -2,8 +2,8 @@
 
 A session has two phases:
 
-1. `Handshake`: until it is known which dialect the peer speaks. TLS with the ALPN name `logdrive/1`
-   says so before the first byte; otherwise the first two bytes of the first frame do.
+1. `DialectDetection`: until it is known which dialect the peer speaks. TLS with the ALPN name
+   `logdrive/1` says so before the first byte; otherwise the first two bytes of the first frame do.
 2. `Conversation` (`receiver.conversation`): the frames, in that dialect.
 
 Either phase ends because the peer ends its side, breaks the protocol, is to be disconnected
@@ -36,8 +36,8 @@ class ReceiverSession:
         self._tasks = asyncio.TaskGroup()
         self._link = ConnectionContext(services, stream, self._tasks)
         self._input = PeerInput(self._link, stream)
-        self._handshake = Handshake(self._link, self._input, stream.peer)
-        self._phase: Handshake | Conversation = self._handshake
+        self._detection = DialectDetection(self._link, self._input, stream.peer)
+        self._phase: DialectDetection | Conversation = self._detection
 
     async def run(self) -> None:
         """Serve until the peer or we end the connection."""
@@ -78,10 +78,10 @@ class ReceiverSession:
         Raises `TransientError` if the connection is lost.
         """
         try:
-            conversation = await self._handshake.run()
+            conversation = await self._detection.run()
             if conversation is not None:
                 self._phase = conversation
-                await conversation.run(self._handshake.data)
+                await conversation.run(self._detection.data)
         except ProtocolError as error:
             return self._broken(error)
         except Disconnect as reason:
@@ -109,7 +109,7 @@ class ReceiverSession:
         return reason
 
 
-class Handshake:
+class DialectDetection:
     """The first phase: finds out which dialect the peer speaks. Nothing is sent to it yet."""
 
     idle_after_seconds: float | None = None

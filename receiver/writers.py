@@ -1,5 +1,7 @@
-"""Who may append for a source, and from which number: one writer a source, shared by all sessions
-(rule S2).
+"""Writers: which registration may append for a source, and from which number.
+
+There is one writer for each source, shared by all sessions, so that a later registration fences an
+earlier one (rule S2).
 """
 
 import asyncio
@@ -16,36 +18,33 @@ from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 
 
 class Holder(Protocol):
-    """Whoever appends for a source: a registration on one connection."""
+    """The one that appends for a source: a registration on one connection."""
 
     def on_fenced(self) -> None:
-        """Learn that another registration took the source over: nothing more is appended for this
-        one (E 8).
+        """Called when another registration takes the source over: appends of this one are refused
+        from now on (E 8).
         """
         ...
 
 
 class Writer:
-    """One source's place in its stream.
-
-    *submitted* is the number handed to the sink last, durable or not.
-    """
+    """Appends for one source, each on condition of the number that the one before left."""
 
     __slots__ = ("_sink", "holder", "segment", "source", "submitted")
 
     def __init__(self, sink: Sink, source: UUID) -> None:
         self._sink = sink
         self.source = source
-        self.segment = ""
+        self.segment = ""  # where the source's runs go, once the number was read
         self.holder: Holder | None = None
-        self.submitted: int | None = None
+        self.submitted: int | None = None  # number submitted last, durable or not; None: not read
 
     async def read_durable_number(self, holder: Holder) -> int:
-        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs
-        go on from it.
+        """Return the durable number, once what was submitted has settled; the runs of *holder* go
+        on from it.
 
-        It is read where the source's runs go now: in another segment than before where the stream
-        was scaled (rule S3).
+        It is read from the segment that the source belongs to now, another one than before if the
+        stream was scaled (rule S3). Raises `TransientError` and `StorageError`.
         """
         while True:
             segment = self._sink.segment_for(self.source.hex)
@@ -59,8 +58,8 @@ class Writer:
         return number
 
     def follows(self, previous: int) -> bool:
-        """Tell whether a run from *previous* is the next one (rules P2, D3: what was never seen
-        starts at 0).
+        """Return whether a run from *previous* is the next one (rules P2, D3: a source that was
+        never stored starts at 0).
         """
         submitted = self.submitted
         return submitted is not None and previous == max(submitted, 0)
@@ -68,9 +67,10 @@ class Writer:
     def append_run(
         self, holder: Holder, batch: Sequence[Part], events: int, number: int
     ) -> "asyncio.Future[None]":
-        """Submit a batch that follows.
+        """Submit a batch of *events* Pravega events that takes the source to *number*.
 
-        Raises `NumberConflictError` where another process was there first.
+        Return the future of its append. Raises `NumberConflictError` if the source was taken over,
+        here or by another process, and what `Sink.append` raises.
         """
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
@@ -82,7 +82,7 @@ class Writer:
 class WriterTable:
     """The writers of all sources that are registered in this process.
 
-    A source's segment may change, so it is no part of the key.
+    The segment of a source may change, so it is no part of the key.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class WriterTable:
         return len(self._writers)
 
     def claim_writer(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
-        """Make *holder* the only one that appends for *source*; whoever did before is told."""
+        """Make *holder* the only one that appends for *source*; an earlier one is fenced."""
         writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
         writer.submitted = None
@@ -101,8 +101,8 @@ class WriterTable:
         return writer
 
     def release_writer(self, writer: Writer, holder: Holder) -> None:
-        """Forget *writer* unless somebody else holds it by now; what it submitted goes on its
-        way.
+        """Forget *writer*, unless another registration holds it by now. Appends that were submitted
+        go on.
         """
         if writer.holder is holder:
             writer.holder = None
@@ -110,11 +110,11 @@ class WriterTable:
 
 
 class CountingWriter:
-    """The writer of foreign batches in one segment: a random id, and the number of batches so far
+    """Appends batches of foreign peers to one segment, under a random id and numbered one by one
     (rule S4).
 
-    After a failure it goes on under a fresh id, so that it needn't wait for what else fails with
-    it.
+    After a failure it goes on under a new id, so that it need not wait for the other appends that
+    fail with it.
     """
 
     __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
@@ -124,9 +124,9 @@ class CountingWriter:
         self._writer, self._submitted = random_id(random), 0
 
     def append_batch(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
-        """Submit one batch.
+        """Submit a batch of *events* Pravega events; return the future of its append.
 
-        Raises `TransientError` where the sink is failing; nothing was stored then.
+        Raises `TransientError` if the sink fails; nothing was stored then.
         """
         writer, previous = self._writer, self._submitted or ABSENT
         try:
@@ -150,7 +150,7 @@ class CountingWriter:
 
 
 class CountingWriters:
-    """The counting writers of one stream, one a segment, made at the first batch."""
+    """The counting writers of one stream: one for each segment, made at its first batch."""
 
     def __init__(self, sink: Sink, random: Random) -> None:
         self._sink, self._random = sink, random

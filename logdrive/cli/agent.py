@@ -13,7 +13,7 @@ from logdrive.cli.lazy import Commands
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.heap import give_back_freed_memory
 
 _config = click.option(
@@ -52,7 +52,7 @@ def run(path: str, log_level: str) -> None:
     first.
     """
     set_up_logging(log_level)
-    config = load(path, AgentConfig, os.environ)
+    config = load_config(path, AgentConfig, os.environ)
 
     async def program(machine: Machine) -> None:
         await follow(
@@ -67,7 +67,7 @@ def run(path: str, log_level: str) -> None:
             when_idle=give_back_freed_memory,
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program, threads=PACKING_THREADS)
 
 
@@ -82,7 +82,7 @@ def check(path: str, as_json: bool) -> int:
     or sending a line.
     """
     set_up_logging("warning")
-    config = load(path, AgentConfig, os.environ)
+    config = load_config(path, AgentConfig, os.environ)
 
     async def program(machine: Machine) -> Checked:
         return await check_agent(config, disk=machine.disk, transport=machine.transport)

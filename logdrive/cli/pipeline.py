@@ -17,7 +17,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
     from logdrive.pipeline.config import PipelineConfig
     from logdrive.pipeline.run import Plan
 
-    config = load(path, PipelineConfig, os.environ)
+    config = load_config(path, PipelineConfig, os.environ)
     return Plan(
         uri=config.pipeline.source,
         directory=config.pipeline.target,

@@ -10,11 +10,10 @@ from logdrive.check import Finding
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from receiver.app import Started
 from receiver.app import run as receive
-from receiver.check import check as check_receiver
-from receiver.check import usable_certificates
+from receiver.check import check_receiver, require_usable_certificates
 from receiver.config import ReceiverConfig
 
 _config = click.option(
@@ -53,7 +52,7 @@ def run(path: str, log_level: str) -> None:
     first.
     """
     set_up_logging(log_level)
-    config = load(path, ReceiverConfig, os.environ)
+    config = load_config(path, ReceiverConfig, os.environ)
 
     def started(found: Started) -> None:
         structlog.get_logger("receiver").info(
@@ -61,7 +60,7 @@ def run(path: str, log_level: str) -> None:
         )
 
     async def program(machine: Machine) -> None:
-        await usable_certificates(config, machine.transport)
+        await require_usable_certificates(config, machine.transport)
         await receive(
             config,
             clock=machine.clock,
@@ -73,7 +72,7 @@ def run(path: str, log_level: str) -> None:
             started=started,
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program, max_connections=config.listen.max_connections)
 
 
@@ -88,7 +87,7 @@ def check(path: str, as_json: bool) -> int:
     disk.
     """
     set_up_logging("warning")
-    config = load(path, ReceiverConfig, os.environ)
+    config = load_config(path, ReceiverConfig, os.environ)
 
     async def program(machine: Machine) -> list[Finding]:
         return await check_receiver(

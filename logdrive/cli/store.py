@@ -26,7 +26,7 @@ from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.streams import address_of, with_segments
 from logdrive.cli.users import user
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position, set_position
@@ -76,7 +76,7 @@ store.add_command(dead_letters_group)
 def run(path: str, log_level: str) -> None:
     """Serve a store by Pravega's segment-store protocol until SIGTERM."""
     set_up_logging(log_level)
-    config = load(path, StoreConfig, os.environ)
+    config = load_config(path, StoreConfig, os.environ)
 
     async def program(machine: Machine) -> None:
         await serve(
@@ -92,7 +92,7 @@ def run(path: str, log_level: str) -> None:
             ),
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program)
 
 

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 from msgspec import inspect
 
-from logdrive.config.words import described
+from logdrive.config.words import describe_type
 from logdrive.errors import Mistake
 
 _SHOWN_CHARACTERS = 80
@@ -23,39 +23,41 @@ _REASON = re.compile(r"(?P<reason>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL
 _OWN_WORDS = ("Expected ", "Invalid ", "Object ")  # msgspec's, which the words of the type replace
 
 
-def check(document: dict[str, Any], struct: type[msgspec.Struct]) -> list[Mistake]:
+def find_mistakes(document: dict[str, Any], struct: type[msgspec.Struct]) -> list[Mistake]:
     """Return every mistake in *document*, in its order, then what is missing."""
     return list(_value(document, struct, ""))
 
 
-def fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+def struct_fields(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     """Return the fields of *struct* by the names that stand in files."""
     return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
-def members(found: inspect.Type) -> Iterator[inspect.Type]:
+def member_types(found: inspect.Type) -> Iterator[inspect.Type]:
     """Yield the types that a value may have: those of a union, else the one."""
     if isinstance(found, inspect.Metadata):
-        yield from members(found.type)
+        yield from member_types(found.type)
     elif isinstance(found, inspect.UnionType):
         for each in found.types:
-            yield from members(each)
+            yield from member_types(each)
     else:
         yield found
 
 
-def table_of(found: inspect.Type) -> type[msgspec.Struct] | None:
+def table_struct(found: inspect.Type) -> type[msgspec.Struct] | None:
     """Return the Struct that a table has to fit, if there is one."""
-    return next((each.cls for each in members(found) if isinstance(each, inspect.StructType)), None)
+    return next(
+        (each.cls for each in member_types(found) if isinstance(each, inspect.StructType)), None
+    )
 
 
-def items_of(found: inspect.Type) -> inspect.Type | None:
+def list_item_type(found: inspect.Type) -> inspect.Type | None:
     """Return what the items of a list have to be, if it is one."""
     lists = (inspect.ListType, inspect.VarTupleType)
-    return next((each.item_type for each in members(found) if isinstance(each, lists)), None)
+    return next((each.item_type for each in member_types(found) if isinstance(each, lists)), None)
 
 
-def suggestion(word: str, allowed: list[str]) -> str:
+def suggest_key(word: str, allowed: list[str]) -> str:
     """Say which of *allowed* was probably meant, and which there are."""
     close = difflib.get_close_matches(word, allowed, n=1)
     meant = f"did you mean {close[0]}? " if close else ""
@@ -75,12 +77,12 @@ def _value(value: Any, python_type: Any, key: str) -> Iterator[Mistake]:
 
 def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
     """Walk into tables and lists of tables."""
-    if isinstance(value, dict) and (struct := table_of(found)) is not None:
+    if isinstance(value, dict) and (struct := table_struct(found)) is not None:
         yield from _table(value, struct, key)
     elif (
         isinstance(value, list)
-        and (items := items_of(found)) is not None
-        and (struct := table_of(items)) is not None
+        and (items := list_item_type(found)) is not None
+        and (struct := table_struct(items)) is not None
     ):
         for index, item in enumerate(value):
             if isinstance(item, dict):
@@ -88,18 +90,18 @@ def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
 
 
 def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Iterator[Mistake]:
-    fields = fields_of(struct)
+    fields = struct_fields(struct)
     for name, value in table.items():
         path = f"{key}.{name}" if key else name
         if name in fields:
             yield from _value(value, fields[name].type, path)
         else:
             yield Mistake(
-                path, shown(value), f"there is no such key: {suggestion(name, list(fields))}"
+                path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
             )
     for name, field in fields.items():
         if field.required and name not in table:
-            words = described(inspect.type_info(field.type))
+            words = describe_type(inspect.type_info(field.type))
             yield Mistake(
                 f"{key}.{name}" if key else name, "", f"this key is missing: write {words}"
             )
@@ -116,7 +118,7 @@ def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
     where = (key + path if isinstance(value, list) else key) or "file"
     if ours and isinstance(place, dict):
         return _about(place, where, reason)
-    return Mistake(where, shown(place), reason if ours else f"write {described(found)}")
+    return Mistake(where, show_value(place), reason if ours else f"write {describe_type(found)}")
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
@@ -124,7 +126,7 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
     for name, value in table.items():
         path = name if key == "file" else f"{key}.{name}"
         if reason.startswith(f"{name}: "):
-            return Mistake(path, shown(value), reason.removeprefix(f"{name}: "))
+            return Mistake(path, show_value(value), reason.removeprefix(f"{name}: "))
         items = (
             [(f"{path}[{index}]", item) for index, item in enumerate(value)]
             if isinstance(value, list)
@@ -132,11 +134,11 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
         )
         for place, item in items:
             if isinstance(item, str) and reason.startswith(quoted := repr(item)):
-                return Mistake(place, shown(item), reason.removeprefix(quoted).lstrip(": "))
+                return Mistake(place, show_value(item), reason.removeprefix(quoted).lstrip(": "))
     return Mistake(key, "", reason)
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return *value* much as it stands in the file, cut to one short line."""
     text = orjson.dumps(value, default=str).decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

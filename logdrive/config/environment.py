@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from logdrive.config.check import fields_of, items_of, shown, suggestion, table_of
+from logdrive.config.check import (
+    list_item_type,
+    show_value,
+    struct_fields,
+    suggest_key,
+    table_struct,
+)
 from logdrive.errors import Mistake
 
 PREFIX: Final = "LOGDRIVE_"
@@ -31,7 +37,7 @@ _SERVICE_LINK: Final = re.compile(
 )
 
 
-def override(
+def apply_environment(
     document: dict[str, Any], struct: type[msgspec.Struct], environ: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Mistake]]:
     """Put the values of *environ* into *document*.
@@ -57,7 +63,9 @@ def override(
                     )
                 ] = variable
             except LookupError as error:
-                mistakes.append(Mistake(variable, shown(environ[variable]), str(error.args[0])))
+                mistakes.append(
+                    Mistake(variable, show_value(environ[variable]), str(error.args[0]))
+                )
     return names, mistakes
 
 
@@ -69,16 +77,16 @@ def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str]
     table, key = document, ""
     steps = list(path)
     while True:
-        fields = fields_of(struct)
+        fields = struct_fields(struct)
         name = steps.pop(0)
         key = f"{key}.{name}" if key else name
         if name not in fields:
-            raise LookupError(f"there is no key {key}: {suggestion(name, list(fields))}")
+            raise LookupError(f"there is no key {key}: {suggest_key(name, list(fields))}")
         found = inspect.type_info(fields[name].type)
         if not steps:
             table[name] = _value(text, fields[name].type, found)
             return key
-        if (below := table_of(found)) is not None:
+        if (below := table_struct(found)) is not None:
             if not isinstance(table.get(name), dict):
                 table[name] = {}  # a word such as "off" gives way to the table
             table, struct = table[name], below
@@ -92,8 +100,8 @@ def _item(
     """Go into the item, named by the next of *steps*, of the list of tables at *name*; the one
     after the last is made.
     """
-    items = items_of(found)
-    struct = table_of(items) if items is not None else None
+    items = list_item_type(found)
+    struct = table_struct(items) if items is not None else None
     if struct is None:
         raise LookupError(f"{key} is no table: nothing stands below it")
     listed = table.setdefault(name, [])
@@ -107,7 +115,8 @@ def _item(
         )
     if not steps:
         raise LookupError(
-            f"{key}[{step}] is a table: after its number goes one of {', '.join(fields_of(struct))}"
+            f"{key}[{step}] is a table: after its number goes one of "
+            f"{', '.join(struct_fields(struct))}"
         )
     if int(step) == len(listed):
         listed.append({})
@@ -122,7 +131,7 @@ def _value(text: str, python_type: Any, found: inspect.Type) -> Any:
     with contextlib.suppress(tomllib.TOMLDecodeError, KeyError):
         candidates.append(tomllib.loads(f"value = {text}")["value"])
     candidates.append(text)
-    if items_of(found) is not None:
+    if list_item_type(found) is not None:
         candidates.append([item.strip() for item in text.split(",") if item.strip()])
     for candidate in candidates:
         try:

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from logdrive.config.check import check
-from logdrive.config.environment import override
+from logdrive.config.check import find_mistakes
+from logdrive.config.environment import apply_environment
 from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -31,32 +31,32 @@ _PLACE = re.compile(
 )
 
 
-def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
+def load_config(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
     """Return the configuration in the file at *path* with *environ* over it.
 
     Raises `ConfigError` with every mistake.
     """
     document = _parsed(path, _read(path))
-    names, mistakes = override(document, type, environ)
-    mistakes += [_named(mistake, names) for mistake in check(document, type)]
+    names, mistakes = apply_environment(document, type, environ)
+    mistakes += [_named(mistake, names) for mistake in find_mistakes(document, type)]
     if mistakes:
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
 
 
-def parsed(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
+def parse_config(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
     """Return the configuration in *text*, which stands at *path*, as it is there.
 
     Raises `ConfigError` with every mistake.
     """
     document = _parsed(path, text)
-    if mistakes := check(document, type):
+    if mistakes := find_mistakes(document, type):
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
 
 
 @contextmanager
-def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
+def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
     """Add the file, and the whole keys, to a `ConfigError` of a part that knows neither.
 
     A part that is given an address or a certificate and can't use it names the last word of the

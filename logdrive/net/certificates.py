@@ -68,7 +68,7 @@ def write_certificates(
     if not force and (present := [path for path in paths + added if os.path.lexists(path)]):
         raise FileExistsError(present[0])
     authority = issue_authority("logdrive CA", now=now, days=days)
-    server = issue(
+    server = issue_certificate(
         authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days
     )
     clients = [_client(authority, name, now=now, days=days) for name in (client, *more_clients)]
@@ -131,7 +131,9 @@ def _authority_in(directory: str) -> Issued:
 
 
 def _client(authority: Issued, name: str, *, now: datetime, days: int) -> Issued:
-    return issue(authority, name, [name], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days)
+    return issue_certificate(
+        authority, name, [name], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days
+    )
 
 
 def _client_paths(directory: str, clients: Sequence[str]) -> list[str]:
@@ -163,7 +165,7 @@ def issue_authority(name: str, *, now: datetime, days: int) -> Issued:
     return Issued(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue(
+def issue_certificate(
     authority: Issued,
     name: str,
     names: Sequence[str],

@@ -52,7 +52,7 @@ _NOT_TLS: Final = (
 _RESETS: Final = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 
-def reasons_of(error: SSL.Error) -> str:
+def openssl_reasons(error: SSL.Error) -> str:
     """Return OpenSSL's own words for *error*, without its library and function names."""
     if isinstance(error, SSL.SysCallError):
         number = error.args[0] if error.args else -1
@@ -73,7 +73,7 @@ def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> Tra
     """
     if handshake is not None and handshake.refusal is not None:
         return RejectedError(f"{peer}: its certificate is refused: {handshake.refusal}")
-    reasons = reasons_of(error)
+    reasons = openssl_reasons(error)
     if isinstance(error, SSL.SysCallError):
         text = (
             f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on "

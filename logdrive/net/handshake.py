@@ -10,7 +10,7 @@ from OpenSSL import SSL
 from logdrive.errors import TransientError
 from logdrive.net.failures import tls_failure
 from logdrive.net.identity import identity_of
-from logdrive.net.readiness import until
+from logdrive.net.readiness import wait_ready
 from logdrive.net.stream import Peer
 from logdrive.net.verification import Handshake
 from logdrive.net.wires import Want
@@ -20,7 +20,7 @@ class SilentPeerError(TransientError):
     """The peer left without having said anything, as the probes of load balancers do."""
 
 
-async def shake_hands(
+async def complete_handshake(
     connection: SSL.Connection, sock: socket.socket, address: str, seconds: float
 ) -> Peer:
     """Finish the handshake and return who the peer is.
@@ -49,18 +49,18 @@ async def _finish(connection: SSL.Connection, sock: socket.socket) -> None:
         try:
             connection.do_handshake()
         except SSL.WantReadError:
-            await until(sock, Want.READ)
+            await wait_ready(sock, Want.READ)
         except SSL.WantWriteError:
-            await until(sock, Want.WRITE)
+            await wait_ready(sock, Want.WRITE)
         else:
             return
 
 
-async def first_byte(sock: socket.socket, address: str, seconds: float) -> None:
+async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> None:
     """Return once the peer has said something. Raises `SilentPeerError` where it leaves before."""
     try:
         async with asyncio.timeout(seconds):
-            await until(sock, Want.READ)
+            await wait_ready(sock, Want.READ)
         if sock.recv(1, socket.MSG_PEEK):
             return
     except TimeoutError as error:

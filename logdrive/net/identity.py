@@ -24,7 +24,7 @@ def identity_of(certificate: x509.Certificate | None) -> str:
     return f"cn:{min(common, key=_as_bytes)}" if common else ""
 
 
-def names_in(certificate: x509.Certificate) -> list[str]:
+def certificate_names(certificate: x509.Certificate) -> list[str]:
     """Return the DNS names and addresses that the certificate speaks for, in its own order."""
     names = _alternative_names(certificate)
     if names is None:

@@ -14,7 +14,7 @@ import structlog
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.net.handshake import SilentPeerError
-from logdrive.net.readiness import drain
+from logdrive.net.readiness import drain_unread
 from logdrive.net.stream import Accept
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.wires import read_bytes
@@ -130,7 +130,7 @@ class SystemListener:
                 _log.warning(
                     "connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: ")
                 )
-                await drain(accepted, _ALERT_SECONDS)
+                await drain_unread(accepted, _ALERT_SECONDS)
                 return
             try:
                 await self._accept(stream)

@@ -12,7 +12,7 @@ from logdrive.net.wires import READ_BYTES, Want
 _DRAIN_BYTES = 4 * MIB
 
 
-async def until(sock: socket.socket, want: Want) -> None:
+async def wait_ready(sock: socket.socket, want: Want) -> None:
     """Return once *sock* is what *want* says."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
@@ -34,7 +34,7 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
         ready.set_result(None)
 
 
-async def drain(sock: socket.socket, seconds: float) -> None:
+async def drain_unread(sock: socket.socket, seconds: float) -> None:
     """Say that nothing more is written, and drop what still comes, until the peer's end or for
     *seconds*.
 
@@ -49,7 +49,7 @@ async def drain(sock: socket.socket, seconds: float) -> None:
                 try:
                     data = sock.recv(READ_BYTES)
                 except BlockingIOError:
-                    await until(sock, Want.READ)
+                    await wait_ready(sock, Want.READ)
                     continue
                 if not data:
                     return

@@ -10,7 +10,7 @@ from typing import Final
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB, MIB
-from logdrive.net.readiness import drain, until
+from logdrive.net.readiness import drain_unread, wait_ready
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
 
@@ -211,9 +211,9 @@ class SystemStream:
 
     async def _part(self) -> None:
         while (want := self._wire.say_goodbye()) is not None:
-            await until(self._socket, want)
+            await wait_ready(self._socket, want)
         if self._arrived != b"":
-            await drain(self._socket, _CLOSE_SECONDS)
+            await drain_unread(self._socket, _CLOSE_SECONDS)
 
     def abort(self) -> None:
         """Reset the connection."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure
-from logdrive.net.handshake import first_byte, shake_hands
+from logdrive.net.handshake import complete_handshake, wait_first_byte
 from logdrive.net.listener import Admission, SystemListener
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.system_stream import SystemStream
@@ -66,7 +66,7 @@ class SystemTransport:
                 stream = SystemStream(sock, PlainWire(sock, peer), Peer(peer))
             else:
                 connection = client_connection(context, sock, tls.server_name or host)
-                known = await shake_hands(connection, sock, peer, self._handshake_timeout)
+                known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
                 ours = (
                     f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
                 )
@@ -131,8 +131,8 @@ class SystemTransport:
         if tls is None:
             return SystemStream(sock, PlainWire(sock, peer, self._most), Peer(peer))
         connection = server_connection(self._server_contexts.get(tls), sock)
-        await first_byte(sock, peer, self._handshake_timeout)
-        known = await shake_hands(connection, sock, peer, self._handshake_timeout)
+        await wait_first_byte(sock, peer, self._handshake_timeout)
+        known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
         return SystemStream(sock, TlsWire(connection, peer, None, self._most), known)
 
 

@@ -20,7 +20,7 @@ from OpenSSL import SSL, crypto
 from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.net.signers import signers_to_send
 from logdrive.net.stream import ClientTls, ServerTls
-from logdrive.net.verification import Handshake, is_address, verify
+from logdrive.net.verification import Handshake, is_address, verify_certificate
 
 _MODE_ENABLE_PARTIAL_WRITE = 1  # SSL_MODE_ENABLE_PARTIAL_WRITE of openssl/ssl.h, set by pyOpenSSL
 _MODE_NO_AUTO_CHAIN = 8  # SSL_MODE_NO_AUTO_CHAIN
@@ -43,7 +43,7 @@ def client_context(tls: ClientTls) -> SSL.Context:
             "",
             "cert and key go together: give both, or neither where the server asks for none",
         )
-    context.set_verify(SSL.VERIFY_PEER, verify)
+    context.set_verify(SSL.VERIFY_PEER, verify_certificate)
     if tls.alpn:
         context.set_alpn_protos([name.encode() for name in tls.alpn])
     return context
@@ -59,7 +59,7 @@ def server_context(tls: ServerTls) -> SSL.Context:
     if tls.ca is not None:
         _trust(context, tls.ca)
         context.load_client_ca(tls.ca.encode())
-        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify)
+        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify_certificate)
     if tls.alpn:
         context.set_alpn_select_callback(_alpn_choice(tls.alpn))
     return context

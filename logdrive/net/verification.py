@@ -15,7 +15,7 @@ from cryptography import x509
 from OpenSSL import SSL, crypto
 from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
 
-from logdrive.net.identity import names_in
+from logdrive.net.identity import certificate_names
 
 _CODES: Final = SSL.X509VerificationCodes
 _UNKNOWN_CA: Final = (
@@ -62,7 +62,7 @@ class Handshake:
     refusal: str | None = None
 
 
-def verify(
+def verify_certificate(
     connection: SSL.Connection, certificate: crypto.X509, code: int, depth: int, ok: int
 ) -> bool:
     """Decide on one certificate of the peer's chain, as OpenSSL's verification callback."""
@@ -106,7 +106,7 @@ def _name_refusal(certificate: x509.Certificate, expected: str) -> str | None:
     try:
         check(certificate, expected)
     except (service_identity.VerificationError, service_identity.CertificateError, ValueError):
-        names = ", ".join(names_in(certificate)) or "no name at all"
+        names = ", ".join(certificate_names(certificate)) or "no name at all"
         return (
             f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a "
             "name, set server_name, or renew it"

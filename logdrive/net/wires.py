@@ -14,7 +14,7 @@ from OpenSSL import SSL
 
 from logdrive.errors import RejectedError, TransientError
 from logdrive.model.units import KIB, MIB
-from logdrive.net.failures import reasons_of, socket_failure, tls_failure
+from logdrive.net.failures import openssl_reasons, socket_failure, tls_failure
 from logdrive.net.verification import Handshake
 
 READ_BYTES: Final = 256 * KIB
@@ -179,7 +179,7 @@ class TlsWire:
                 )
             text = (
                 f"{self._peer}: the connection was ended by the other side "
-                f"({reasons_of(error)}){hint}"
+                f"({openssl_reasons(error)}){hint}"
             )
             return RejectedError(text, sure=False) if hint else TransientError(text)
         handshake = self._connection.get_app_data()
@@ -216,7 +216,7 @@ class TlsWire:
                 while True:
                     self._connection.recv(_RECORD_BYTES)
             except SSL.Error as found:
-                if "alert" in reasons_of(found):
+                if "alert" in openssl_reasons(found):
                     self._late = self._explained(found)
         return self._late
 

@@ -1,4 +1,4 @@
-"""The session of a `logdrive/1` peer: sources in, Ps out; runs in, acknowledgements out."""
+"""The dialect `logdrive/1`, receiving: sources in, P frames out; runs in, acknowledgements out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from receiver.dialects.registration import Registration
 
 
 class Logdrive1Receiver:
-    """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
+    """Handles the frames of one `logdrive/1` connection. Costs work per run, never per event."""
 
     __slots__ = (
         "_attributes",
@@ -41,17 +41,17 @@ class Logdrive1Receiver:
         self._link = link
         self._runs = RunReader()
         self._peer = link.peer_header(self.dialect)
-        self._sources: dict[int, Registration | None] = {}  # None: refused at once
-        self._refused = 0
-        self._opening: dict[int, asyncio.Task[None]] = {}
-        self._attributes = 0  # bytes, of all sources
+        self._sources: dict[int, Registration | None] = {}  # by index; None: refused at its S
+        self._refused = 0  # how many of them are None
+        self._opening: dict[int, asyncio.Task[None]] = {}  # by index: until their P is sent
+        self._attributes = 0  # bytes of the attributes of all sources
         self._share = link.services.source_quota.open_share()
-        self._told_full = False
+        self._quota_logged = False  # that the quota is used up was logged
 
     @property
     def peer_waits(self) -> bool:
-        """Whether the peer waits for a P or an acknowledgement: also while its window is on its
-        way, for minutes on a slow link.
+        """Whether the peer waits for a P or an acknowledgement, or has begun a window: on a slow
+        link that takes minutes.
         """
         return (
             self._link.acks.unacknowledged > 0
@@ -61,16 +61,16 @@ class Logdrive1Receiver:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the run that is not whole."""
+        """Bytes of the unfinished run."""
         return self._runs.unfinished_bytes
 
     @property
     def window_unfinished(self) -> bool:
-        """Whether the last window is not whole."""
+        """Whether a window has begun and is not complete."""
         return self._runs.window_unfinished
 
     def on_frames(self, frames: Sequence[Frame]) -> None:
-        """Act on *frames*. Raises `ProtocolError` where they break a rule."""
+        """Register sources, append runs and end windows. Raises `ProtocolError`."""
         for given in self._runs.check_frames(frames, offset=self._link.offset):
             if isinstance(given, RunReceived):
                 registration = self._sources[given.run.index]
@@ -84,32 +84,35 @@ class Logdrive1Receiver:
                 raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
 
     def on_idle(self) -> None:
-        """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
+        """Do nothing: a `logdrive/1` writer ends its windows itself."""
 
-    def send_reason(self, farewell: Disconnect) -> None:
-        """Tell the peer why the connection ends."""
-        self._link.send_refusal(CONNECTION, farewell.code, farewell.text)
+    def send_reason(self, reason: Disconnect) -> None:
+        """Send an E frame for the connection."""
+        self._link.send_refusal(CONNECTION, reason.code, reason.text)
 
     def on_closed(self) -> None:
-        """Let go of all sources."""
+        """Free all sources."""
         for registration in self._sources.values():
             if registration is not None:
                 registration.free_index()
         self._share.release_all()
 
     def _on_source(self, frame: SourceFrame) -> None:
+        # an S frees what its index named before; without attributes it does only that
         if frame.index in self._sources:
             self._forget(frame.index)
         if not frame.attributes:
             return
+
         try:
-            parsed = attributes.parse(frame.attributes)
+            parsed = attributes.parse_attributes(frame.attributes)
         except ValueError as error:
             self._refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
             return
         if not self._share.reserve(SOURCE_BYTES + len(frame.attributes)):
-            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full_text())
+            self._refuse(frame.index, RefusalCode.TRY_LATER, self._quota_exceeded())
             return
+
         registration = Registration(self._link, frame, parsed, self._peer)
         self._sources[frame.index] = registration
         self._attributes += registration.weight
@@ -119,11 +122,12 @@ class Logdrive1Receiver:
             )
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
+
         self._opening[frame.index] = self._link.start_task(self._open(registration))
         self._link.services.counters.sources_registered += 1
 
     def _forget(self, index: int) -> None:
-        """Free *index* and what it names."""
+        """Free *index*, and the source that it names."""
         registration = self._sources.pop(index)
         if registration is None:
             self._refused -= 1
@@ -135,7 +139,7 @@ class Logdrive1Receiver:
             task.cancel()
 
     def _refuse(self, index: int, code: RefusalCode, text: str) -> None:
-        """Refuse a source; its connection's others go on."""
+        """Refuse a source; the others of the connection go on."""
         self._sources[index] = None
         self._refused += 1
         self._link.send_refusal(index, code, text)
@@ -144,15 +148,15 @@ class Logdrive1Receiver:
                 f"more than {REFUSED_SOURCES} indices of refused sources that were not freed"
             )
 
-    def _full_text(self) -> str:
-        """Say why there is no room for a source; the log is told once a connection."""
-        shares = self._link.services.source_quota
+    def _quota_exceeded(self) -> str:
+        """Return why there is no room for a source; it is logged once a connection."""
+        quota = self._link.services.source_quota
         text = (
-            f"the sources of all connections take {shares.used} bytes of {shares.total}, "
+            f"the sources of all connections take {quota.used} bytes of {quota.total}, "
             f"those of this one {self._share.used}"
         )
-        if not self._told_full:
-            self._told_full = True
+        if not self._quota_logged:
+            self._quota_logged = True
             self._link.log.warning(
                 "sources refused",
                 reason=text,

@@ -1,5 +1,5 @@
-"""One source on one connection, from its S until it is freed, refused for good, or the connection
-ends (rules D2, D3, S2).
+"""One source on one connection, from its S frame until it is freed, refused for good, or the
+connection ends (rules D2, D3, S2).
 
     OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING
                                   ▲                                         │
@@ -8,8 +8,18 @@ ends (rules D2, D3, S2).
                                   └────────── a run that follows ──────  REFUSING
     any ──E, freed, taken over──▶ DEAD
 
-Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is
-not acknowledged before the P, or E, that tells of it.
+What becomes of the source's next run:
+
+| state    | the run follows | the run does not follow                                     |
+|----------|-----------------|-------------------------------------------------------------|
+| OPENING  | protocol error  | protocol error                                              |
+| LIVE     | appended        | dropped, its window held: ASKING                            |
+| ASKING   | dropped, its window held                                                      |
+| REFUSING | appended: LIVE  | dropped; ASKING again if the peer must have got the last P  |
+| DEAD     | dropped                                                                       |
+
+A window with a dropped run is acknowledged only after the P, or E, that tells the peer so. While
+REFUSING, runs that the peer sent before it got that P are dropped and nothing more.
 """
 
 import asyncio
@@ -33,23 +43,23 @@ from receiver.dialects.attributes import WriterAttributes
 from receiver.router import RouteKey
 
 _CORRECTIONS = 3
-"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the
-sink that failed).
+"""Limit on P frames in a row without an accepted run; after them the source is refused (E 6, or E 3
+if the sink failed).
 """
 
 
 class RegistrationState(Enum):
-    """What happens to the source's next run."""
+    """State of a registration; the table is above."""
 
-    OPENING = auto()
-    LIVE = auto()
-    ASKING = auto()
-    REFUSING = auto()
-    DEAD = auto()
+    OPENING = auto()  # the number is being read for the first P
+    LIVE = auto()  # runs are appended
+    ASKING = auto()  # a run was dropped, the number is being read for a P
+    REFUSING = auto()  # that P was sent, no run that follows has come yet
+    DEAD = auto()  # freed, or refused for good
 
 
 class Registration:
-    """Appends the runs of one source as long as each follows the one before."""
+    """Appends the runs of one source while each follows the one before."""
 
     def __init__(
         self,
@@ -59,22 +69,25 @@ class Registration:
         peer: msgspec.Raw,
     ) -> None:
         services = link.services
-        self._link, self.index, self.origin = link, frame.index, frame.origin
-        self.weight = len(frame.attributes)
+        self._link = link
+        self.index = frame.index
+        self.origin = frame.origin
+        self.weight = len(frame.attributes)  # bytes that it takes beside `SOURCE_BYTES`
         self.source: UUID = source_id(frame.origin, link.identity)
-        traits = RouteKey(link.identity, services.listen.name, attributes.fields, attributes.tags)
-        sink = services.router.sink_for(traits)
+
+        key = RouteKey(link.identity, services.listen.name, attributes.fields, attributes.tags)
+        sink = services.router.sink_for(key)
         self._batches = SourceBatches(
             self.source, frame.origin, frame.attributes, peer, services.store
         )
         self._writer = services.writers.claim_writer(sink, self.source, self)
-        self._corrections = 0
-        # the sink's words, where that was why the last run was refused
-        self._failure: str | None = None
-        # grows with each refusal; what was submitted before it says nothing new by failing
+
+        self._corrections = 0  # P frames since the last run that became durable
+        self._failure: str | None = None  # of the sink, if that was why the last run was dropped
+        # grows with each dropped run: appends submitted before it tell nothing new by failing
         self._era = 0
         self._answered_in = 0  # the window in which the last P was sent
-        self._unanswered: list[OpenWindow] = []  # windows that wait for the next P
+        self._unanswered: list[OpenWindow] = []  # windows held until the next P or E is sent
         self._freed = False
         self.state = RegistrationState.OPENING
 
@@ -87,9 +100,10 @@ class Registration:
             self._send_position(number)
 
     def on_run(self, received: RunReceived) -> None:
-        """Append a run, or refuse it.
+        """Append a run, or drop it; see the table above.
 
-        Raises `ProtocolError` for one that comes before its P, or has no mark that it should.
+        Raises `ProtocolError` for a run before the P of its source, and for a gap or end without
+        its record.
         """
         if self.state is RegistrationState.OPENING:
             raise ProtocolError(
@@ -102,22 +116,23 @@ class Registration:
             self.state = RegistrationState.LIVE
             self._append(received)
             return
+
         self._link.services.counters.runs_refused += 1
         if self.state is RegistrationState.LIVE or (
-            self.state is RegistrationState.REFUSING and self._must_have_heard()
+            self.state is RegistrationState.REFUSING and self._peer_must_have_position()
         ):
             self._refuse(self._link.acks.hold_window())
         elif self.state is RegistrationState.ASKING:
             self._unanswered.append(self._link.acks.hold_window())
 
     def free_index(self) -> None:
-        """Forget the source; what it submitted goes on its way."""
+        """Free the index. Appends that were submitted go on."""
         if self.state is not RegistrationState.DEAD:
             self._freed = True
             self._end()
 
     def on_fenced(self) -> None:
-        """Another registration took the source over (rule S2)."""
+        """Refuse the source, since another registration has taken it over (rule S2)."""
         if self.state is not RegistrationState.DEAD:
             self._link.services.counters.sources_fenced += 1
         self._refuse_for_good(
@@ -161,7 +176,7 @@ class Registration:
             self._corrections = 0
             self._link.acks.release_window(window)
         elif isinstance(error, StorageError):
-            pass  # the receiver ends; the window stays as it is
+            pass  # the receiver ends, and the window is never acknowledged
         elif self.state is RegistrationState.LIVE and era == self._era:
             self._refuse(window, error)
         elif self.state is RegistrationState.ASKING:
@@ -170,16 +185,17 @@ class Registration:
             text = f"a run of the freed index {self.index} failed in the sink"
             self._link.disconnect(Disconnect(RefusalCode.TRY_LATER, text, logged=True))
         else:
-            self._link.acks.release_window(window)  # the peer was told, by P or E
+            self._link.acks.release_window(window)  # a P or E was sent for it
 
     # Refusing ------------------------------------------------------------------------------------
 
     def _refuse(self, window: OpenWindow, failure: BaseException | None = None) -> None:
-        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if
-        that is the reason.
+        """Hold *window*, which has a dropped run, until a P with the durable number is sent.
+
+        *failure* is the sink's error, if that is the reason.
         """
         self.state = RegistrationState.ASKING
-        # the error itself leads to the run that failed
+        # as text, since the error itself keeps the run that failed in memory
         self._failure = None if failure is None else str(failure)
         self._era += 1
         self._unanswered.append(window)
@@ -204,16 +220,16 @@ class Registration:
             )
         self._release_unanswered()
 
-    def _must_have_heard(self) -> bool:
-        """Tell whether the last P must have reached the peer before it sent the current window.
+    def _peer_must_have_position(self) -> bool:
+        """Return whether the peer must have got the last P before it sent the current window.
 
-        P went out before the acknowledgement of its window, and only so many windows may be
-        unacknowledged.
+        P was sent before the acknowledgement of its window, and at most `WINDOWS_IN_FLIGHT` windows
+        may be unacknowledged.
         """
         return self._link.acks.current_window.number >= self._answered_in + WINDOWS_IN_FLIGHT
 
     async def _read_number(self) -> int | None:
-        """Return the durable number, or None where the source, or the receiver, can't go on."""
+        """Return the durable number, None if the source, or the receiver, can't go on."""
         try:
             return await self._writer.read_durable_number(self)
         except TransientError as error:

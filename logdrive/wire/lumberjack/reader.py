@@ -175,7 +175,7 @@ class FrameReader:
     # Frames --------------------------------------------------------------------------------------
 
     def _walk(
-        self, data: bytes, envelope: "_Envelope | None" = None
+        self, data: bytes, envelope: "_EnvelopeFrames | None" = None
     ) -> Generator[list[Frame], None, tuple[int, int]]:
         """Yield the whole frames of *data*, bytes of the stream or, unpacked, of *envelope*.
 
@@ -260,7 +260,7 @@ class FrameReader:
         exact = self.dialect == "logdrive/1"
         unpacking = Unpacking(payload, self._limits, zstd=exact, exact=exact)
         self._envelopes += 1
-        envelope = _Envelope(self._envelopes, len(payload), self._limits)
+        envelope = _EnvelopeFrames(self._envelopes, len(payload), self._limits)
         rest: list[bytes] = []  # a frame that is not whole yet, in parts
         have, needed = 0, KIND_HEAD  # bytes of it that are there, and that it takes at least
         parts = unpacking.parts()
@@ -294,7 +294,7 @@ class FrameReader:
             raise ProtocolError(str(error), offset=self.offset, code=code) from error
 
 
-class _Envelope:
+class _EnvelopeFrames:
     """One envelope while its frames are decoded: *number* counts from 1 in the connection, *size*
     is its packed bytes.
     """

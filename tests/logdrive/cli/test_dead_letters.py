@@ -18,7 +18,7 @@ from logdrive.pipeline.spark.source import Options, read
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.reader.dead_letters import dead_letters
 from logdrive.services.pravega.reader.stream import ReadableSegment, lines
-from receiver.dialects.dead_letters import dead_letters as letter_records
+from receiver.dialects.dead_letters import dead_letter_records as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
 from tests.logdrive.pipeline.segments import lines as text

@@ -49,8 +49,8 @@ CONNECTIONS = (
         "logdrive.net.handshake",
         (
             (
-                "        async with asyncio.timeout(seconds):\n            await until",
-                "        async with asyncio.timeout(None):\n            await until",
+                "    try:\n        async with asyncio.timeout(seconds):\n            await wait_ready(sock, Want.READ)\n",
+                "    try:\n        async with asyncio.timeout(None):\n            await wait_ready(sock, Want.READ)\n",
             ),
         ),
     ),

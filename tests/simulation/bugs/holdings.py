@@ -75,8 +75,8 @@ HOLDINGS = (
         "receiver.dialects.registration",
         (
             (
-                "        # the error itself leads to the run that failed\n        self._failure = None if failure is None else str(failure)\n",
-                "        self._failure = failure  # the error itself leads to the run that failed\n",
+                "        self._failure = None if failure is None else str(failure)\n",
+                "        self._failure = failure\n",
             ),
         ),
     ),
