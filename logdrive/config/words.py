@@ -1,4 +1,4 @@
-"""What a configuration key takes, in plain words made from its type."""
+"""Descriptions of the values that a configuration key takes, made from its type."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from msgspec import inspect
 
 
 def describe_type(found: inspect.Type) -> str:
-    """Return words such as `a whole number from 1 to 4096`; a description given by `msgspec.Meta`
-    follows them.
+    """Return a text such as `a whole number from 1 to 4096`, followed by the description of
+    `msgspec.Meta`, if there is one.
     """
     if isinstance(found, inspect.Metadata):
         description = (found.extra_json_schema or {}).get("description")
@@ -51,9 +51,7 @@ def _bound(word: str, value: float | None) -> str:
 
 
 def _plain(value: float) -> str:
-    """Return *value* as it is written in a file: all its digits, and no exponent where it is
-    whole.
-    """
+    """Return *value* as it is written in a file: all digits, and no exponent if it is whole."""
     return str(int(value)) if value == int(value) else repr(value)
 
 

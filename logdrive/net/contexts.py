@@ -1,5 +1,5 @@
-"""TLS contexts kept for as long as their files stand as they were: a renewed certificate is used
-from the next connection on.
+"""TLS contexts, loaded again when their files change: a renewed certificate is used from the next
+connection on.
 """
 
 import os
@@ -17,18 +17,19 @@ T = TypeVar("T", ClientTls, ServerTls)
 
 
 class Contexts(Generic[T]):
-    """Contexts by their settings, made by *load* and made anew once a file has changed.
+    """Contexts by their settings, made by *load*, and made again when a file has changed.
 
-    Files caught half-way through a renewal don't end what works: the former context goes on, with a
-    warning.
+    Files that can't be loaded, as in the middle of a renewal, are logged as a warning, and the
+    former context stays in use.
     """
 
     def __init__(self, load: Callable[[T], SSL.Context]) -> None:
         self._load: Callable[[T], SSL.Context] = load
+        # with the state of the files that each was loaded from
         self._kept: dict[T, tuple[list[tuple[int, int, int] | None], SSL.Context]] = {}
 
     def get(self, tls: T) -> SSL.Context:
-        """Return the context for *tls*. Raises `ConfigError` where there never was a good one."""
+        """Return the context for *tls*. Raises `ConfigError` if there never was a good one."""
         state = [_state(path) for path in (tls.ca, tls.cert, tls.key)]
         kept = self._kept.get(tls)
         if kept is not None and kept[0] == state:
@@ -47,7 +48,7 @@ class Contexts(Generic[T]):
 
 
 def _state(path: str | None) -> tuple[int, int, int] | None:
-    """Return what changes when the file at *path* is replaced or rewritten."""
+    """Return inode, size and time of the file at *path*, which change when it is replaced."""
     if path is None:
         return None
     try:

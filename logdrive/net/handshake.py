@@ -1,6 +1,4 @@
-"""The TLS handshake on a non-blocking socket, within a time limit, and what it tells of the
-peer.
-"""
+"""The TLS handshake on a non-blocking socket, within a time limit."""
 
 import asyncio
 import socket
@@ -17,15 +15,15 @@ from logdrive.net.wires import Want
 
 
 class SilentPeerError(TransientError):
-    """The peer left without having said anything, as the probes of load balancers do."""
+    """The peer closed the connection without a byte, as the probes of load balancers do."""
 
 
 async def complete_handshake(
     connection: SSL.Connection, sock: socket.socket, address: str, seconds: float
 ) -> Peer:
-    """Finish the handshake and return who the peer is.
+    """Complete the handshake within *seconds*, and return the peer.
 
-    Raises `TransientError` saying why it failed.
+    Raises `TransientError` with the reason, after which the caller closes the socket.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -57,7 +55,10 @@ async def _finish(connection: SSL.Connection, sock: socket.socket) -> None:
 
 
 async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> None:
-    """Return once the peer has said something. Raises `SilentPeerError` where it leaves before."""
+    """Return once the first byte is there, which is not read.
+
+    Raises `SilentPeerError` if the peer closes before, and `TransientError` after *seconds*.
+    """
     try:
         async with asyncio.timeout(seconds):
             await wait_ready(sock, Want.READ)
@@ -68,6 +69,6 @@ async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> 
             f"{address}: it connected and said nothing for {seconds:g} s: the TLS "
             "handshake did not begin"
         ) from error
-    except OSError:  # a reset says no more than an end
+    except OSError:  # a reset is no other than an end here
         pass
     raise SilentPeerError(f"{address}: it left before the handshake")

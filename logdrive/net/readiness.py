@@ -1,6 +1,4 @@
-"""Waiting for a non-blocking socket outside of a stream: handshakes, and the last words of a
-connection.
-"""
+"""Waiting for a non-blocking socket outside of a stream: for handshakes, and before closing."""
 
 import asyncio
 import contextlib
@@ -10,10 +8,11 @@ from logdrive.model.units import MIB
 from logdrive.net.wires import READ_BYTES, Want
 
 _DRAIN_BYTES = 4 * MIB
+"""Limit on what is read and dropped before closing."""
 
 
 async def wait_ready(sock: socket.socket, want: Want) -> None:
-    """Return once *sock* is what *want* says."""
+    """Return once *sock* is readable, or writable, as *want* says."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     add, remove = (
@@ -35,11 +34,11 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
 
 
 async def drain_unread(sock: socket.socket, seconds: float) -> None:
-    """Say that nothing more is written, and drop what still comes, until the peer's end or for
-    *seconds*.
+    """End our side, then read and drop what still comes, until the peer ends its side, or for
+    *seconds*; to be called before closing.
 
-    A socket closed with bytes unread resets the connection, and the reset may overtake what was
-    written last: an acknowledgement, or the alert that says why.
+    Closing a socket with unread bytes resets the connection, and the reset may overtake what was
+    written last: an acknowledgement, or the alert with the reason.
     """
     left = _DRAIN_BYTES
     with contextlib.suppress(OSError, TimeoutError):

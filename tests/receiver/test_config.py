@@ -264,7 +264,7 @@ def test_a_login_is_for_a_service_and_may_come_from_the_environment(tmp_path: Pa
     assert login is not None
     assert (login.user, login.password) == ("logdrive", "secret")
     path.write_text(text % "file:///store#logs/app")
-    with pytest.raises(ConfigError, match="asks nobody"):
+    with pytest.raises(ConfigError, match="needs none"):
         load_config(str(path), ReceiverConfig, {})
 
 

@@ -223,7 +223,7 @@ def test_mistakes_of_the_environment_name_the_variable(file: Path) -> None:
     )
     assert found == [
         'LOGDRIVE_ = "x": there is no key : there are agent, input, output',
-        'LOGDRIVE_AGENT__ID__X = "x": agent.id is no table: nothing stands below it',
+        'LOGDRIVE_AGENT__ID__X = "x": agent.id is no table: it has no keys',
         'LOGDRIVE_INPUT__0 = "x": input[0] is a table: after its number goes one of paths, fields',
         (
             'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number '
