@@ -1,6 +1,4 @@
-"""The second phase of a session: the dialect is known, frames come in, and in the end the peer is
-told why.
-"""
+"""The second phase of a session: the dialect is known, and its frames come in, until the end."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol

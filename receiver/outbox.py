@@ -63,7 +63,7 @@ class Outbox:
         self._has_ack = self._has_ack or ack
         self.last_enqueued = asyncio.get_running_loop().time()
         if self._size > self._most:
-            self._break(f"it does not read what it is told, {self._size} bytes of which wait")
+            self._break(f"it does not read what it is sent, {self._size} bytes of which wait")
         else:
             _set_done(self._wake)
 

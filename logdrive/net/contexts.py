@@ -2,7 +2,6 @@
 connection on.
 """
 
-import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -10,6 +9,8 @@ import structlog
 from OpenSSL import SSL
 
 from logdrive.errors import ConfigError
+from logdrive.host.disk import SystemDisk
+from logdrive.host.stamp import FileStamp, stamp_of
 from logdrive.net.stream import ClientTls, ServerTls
 
 _log = structlog.get_logger("logdrive.net")
@@ -25,12 +26,14 @@ class Contexts(Generic[T]):
 
     def __init__(self, load: Callable[[T], SSL.Context]) -> None:
         self._load: Callable[[T], SSL.Context] = load
-        # with the state of the files that each was loaded from
-        self._kept: dict[T, tuple[list[tuple[int, int, int] | None], SSL.Context]] = {}
+        self._disk = SystemDisk()  # OpenSSL reads the files itself, so no other one will do
+        # with the stamps of the files that each was loaded from
+        self._kept: dict[T, tuple[list[FileStamp], SSL.Context]] = {}
 
     def get(self, tls: T) -> SSL.Context:
         """Return the context for *tls*. Raises `ConfigError` if there never was a good one."""
-        state = [_state(path) for path in (tls.ca, tls.cert, tls.key)]
+        paths = (tls.ca, tls.cert, tls.key)
+        state = [stamp_of(self._disk, path) if path is not None else None for path in paths]
         kept = self._kept.get(tls)
         if kept is not None and kept[0] == state:
             return kept[1]
@@ -45,14 +48,3 @@ class Contexts(Generic[T]):
             context = kept[1]
         self._kept[tls] = (state, context)
         return context
-
-
-def _state(path: str | None) -> tuple[int, int, int] | None:
-    """Return inode, size and time of the file at *path*, which change when it is replaced."""
-    if path is None:
-        return None
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -60,7 +60,7 @@ def server_context(tls: ServerTls) -> SSL.Context:
 def client_connection(
     context: SSL.Context, sock: socket.socket, server_name: str
 ) -> SSL.Connection:
-    """Return the client's end over *sock*; the peer's certificate must be valid for *server_name*."""
+    """Return the client's end over *sock*; it accepts only a certificate for *server_name*."""
     connection = SSL.Connection(context, sock)
     connection.set_app_data(Handshake(expected=server_name))
     if not is_address(server_name):  # SNI carries names only

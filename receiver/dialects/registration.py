@@ -216,7 +216,7 @@ class Registration:
         elif self._corrections >= _CORRECTIONS:
             self._refuse_for_good(
                 RefusalCode.NO_PROGRESS,
-                f"{_CORRECTIONS} positions were told and no run was accepted",
+                f"no run was accepted after {_CORRECTIONS} positions were sent",
             )
         self._release_unanswered()
 
@@ -256,6 +256,6 @@ class Registration:
         self._release_unanswered()
 
     def _release_unanswered(self) -> None:
-        untold, self._unanswered = self._unanswered, []
-        for window in untold:
+        unanswered, self._unanswered = self._unanswered, []
+        for window in unanswered:
             self._link.acks.release_window(window)

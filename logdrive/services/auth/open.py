@@ -14,10 +14,11 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor, ThreadExecutor
+from logdrive.host.stamp import stamp_of
 from logdrive.model.units import KIB
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.gate import TokenVerifier, new_pass
-from logdrive.services.auth.reload import follow, state_of
+from logdrive.services.auth.reload import follow
 from logdrive.services.auth.users import Users, read_file, read_users
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def open_access(
             "-hex 64 > FILE makes one"
         )
         raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)])
-    state, found = state_of(disk, config.users), read_users(disk, config.users)
+    state, found = stamp_of(disk, config.users), read_users(disk, config.users)
     tokens = TokenSigner(secret, clock, int(config.token_seconds * 1000))
     executor = executors("logdrive-logins")
     users = Users(found, executor, random)

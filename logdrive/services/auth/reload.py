@@ -12,21 +12,10 @@ import structlog
 
 from logdrive.errors import ConfigError
 from logdrive.host.disk import Disk
+from logdrive.host.stamp import FileStamp, stamp_of
 from logdrive.services.auth.users import Users, read_users
 
 LOOK_SECONDS: Final = 1.0
-
-FileStamp = tuple[int, int, int] | None
-"""What changes when a file is replaced or rewritten; None where there is none."""
-
-
-def state_of(disk: Disk, path: str) -> FileStamp:
-    """Return the state of the file at *path*."""
-    try:
-        found = disk.stat(path)
-    except OSError:
-        return None
-    return found.inode, found.size, found.modified_ns
 
 
 async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
@@ -37,7 +26,7 @@ async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
     seen = used
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        before, seen = seen, state_of(disk, path)
+        before, seen = seen, stamp_of(disk, path)
         if seen == used or seen != before:
             continue
         used = seen
