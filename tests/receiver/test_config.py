@@ -109,10 +109,10 @@ def test_two_listeners_of_one_receiver_have_two_ports(
     text += "".join(f'[listen.{name}]\naddress = "{where}"\n' for name, where in tables.items())
     path = _write(tmp_path, text)
     if words is None:
-        load(path, ReceiverConfig, {})
+        load_config(path, ReceiverConfig, {})
         return
     with pytest.raises(ConfigError, match=words):
-        load(path, ReceiverConfig, {})
+        load_config(path, ReceiverConfig, {})
 
 
 def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
