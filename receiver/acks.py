@@ -26,7 +26,7 @@ class AckQueue:
     each window, in window order.
     """
 
-    __slots__ = ("_acknowledge", "_current", "_finished", "_waiting", "count")
+    __slots__ = ("_acknowledge", "_current", "_finished", "_waiting", "windows_begun")
 
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
         self._acknowledge = acknowledge

@@ -93,7 +93,7 @@ async def run(
                     found.face,
                     services.counters,
                     services.memory,
-                    services.shares,
+                    services.source_quota,
                 )
             )
             async with asyncio.TaskGroup() as group:

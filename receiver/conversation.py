@@ -82,7 +82,9 @@ class ReceivingDialect(Protocol):
 
 
 class Conversation:
-    """The frames of one connection whose dialect is known."""
+    """The frames of one connection whose dialect is known; *data* was read already."""
+
+    __slots__ = ("_data", "_dialect", "_input", "_keepalive", "_link", "_reader", "_received")
 
     def __init__(
         self,
@@ -90,11 +92,13 @@ class Conversation:
         peer_input: PeerInput,
         reader: FrameReader,
         dialect: ReceivingDialect,
+        data: bytes,
     ) -> None:
         self._link = link
         self._input = peer_input
         self._reader = reader
         self._dialect = dialect
+        self._data = data  # to be handled next; b"" while nothing has come
         self._received = 0  # bytes given to the reader
         self._keepalive = Keepalive(
             link.outbox,
@@ -103,16 +107,18 @@ class Conversation:
             self._peer_waits,
         )
 
-    async def run(self, data: bytes) -> None:
-        """Handle *data*, which was read already, and all that follows; return when the peer has
-        ended its side.
+    async def run(self) -> None:
+        """Handle what comes until the peer has ended its side.
 
         Raises `ProtocolError`, `Disconnect` and `TransientError`.
         """
-        if data:
-            await self._handle(data)
-        while data := await self._input.read(self):
-            await self._handle(data)
+        if self._data:
+            await self._handle()
+        while True:
+            self._data = await self._input.read(self)
+            if not self._data:
+                break
+            await self._handle()
         warn_if_truncated(
             self._link,
             self._reader,
@@ -143,12 +149,14 @@ class Conversation:
 
     # Frames --------------------------------------------------------------------------------------
 
-    async def _handle(self, data: bytes) -> None:
-        """Act on *data* in small steps, with turns for other connections between them.
+    async def _handle(self) -> None:
+        """Act on `_data` in small steps, with turns for other connections between them.
 
         Memory for what an envelope holds is asked for before each step that unpacks some of it, as
         it is before a read.
         """
+        # an idle connection must not keep what it read last
+        data, self._data = self._data, b""
         self._received += len(data)
         portion = Portion(self._link.services.turns, PORTION_STEPS)
         for frames in self._steps(data):

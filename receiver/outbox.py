@@ -32,7 +32,7 @@ class Outbox:
         "_wake",
         "_writing",
         "broken",
-        "last_put",
+        "last_enqueued",
     )
 
     def __init__(self, stream: ByteStream, most: int = WAITING_BYTES) -> None:

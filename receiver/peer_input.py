@@ -38,6 +38,8 @@ class PeerInput:
     Each wait ends at once when `interrupt` is called, as `ConnectionContext.disconnect` does.
     """
 
+    __slots__ = ("_idle_seconds", "_link", "_stream", "_wait", "stopped")
+
     def __init__(self, link: ConnectionContext, stream: ByteStream) -> None:
         self._link = link
         self._stream = stream

@@ -30,14 +30,17 @@ from receiver.services import ReceiverServices
 class ReceiverSession:
     """Serves one connection. `run` returns when it is over; `disconnect` ends it from outside."""
 
+    __slots__ = ("_input", "_link", "_phase", "_services", "_stream", "_tasks")
+
     def __init__(self, services: ReceiverServices, stream: ByteStream) -> None:
         self._services = services
         self._stream = stream
         self._tasks = asyncio.TaskGroup()
         self._link = ConnectionContext(services, stream, self._tasks)
         self._input = PeerInput(self._link, stream)
-        self._detection = DialectDetection(self._link, self._input, stream.peer)
-        self._phase: DialectDetection | Conversation = self._detection
+        self._phase: DialectDetection | Conversation = DialectDetection(
+            self._link, self._input, stream.peer
+        )
 
     async def run(self) -> None:
         """Serve until the peer or we end the connection."""
@@ -78,10 +81,8 @@ class ReceiverSession:
         Raises `TransientError` if the connection is lost.
         """
         try:
-            conversation = await self._detection.run()
-            if conversation is not None:
-                self._phase = conversation
-                await conversation.run(self._detection.data)
+            while (following := await self._phase.run()) is not None:
+                self._phase = following
         except ProtocolError as error:
             return self._broken(error)
         except Disconnect as reason:
@@ -112,6 +113,8 @@ class ReceiverSession:
 class DialectDetection:
     """The first phase: finds out which dialect the peer speaks. Nothing is sent to it yet."""
 
+    __slots__ = ("_data", "_input", "_link", "_reader")
+
     idle_after_seconds: float | None = None
 
     def __init__(self, link: ConnectionContext, peer_input: PeerInput, peer: Peer) -> None:
@@ -123,8 +126,7 @@ class DialectDetection:
             side="reader",
             dialect=dialect,
         )
-        self.data = b""
-        """Bytes read so far, for the conversation to begin with."""
+        self._data = b""  # read so far, for the conversation to begin with
 
     async def run(self) -> Conversation | None:
         """Return the conversation, None if the peer ended its side before its first two bytes.
@@ -133,23 +135,25 @@ class DialectDetection:
         """
         if self._reader.dialect != "logdrive/1":
             if not await self._read_head():
-                warn_if_truncated(self._link, self._reader, len(self.data), window_unfinished=False)
+                warn_if_truncated(
+                    self._link, self._reader, len(self._data), window_unfinished=False
+                )
                 return None
-            self._reader.detect(self.data[:KIND_HEAD])
+            self._reader.detect(self._data[:KIND_HEAD])
             if not self._reader.version:
-                self._reader.receive_data(self.data)  # raises `ProtocolError`
+                self._reader.receive_data(self._data)  # raises `ProtocolError`
 
         dialect = self._dialect()
         self._link.log = self._link.log.bind(dialect=dialect.dialect)
-        return Conversation(self._link, self._input, self._reader, dialect)
+        return Conversation(self._link, self._input, self._reader, dialect, self._data)
 
     async def _read_head(self) -> bool:
         """Return whether the first two bytes came."""
         while more := await self._input.read(self):
-            self.data += more
-            if len(self.data) >= KIND_HEAD:
+            self._data += more
+            if len(self._data) >= KIND_HEAD:
                 return True
-            self._link.allocation.set_buffered(len(self.data))
+            self._link.allocation.set_buffered(len(self._data))
         return False
 
     def _dialect(self) -> ReceivingDialect:

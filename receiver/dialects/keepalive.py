@@ -11,7 +11,7 @@ from receiver.outbox import Outbox
 class Keepalive:
     """Sends keepalives while *peer_waits* returns True; there is no timer at other times."""
 
-    __slots__ = ("_counters", "_loop", "_outbox", "_seconds", "_timer", "_waiting")
+    __slots__ = ("_counters", "_loop", "_outbox", "_peer_waits", "_seconds", "_timer")
 
     def __init__(
         self, outbox: Outbox, counters: Counters, seconds: float, peer_waits: Callable[[], bool]

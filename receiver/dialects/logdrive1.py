@@ -26,11 +26,11 @@ class Logdrive1Receiver:
         "_link",
         "_opening",
         "_peer",
+        "_quota_logged",
         "_refused",
         "_runs",
         "_share",
         "_sources",
-        "_told_full",
     )
 
     dialect = "logdrive/1"

@@ -42,7 +42,7 @@ class LumberjackReceiver:
         "_windows",
         "_writer",
         "dialect",
-        "patient",
+        "takes_keepalives",
     )
 
     def __init__(self, link: ConnectionContext, version: bytes) -> None:

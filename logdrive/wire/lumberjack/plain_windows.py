@@ -39,6 +39,8 @@ class WindowReader:
     "Windows as deployed writers use them").
     """
 
+    __slots__ = ("_announced", "_bare", "_flushed", "_last", "_left", "_size", "_unacknowledged")
+
     def __init__(self) -> None:
         self._size = 0  # events of a window as the last W announced them; 0 before the first W
         self._left = 0  # events that the current window lacks

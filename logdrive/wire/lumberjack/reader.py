@@ -69,19 +69,17 @@ class FrameReader:
     __slots__ = (
         "_bare",
         "_envelopes",
-        "_events",
-        "_extent",
         "_held",
         "_inside",
-        "_items",
         "_limits",
+        "_meter",
         "_need",
         "_side",
         "_versions",
         "copied",
         "dialect",
         "offset",
-        "opened",
+        "unpacked_bytes",
         "version",
     )
 

@@ -87,6 +87,20 @@ class RunReader:
     acknowledged.
     """
 
+    __slots__ = (
+        "_bytes",
+        "_count",
+        "_due",
+        "_left",
+        "_limits",
+        "_offset",
+        "_origins",
+        "_parts",
+        "_run",
+        "_sequence",
+        "_size",
+    )
+
     def __init__(self, limits: LumberjackLimits = LOGDRIVE_1) -> None:
         self._limits = limits
         self._due = _Due.BETWEEN
