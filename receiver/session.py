@@ -64,8 +64,15 @@ class ReceiverSession:
         self.disconnect(Disconnect(RefusalCode.TRY_LATER, reason))
 
     async def _serve(self) -> None:
+        """Run both phases; then, unless the connection is lost, say why it ends, and close it."""
+        reason: Disconnect | None = None  # None: the peer has ended its side
         try:
-            reason = await self._run_phases()
+            while (following := await self._phase.run()) is not None:
+                self._phase = following
+        except ProtocolError as error:
+            reason = self._broken(error)
+        except Disconnect as disconnect:
+            reason = self._disconnected(disconnect)
         except TransientError as error:
             self._link.log.info("connection lost", reason=str(error))
             return
@@ -74,20 +81,6 @@ class ReceiverSession:
         self._link.outbox.seal()
         await self._link.outbox.wait_flushed()
         await self._stream.close()
-
-    async def _run_phases(self) -> Disconnect | None:
-        """Return why we end the connection, None if the peer ended its side.
-
-        Raises `TransientError` if the connection is lost.
-        """
-        try:
-            while (following := await self._phase.run()) is not None:
-                self._phase = following
-        except ProtocolError as error:
-            return self._broken(error)
-        except Disconnect as reason:
-            return self._disconnected(reason)
-        return None
 
     def _broken(self, error: ProtocolError) -> Disconnect:
         counters = self._services.counters
