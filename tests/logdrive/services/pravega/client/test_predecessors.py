@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
+from logdrive.host.clock import SystemClock
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.client.cluster import Cluster
@@ -107,7 +108,9 @@ def test_service_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before
 def test_what_was_before_is_forgotten_before_others_take_the_place_of_segments() -> None:
     async def main() -> None:
         controller = Split(LOW)
-        service = SimpleNamespace(controller=controller, locate=controller.locate)
+        service = SimpleNamespace(
+            controller=controller, locate=controller.locate, clock=SystemClock()
+        )
         seen: list[list[int]] = []
         found = StreamMap(
             [LOW, HIGH], cast("Cluster", service), lambda: seen.append(numbers(found))
