@@ -25,11 +25,12 @@ from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Wat
 from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
-from agent.sources.first_run import Arrival
+from agent.sources.first_run import FirstRunSource
 from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
+from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source, SourceState
 from agent.status import Status
 from agent.summary import AgentSummary
 from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text, os_error_text
@@ -39,22 +40,35 @@ from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 
 _POLLS_AT_ONCE: Final = 256
-_SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.01, 0.25
-_FILES_PER_NAP_SECOND, _LONGEST_SHORTEST_NAP_SECONDS = 200_000, 0.1
-"""With thousands of files one is due at any time: they are looked at in batches, a fortieth of the
-least interval apart.
+"""Files that are looked at before other tasks run."""
+_SHORTEST_NAP_SECONDS: Final = 0.01
+"""Shortest time between two looks at files, with few of them."""
+_LONGEST_NAP_SECONDS: Final = 0.25
+"""Longest time."""
+_FILES_PER_NAP_SECOND: Final = 200_000
+"""With thousands of files some are due at any time. They are looked at in batches, a fortieth of
+the least interval apart: the shortest time grows by a second for this many files.
 """
-_DRAIN_LOOK_SECONDS: Final = 0.02
+_LONGEST_SHORTEST_NAP_SECONDS: Final = 0.1
+"""Limit on that."""
+_REST_SECONDS: Final = 0.02
+"""While draining, what is left is looked at no more often than this: a look at a file that lacks a
+handle may itself be the next change.
+"""
+_HANDLE_LOOK_SECONDS: Final = 0.1
+"""While draining, files that lack a handle are looked at this often."""
 _RESERVED_HANDLES: Final = 128
-"""Of those the process may have: for its connection, its checkpoint and its watches, however many
-files there are.
-"""
+"""Handles that no file takes: for the connection, the checkpoint and the watches."""
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
 
 class Agent:
-    """One agent. `run` is its whole life; `status` may be asked at any time of it."""
+    """One agent. Call `run` once; `status` may be called while it runs.
+
+    *open_files* is how many files the process may open. *when_idle* is called when nothing was
+    acknowledged for a minute after something was.
+    """
 
     def __init__(
         self,
@@ -69,68 +83,39 @@ class Agent:
         when_idle: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
-        self._config, self._clock, self._disk = config, clock, disk
+        self._config = config
+        self._clock = clock
+        self._disk = disk
         self._log = log if log is not None else structlog.get_logger("agent")
-        agent, host = agent_id(config, disk), config.agent.host or os.uname().nodename
-        self._namer = Fingerprinter(agent, host, disk)
+        agent = resolve_agent_id(config, disk)
+        host = config.agent.host or os.uname().nodename
+        self._fingerprinter = Fingerprinter(agent, host, disk)
         self._inputs = FileInputs(config.input)
-        self.book = SourceRegistry(host, agent, self._inputs)
-        self.demand = SendQueue()
+        self.registry = SourceRegistry(host, agent, self._inputs)
+        self.send_queue = SendQueue()
         encoders = Encoders(agent, host, clock)
         self._file_log = FileLog(self._log, clock)
-        self.tailer = Tailer(
-            self.book,
-            self.demand,
-            namer=self._namer,
-            disk=disk,
+        self.tailer = self._make_tailer(encoders, open_files)
+        services = SessionServices(
+            registry=self.registry,
+            send_queue=self.send_queue,
+            input=self.tailer,
+            source_reader=SourceReader(self.tailer, clock, encoders.encoder_for),
             clock=clock,
-            encoder_of=encoders.of,
-            max_open_files=config.agent.max_open_files,
-            close_idle_seconds=config.agent.close_idle_seconds,
-            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
-            held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
+            executor=executor,
+            random=random,
+            settings=config.output,
             log=self._log,
             file_log=self._file_log,
         )
-        producer = SourceReader(self.tailer, clock, encoders.of)
-        services = SessionServices(
-            self.book,
-            self.demand,
-            self.tailer,
-            producer,
-            clock,
-            executor,
-            random,
-            config.output,
-            self._log,
-            self._file_log,
-        )
         self.connection = Connector(services, transport, encoders)
-        self._scanner = Scanner(
-            self._inputs,
-            self.book,
-            self.tailer,
-            disk=disk,
-            clock=clock,
-            rescan_seconds=config.agent.rescan_seconds,
-            file_log=self._file_log,
-        )
-        self._restorer = Restorer(
-            self._inputs,
-            self.book,
-            self.tailer,
-            self._namer,
-            disk,
-            clock,
-            self._log,
-            self._file_log,
-        )
+        self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
         self._summary = AgentSummary(
-            self.book, self.tailer.living, clock, self._log, when_idle=when_idle
+            self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
         )
         self._file = CheckpointFile(disk, config.agent.state_dir)
-        self._keeper = Checkpointer(
-            self.book,
+        self._checkpointer = Checkpointer(
+            self.registry,
             self._file,
             clock=clock,
             executor=executor,
@@ -138,10 +123,50 @@ class Agent:
             log=self._log,
         )
 
-    async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:
-        """Ship until *stop*, then drain.
+    def _make_tailer(self, encoders: Encoders, open_files: int) -> Tailer:
+        settings = self._config.agent
+        return Tailer(
+            self.registry,
+            self.send_queue,
+            namer=self._fingerprinter,
+            disk=self._disk,
+            clock=self._clock,
+            encoder_of=encoders.encoder_for,
+            max_open_files=settings.max_open_files,
+            close_idle_seconds=settings.close_idle_seconds,
+            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
+            held=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
+            log=self._log,
+            file_log=self._file_log,
+        )
 
-        Raises `ConfigError` or `StorageError` where it can't go on.
+    def _make_scanner(self) -> Scanner:
+        return Scanner(
+            self._inputs,
+            self.registry,
+            self.tailer,
+            disk=self._disk,
+            clock=self._clock,
+            rescan_seconds=self._config.agent.rescan_seconds,
+            file_log=self._file_log,
+        )
+
+    def _make_restorer(self) -> Restorer:
+        return Restorer(
+            self._inputs,
+            self.registry,
+            self.tailer,
+            self._fingerprinter,
+            self._disk,
+            self._clock,
+            self._log,
+            self._file_log,
+        )
+
+    async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:
+        """Deliver until *stop* is set, then drain.
+
+        Raises `ConfigError` or `StorageError` if it can't start or go on.
         """
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
@@ -166,9 +191,7 @@ class Agent:
             ) from error
 
     def _watcher(self, make: MakeWatcher) -> Watcher:
-        """Return a watcher, or one that sees nothing where the kernel gives none: scans find all
-        that it would.
-        """
+        """Return a watcher, or `NoWatcher` where the kernel gives none: scans find files, too."""
         try:
             return make(self._scanner.woken.set)
         except OSError as error:
@@ -181,16 +204,16 @@ class Agent:
             return NoWatcher()
 
     def status(self) -> Status:
-        """Return how every source stands."""
-        return Status.of(self.book, self.tailer.living.values(), self.connection)
+        """Return the status of the agent and of every source."""
+        return Status.collect(self.registry, self.tailer.living.values(), self.connection)
 
     # Beginning -----------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Find out what there is, and where to start, before anything is read (rules G1, P2)."""
+        """Restore the checkpoint and find files and their starts, before any is read (G1, P2)."""
         first_run = True
         try:
-            checkpoint = self._file.read(self.book.agent)
+            checkpoint = self._file.load_checkpoint(self.registry.agent)
         except CheckpointDamagedError as error:
             self._log.warning(
                 "checkpoint can't be used: starting as without one",
@@ -202,8 +225,8 @@ class Agent:
         from_end = self._inputs.first_from_end
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
-            arrival = Arrival(
-                self.book, self.demand, self._clock, self._file.path, labels, self._log
+            arrival = FirstRunSource(
+                self.registry, self.send_queue, self._clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore(entries)
@@ -215,14 +238,14 @@ class Agent:
         self._log.info(
             "files found",
             living=len(self.tailer.living),
-            ended=len(self.book.ended),
+            ended=len(self.registry.ended),
             checkpoint=checkpoint is not None,
         )
 
     async def _propose_starts(self) -> None:
-        """Find where to start, should the store not know this agent: at the end.
+        """Find the end of each file, to start there if the store does not know this agent.
 
-        Durable before the store is asked (rule P2).
+        The checkpoint holds that before the store is asked (rule P2).
         """
         skipping = [
             followed
@@ -231,9 +254,9 @@ class Agent:
         ]
         for followed in skipping:
             assert followed.source is not None, "it has a first line"
-            followed.source.undecided = True
+            followed.source.await_start_decision()
         if skipping:
-            await self._keeper.write()
+            await self._checkpointer.write_now()
 
     # Living and ending ---------------------------------------------------------------------------
 
@@ -241,7 +264,7 @@ class Agent:
         ended = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._keeper.run(ended), name="agent-checkpoint")
+                group.create_task(self._checkpointer.run(ended), name="agent-checkpoint")
                 summary = group.create_task(self._summary.run(), name="agent-summary")
                 connection = group.create_task(self.connection.run(), name="agent-connection")
                 finding = [
@@ -265,7 +288,7 @@ class Agent:
             watcher.close()
 
     async def _tail(self) -> None:
-        """Look at files as they are due, several at each waking."""
+        """Look at files as they are due, a batch at a time."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
             batch = min(
@@ -278,43 +301,43 @@ class Agent:
             )
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
-    def _outstanding(self, until: float) -> bool:
-        return any(_is_outstanding(source, until) for source in self.book.sources)
-
     async def _drain(self) -> None:
-        """Go on until all that is there now is acknowledged, for as long as the configuration
-        allows.
-        """
+        """Deliver what is there now, for at most `drain_seconds`."""
         until = self._clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._scanner.scan()
         self.tailer.poll_all()
-        while self._clock.monotonic() < until:
-            waiting = self.tailer.poll_waiting()
-            if self.connection.settled and not waiting and not self._outstanding(until):
+        while (left := until - self._clock.monotonic()) > 0:
+            # Files that were read give their handles to those that lack one.
+            lacking = self.tailer.poll_waiting()
+            if self.connection.is_settled and not lacking and not self._is_outstanding(until):
                 break
-            await self._clock.sleep(_DRAIN_LOOK_SECONDS)
-        if left := self._summary.left(self.connection.problem):
+            await self.connection.wait_for_change(
+                min(left, _HANDLE_LOOK_SECONDS) if lacking else left
+            )
+            await self._clock.sleep(_REST_SECONDS)
+        if undelivered := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
-                **left,
-                **self._summary.total(),
+                **undelivered,
+                **self._summary.totals(),
             )
         else:
-            self._log.info("drained", **self._summary.total())
+            self._log.info("drained", **self._summary.totals())
+
+    def _is_outstanding(self, until: float) -> bool:
+        """Return whether a source has something that can still be sent before *until*."""
+        return any(
+            source.is_behind
+            and not (source.state is SourceState.PAUSED and source.registration.retry_at > until)
+            for source in self.registry.sources
+        )
 
 
-def _is_outstanding(source: Source, until: float) -> bool:
-    """Tell whether *source* has something to send that can still be sent."""
-    if source.state is SourceState.PAUSED and source.retry_at > until:
-        return False
-    return bool(source.kept) or source.has_more
+def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
+    """Return the agent's id: the configured one, else one made from the machine id.
 
-
-def agent_id(config: AgentConfig, disk: Disk) -> str:
-    """Return who this agent is.
-
-    Raises `ConfigError` where neither the configuration nor the machine says so.
+    Raises `ConfigError` if there is neither.
     """
     if config.agent.id is not None:
         return config.agent.id
@@ -328,7 +351,7 @@ def agent_id(config: AgentConfig, disk: Disk) -> str:
         raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error
 
 
-async def run(
+async def run_agent(
     config: AgentConfig,
     *,
     clock: Clock,
@@ -341,12 +364,7 @@ async def run(
     open_files: int = sys.maxsize,
     when_idle: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run an agent until *stop* is set and it has drained.
-
-    *open_files* is how many the process may have.
-
-    *when_idle* is called when nothing was acknowledged for a minute after something was.
-    """
+    """Run an agent until *stop* is set and it has drained; see `Agent`."""
     agent = Agent(
         config,
         clock=clock,

@@ -5,9 +5,9 @@ sending a byte or changing a file.
 import asyncio
 from dataclasses import dataclass
 
-from agent.app import agent_id
+from agent.app import resolve_agent_id
 from agent.config import STATE_DIR_REMEDY, AgentConfig
-from agent.delivery.dialect_choice import choose, offered
+from agent.delivery.dialect_choice import choose_dialect, offered_protocols
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.pattern_check import overlooked
 from agent.sources.checkpoint import (
@@ -15,10 +15,9 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
-    path_of,
-    shown,
 )
 from agent.sources.identity import FirstLine
+from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
 from logdrive.check import Finding
 from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
@@ -99,7 +98,7 @@ def _state_dir(path: str, disk: Disk) -> Finding:
 def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:
     file = CheckpointFile(disk, config.agent.state_dir)
     try:
-        checkpoint = file.read(agent_id(config, disk), touch=False)
+        checkpoint = file.load_checkpoint(resolve_agent_id(config, disk), touch=False)
     except CheckpointDamagedError as error:
         # it has been here before, which is all that is known
         left = Checkpoint(agent="") if error.ours else None
@@ -124,7 +123,7 @@ def _file(
     try:
         file = disk.open(found.path)
         try:
-            named = FirstLine.of(file.pread(FIRST_LINE_BYTES, 0)) is not None
+            named = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
         plan = (
@@ -134,7 +133,7 @@ def _file(
         )
     except OSError as error:
         plan = f"{_UNREADABLE}: {os_error_text(error)}"
-    return CheckedFile(shown(found.path), number, found.stat.size, plan)
+    return CheckedFile(printable_path(found.path), number, found.stat.size, plan)
 
 
 def _plan(found: MatchedFile, checkpoint: Checkpoint | None) -> str:
@@ -159,7 +158,9 @@ def _entry(found: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry
     )
     return min(
         entries,
-        key=lambda entry: found.path not in (path_of(entry.name), path_of(entry.path)),
+        key=lambda entry: (
+            found.path not in (path_from_text(entry.name), path_from_text(entry.path))
+        ),
         default=None,
     )
 
@@ -169,7 +170,11 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
     name, port = host_port(host)
     label = host if host.endswith(f":{port}") else f"{host}:{port}"
     try:
-        tls = None if settings.tls == "off" else settings.tls.settings(offered(settings.dialect))
+        tls = (
+            None
+            if settings.tls == "off"
+            else settings.tls.settings(offered_protocols(settings.dialect))
+        )
         async with asyncio.timeout(settings.connect_seconds):
             stream = await transport.connect(name, port, tls)
         peer = stream.peer
@@ -184,7 +189,7 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
             ok=False,
             detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "),
         )
-    choice = choose(settings.dialect, peer)
+    choice = choose_dialect(settings.dialect, peer)
     if choice is None:
         return Finding(label, ok=False, detail="it does not speak logdrive/1")
     if tls is None:

@@ -1,11 +1,12 @@
-"""Which of the failures of concurrent tasks to tell."""
+"""Root cause of an ExceptionGroup: which failure of concurrent tasks to report."""
 
 from logdrive.errors import LogdriveError
 
 
 def first_cause(failures: ExceptionGroup[Exception]) -> Exception:
-    """Return the failure of ours in the group, the first one; the group itself where anything else,
-    a bug, is in it.
+    """Return the first `LogdriveError` in the group.
+
+    Return the group itself if anything else, a bug, is in it.
     """
     leaves: list[Exception] = []
     stack: list[Exception] = [failures]
@@ -15,4 +16,5 @@ def first_cause(failures: ExceptionGroup[Exception]) -> Exception:
             stack += failure.exceptions
         else:
             leaves.append(failure)
+    # The stack returns the last of a group first.
     return leaves[-1] if all(isinstance(leaf, LogdriveError) for leaf in leaves) else failures

@@ -1,7 +1,9 @@
-"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules
-P3, G3, history 16).
+"""`logdrive agent ship`: delivers files as they are now, and ends when all is acknowledged (rules
+P3, G3).
 
-It keeps nothing: the receiver knows what it has, so a second run asks and sends nothing.
+It keeps no checkpoint. The receiver knows what it has, so a second run asks for the positions and
+sends only what was added. A file without a first line gets its end record at once: later it may
+have a first line, and would then be another source.
 """
 
 import asyncio
@@ -27,12 +29,15 @@ from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
+from agent.sources.acknowledged import Acknowledged
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
+from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Acknowledged, Counting, Source, SourceState
+from agent.sources.source import Source
 from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -40,23 +45,26 @@ from logdrive.host.executor import Executor
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import Transport
 
-_LOOK_SECONDS: Final = 0.02
+_REST_SECONDS: Final = 0.02
+"""Progress is looked at no more often than this: a look takes about 1 µs a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """What `ship` did, or has done so far.
-
-    *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes.
-    """
+    """What `ship` has delivered so far."""
 
     files: int
     events: int
+    """Events sent and acknowledged by this run."""
     bytes: int
+    """Bytes of the files, of these events."""
     gap_bytes: int
     there: int
+    """Bytes of all files."""
     left: int
+    """Bytes that were not acknowledged."""
     complete: bool
+    """Whether all was acknowledged."""
 
 
 async def ship(
@@ -75,25 +83,30 @@ async def ship(
     progress: Callable[[Shipped], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> Shipped:
-    """Ship *files* and return once all of them is acknowledged, or *stop* is set.
+    """Deliver *files*; return once all of them is acknowledged, or *stop* is set.
 
-    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be
-    reached or acknowledges nothing for *give_up_seconds*, or refuses for good.
+    *agent* is the agent id, by default one made from the machine id; *host* the host's name.
+    *labels* are added to all lines. *progress* is called whenever something was acknowledged.
+
+    Raises `ConfigError` for files that can't be read. Raises `TransientError` if the receiver can't
+    be reached, acknowledges nothing for *give_up_seconds*, or refuses a source for longer.
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
-    namer = Fingerprinter(agent, host or os.uname().nodename, disk)
+    fingerprinter = Fingerprinter(agent, host or os.uname().nodename, disk)
     settings = labels or InputTable(paths=["/"])
-    book, demand = SourceRegistry(namer.host, agent, FileInputs([settings])), SendQueue()
-    encoders = Encoders(agent, namer.host, clock)
+    registry = SourceRegistry(fingerprinter.host, agent, FileInputs([settings]))
+    send_queue = SendQueue()
+    encoders = Encoders(agent, fingerprinter.host, clock)
     file_log = FileLog(log, clock)
+    # All files stay open, deleted ones too, and none is looked for under other names.
     tailer = Tailer(
-        book,
-        demand,
-        namer=namer,
+        registry,
+        send_queue,
+        namer=fingerprinter,
         disk=disk,
         clock=clock,
-        encoder_of=encoders.of,
+        encoder_of=encoders.encoder_for,
         max_open_files=len(files),
         close_idle_seconds=0.0,
         held=DeletedFiles(math.inf, sys.maxsize),
@@ -101,20 +114,28 @@ async def ship(
         log=log,
         file_log=file_log,
     )
-    _follow(files, settings, tailer, namer, disk)
-    producer = SourceReader(tailer, clock, encoders.of)
+    _follow(files, settings, tailer, fingerprinter, disk)
     services = SessionServices(
-        book, demand, tailer, producer, clock, executor, random, output, log, file_log
+        registry=registry,
+        send_queue=send_queue,
+        input=tailer,
+        source_reader=SourceReader(tailer, clock, encoders.encoder_for),
+        clock=clock,
+        executor=executor,
+        random=random,
+        settings=output,
+        log=log,
+        file_log=file_log,
     )
-    connection = Connector(services, transport, encoders, patient=False)
-    shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
+    connector = Connector(services, transport, encoders, patient=False)
+    shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
     try:
         return await shipment.run(stop or asyncio.Event())
     finally:
         file_log.flush()
 
 
-def output_to(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
+def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
     """Return the output of a command line that names one receiver."""
     return OutputTable(hosts=[host], tls=tls, **settings)
 
@@ -128,11 +149,15 @@ def _machine_agent(disk: Disk) -> str:
 
 
 def _follow(
-    files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Fingerprinter, disk: Disk
+    files: Sequence[str],
+    settings: InputTable,
+    tailer: Tailer,
+    fingerprinter: Fingerprinter,
+    disk: Disk,
 ) -> None:
-    """Follow every file, each once, however it is named.
+    """Follow each file once, by however many names it is given.
 
-    Raises `ConfigError` naming all that can't be read.
+    Raises `ConfigError`, which names all files that can't be read.
     """
     mistakes = []
     for name in files:
@@ -146,19 +171,19 @@ def _follow(
             place = FileLocation(
                 path,
                 name,
-                namer.mount_of(os.path.dirname(name)),
+                fingerprinter.mount_of(os.path.dirname(name)),
                 stat.device,
                 stat.inode,
                 stat.birth_ns,
             )
             if place.key in tailer.living:
                 continue
-            generation = Generation(place, settings)
-            generation.impatient = True
+            generation = Generation(place, settings, impatient=True)
             tailer.open(generation)
             tailer.follow(Followed(generation, counting=Counting.MANY, ships_unfinished=True))
         except OSError as error:
-            if error.errno in CODES:  # it would be said of all that follow
+            if error.errno in CODES:
+                # All files that follow would fail in the same way.
                 remedy = (
                     f"no more than {len(tailer.living)} of {len(files)} can be open: raise "
                     "the limit (ulimit -n), or ship fewer at once"
@@ -177,89 +202,101 @@ class _Shipment:
         self,
         services: SessionServices,
         tailer: Tailer,
-        connection: Connector,
+        connector: Connector,
         give_up_seconds: float,
         progress: Callable[[Shipped], None] | None,
     ) -> None:
-        self._services, self._tailer, self._connection = services, tailer, connection
+        self._services = services
+        self._tailer = tailer
+        self._connector = connector
         self._files = len(tailer.living)
-        self._give_up_seconds, self._progress = give_up_seconds, progress
+        self._give_up_seconds = give_up_seconds
+        self._progress = progress
 
     async def run(self, stop: asyncio.Event) -> Shipped:
-        services = self._services
+        """Deliver; return what was, once that is all, or *stop* is set."""
         self._tailer.poll_all()
-        for source in services.book.sources:
-            source.must_register = True  # only the receiver knows what it has
-        if not services.book.sources:
+        sources = self._services.registry.sources
+        for source in sources:
+            # Only the receiver knows what it has.
+            source.registration.require()
+        if not sources:
             return self._shipped()
         try:
             async with asyncio.TaskGroup() as group:
-                connection = group.create_task(self._connection.run(), name="ship-connection")
+                connection = group.create_task(self._connector.run(), name="ship-connection")
+                stopping = group.create_task(self._wake_on(stop), name="ship-stop")
                 shipped = await self._wait(stop)
                 connection.cancel()
+                stopping.cancel()
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
         return shipped
 
+    async def _wake_on(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._connector.note_change()
+
     async def _wait(self, stop: asyncio.Event) -> Shipped:
-        """Return how it stood when all was acknowledged, or *stop* was set."""
+        """Return what was delivered once all was acknowledged, or *stop* was set."""
         clock = self._services.clock
-        moved, last, problem = clock.monotonic(), (0, 0), "it acknowledges nothing"
+        # When something was acknowledged or answered last, and what was by then.
+        moved, last = clock.monotonic(), (0, 0)
+        # Why nothing is acknowledged.
+        problem = "it acknowledges nothing"
         while True:
             shipped = self._shipped()
-            # a new connection has none yet
-            problem = self._connection.problem or self._waiting() or problem
+            # A new connection has none yet: the one before it had.
+            problem = self._connector.problem or self._waiting() or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
                 return shipped
             self._check_refusals()
-            session = self._connection.session
+            session = self._connector.session
             state = (
                 shipped.bytes + shipped.gap_bytes,
                 session.progress if session is not None else 0,
             )
             if state != last:
                 moved, last = clock.monotonic(), state
-            elif clock.monotonic() - moved > self._give_up_seconds:
+            left = moved + self._give_up_seconds - clock.monotonic()
+            if left <= 0:
                 raise TransientError(
                     f"gave up after {self._give_up_seconds:g} s without progress: {problem}"
                 )
-            await clock.sleep(_LOOK_SECONDS)
+            await self._connector.wait_for_change(left)
+            await clock.sleep(_REST_SECONDS)
 
     def _waiting(self) -> str:
-        """Return what a source waits for that the connection there is does not bring, "" where none
-        does.
-        """
+        """Return why a source does not register on the connection there is; "" if none waits."""
         return next(
             (
-                source.problem
-                for source in self._services.book.sources
-                if source.state is SourceState.IDLE and source.problem
+                source.registration.problem
+                for source in self._services.registry.sources
+                if source.state is SourceState.IDLE and source.registration.problem
             ),
             "",
         )
 
     def _check_refusals(self) -> None:
-        """Raise `TransientError` where a source is refused for longer than we are willing to
-        wait.
-        """
-        for source in self._services.book.sources:
-            if (
-                source.state is SourceState.PAUSED
-                and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2
-            ):
-                raise TransientError(source.problem)
+        """Raise `TransientError` if a source is refused for longer than we wait for progress."""
+        now = self._services.clock.monotonic()
+        for source in self._services.registry.sources:
+            registration = source.registration
+            refused = registration.state is SourceState.PAUSED
+            if refused and registration.retry_at - now > self._give_up_seconds / 2:
+                raise TransientError(registration.problem)
 
     def _shipped(self) -> Shipped:
-        book = self._services.book
+        registry = self._services.registry
         total = Acknowledged()
-        total.add(book.finished)
-        for source in book.sources:
+        total.add(registry.finished)
+        for source in registry.sources:
             total.add(source.acknowledged)
         left = sum(
             source.generation.seen - source.position
-            for source in book.sources
+            for source in registry.sources
             if source.generation is not None
         )
         return Shipped(
@@ -269,9 +306,9 @@ class _Shipment:
             gap_bytes=total.gap_bytes,
             there=sum(followed.generation.seen for followed in self._tailer.living.values()),
             left=max(0, left),
-            complete=all(_complete(source) for source in book.sources),
+            complete=all(_is_complete(source) for source in registry.sources),
         )
 
 
-def _complete(source: Source) -> bool:
-    return source.state is SourceState.OPEN and not source.kept and not source.has_more
+def _is_complete(source: Source) -> bool:
+    return source.state is SourceState.OPEN and not source.is_behind

@@ -1,15 +1,13 @@
-"""What the agent says of itself: one line a minute while something happens, and the sums at its
-end.
-"""
+"""Summary of the agent for its log: a line a minute while something happens, totals at the end."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.inputs.files.followed import Followed
+from agent.sources.acknowledged import Acknowledged
 from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Acknowledged, Source
 from logdrive.host.clock import Clock
 
 _SECONDS: Final = 60.0
@@ -17,58 +15,63 @@ _SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """What is acknowledged since the start, and what is left.
-
-    *files* and *unread_bytes* are of files followed now.
-    """
+    """What was acknowledged since the start, and what is left."""
 
     lines: int
     bytes: int
     gap_bytes: int
     files: int
+    """Files followed now."""
     behind: int
+    """Sources of which something was not acknowledged."""
     unread_bytes: int
+    """Bytes of files followed now that were seen and not read."""
 
     @classmethod
-    def of(cls, book: SourceRegistry, followed: Mapping[FileKey, Followed]) -> "DeliveryProgress":
-        """Return how *book* and the files *followed* stand. About 1 µs a source."""
+    def measure(
+        cls, registry: SourceRegistry, followed: Mapping[FileKey, Followed]
+    ) -> "DeliveryProgress":
+        """Return the progress now; *followed* are the files. Takes about 1 µs a source."""
         total = Acknowledged()
-        total.add(book.finished)
-        for source in book.sources:
+        total.add(registry.finished)
+        for source in registry.sources:
             total.add(source.acknowledged)
-        behind = sum(map(_is_behind, book.sources))
+        behind = sum(source.is_behind for source in registry.sources)
         unread = sum(each.generation.unread for each in followed.values())
         return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 
 class AgentSummary:
-    """Tells how far the agent is.
+    """Logs what was acknowledged in each minute.
 
-    *lines* and *bytes* are those of the minute; `total` tells those since the start.
-
-    *when_idle* is called after the first minute in which nothing was acknowledged, and so again
-    after each spell of work.
+    *when_idle* is called after the first minute in which nothing was acknowledged, and again after
+    each spell of work.
     """
 
     def __init__(
         self,
-        book: SourceRegistry,
+        registry: SourceRegistry,
         followed: Mapping[FileKey, Followed],
         clock: Clock,
         log: Any,
         *,
         when_idle: Callable[[], None] = lambda: None,
     ) -> None:
-        self._book, self._followed, self._clock, self._log = book, followed, clock, log
+        self._registry = registry
+        self._followed = followed
+        self._clock = clock
+        self._log = log
         self._when_idle = when_idle
+        # Whether nothing was acknowledged in the last minute.
         self._idle = False
-        self._last = DeliveryProgress.of(book, followed)
+        # The progress a minute ago.
+        self._last = DeliveryProgress.measure(registry, followed)
 
     async def run(self) -> None:
-        """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
+        """Log each minute in which something was acknowledged or is left, until cancelled."""
         while True:
             await self._clock.sleep(_SECONDS)
-            last, now = self._last, DeliveryProgress.of(self._book, self._followed)
+            last, now = self._last, DeliveryProgress.measure(self._registry, self._followed)
             self._last = now
             moved = (now.lines, now.bytes, now.gap_bytes) != (
                 last.lines,
@@ -88,27 +91,22 @@ class AgentSummary:
                     unread_bytes=now.unread_bytes,
                 )
 
-    def total(self) -> dict[str, int]:
-        """Return what was acknowledged since the start."""
-        now = DeliveryProgress.of(self._book, self._followed)
+    def totals(self) -> dict[str, int]:
+        """Return what was acknowledged since the start, as fields of a log line."""
+        now = DeliveryProgress.measure(self._registry, self._followed)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
-    def left(self, problem: str) -> dict[str, Any]:
-        """Return what is not acknowledged, refused sources included, and why: the connection's
-        *problem*, if any. {} for nothing.
+    def undelivered(self, problem: str) -> dict[str, Any]:
+        """Return what was not acknowledged, as fields of a log line; {} for nothing.
+
+        Refused sources count. *problem* is the connection's, "" for none.
         """
-        sources = [source for source in self._book.sources if _is_behind(source)]
+        sources = [source for source in self._registry.sources if source.is_behind]
         if not sources:
             return {}
-        why = problem or next(
-            (source.problem for source in sources if source.problem), "there was not enough time"
-        )
+        problems = (source.registration.problem for source in sources)
         return {
             "sources_left": len(sources),
-            "bytes_left": sum(source.unacknowledged for source in sources),
-            "reason": why,
+            "bytes_left": sum(source.unacknowledged_bytes for source in sources),
+            "reason": problem or next(filter(None, problems), "there was not enough time"),
         }
-
-
-def _is_behind(source: Source) -> bool:
-    return bool(source.kept) or source.has_more

@@ -45,7 +45,7 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     except ValueError:
         raise ValueError(f"{text!r} has no port between 0 and 65535: write host:port") from None
     if not parts.hostname or parts.path or parts.username:
-        raise ValueError(f"{text!r} is no address: write host:port")
+        raise ValueError(f"{text!r} is not an address: write host:port")
     return parts.hostname, port
 
 

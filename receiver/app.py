@@ -14,7 +14,7 @@ from logdrive.host.heap import Heap
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.server.controller.serving import Serving
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
@@ -51,14 +51,14 @@ async def run(
     random: Random | None = None,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = over_grpc,
-    serving: Serving | None = None,
+    serve_rpc: ServeRpc | None = None,
     outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
     *executor* has one thread, for the store. *started* is called once connections are taken, which
     is not before the sink's service answers. *controllers* connects to the controller of the
-    sink's Pravega; *serving*, if given, serves the store's own controller instead of gRPC.
+    sink's Pravega; *serve_rpc*, if given, serves the store's own controller instead of gRPC.
 
     *outbox_bytes* is the limit on what waits to be written to one peer.
 
@@ -75,7 +75,7 @@ async def run(
         random=random,
         stop=stop,
         controllers=controllers,
-        serving=serving,
+        serve_rpc=serve_rpc,
     )
     async with sinks as found:
         if found is None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.dead_letters import DEAD_LETTER, Letter, note
+from logdrive.model.dead_letters import DEAD_LETTER, Letter, encode_note
 from logdrive.model.framing import EVENT_HEAD, Part, event_head, frame_event
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
@@ -90,7 +90,7 @@ class ForeignBatches:
     def dead_letter_batch(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
         """Return the batch that notes that *payload* is among the dead letters (rule R7)."""
         mark = Letter(DEAD_LETTER, len(payload), str(letter))
-        return [note(mark, UUID(self._source), self._store, received, peer=self._peer)]
+        return [encode_note(mark, UUID(self._source), self._store, received, peer=self._peer)]
 
     def _header(
         self, size: int, records: int, events: int, received: int, mark: msgspec.Raw

@@ -74,7 +74,10 @@ def _listeners(
     """Return name, address and TLS of each table of the configuration that listens."""
     faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
     own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
-    return [own, *((face.table, face.where, face.tls or "off", face.settings) for face in faces)]
+    return [
+        own,
+        *((face.table, face.host_and_port, face.tls or "off", face.tls_settings) for face in faces),
+    ]
 
 
 async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:

@@ -54,10 +54,10 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """
         host_port(self.address)
         if self.controller is not None:
-            self.controller.check(self.pravega)
+            self.controller.check_advertised(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
         for face in (self.pravega, self.controller):
-            if face is not None and collide(face.where, self.where):
+            if face is not None and collide(face.host_and_port, self.where):
                 raise ValueError(
                     f"{face.table}.address is listen.address, too: choose another port"
                 )

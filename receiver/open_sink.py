@@ -17,15 +17,15 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
-from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.open import open_access
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.server.controlled import controlled
-from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
+from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
@@ -61,7 +61,7 @@ async def open_sink(
     random: Random,
     stop: asyncio.Event,
     controllers: Controllers,
-    serving: Serving | None = None,
+    serve_rpc: ServeRpc | None = None,
 ) -> AsyncIterator[OpenedSink | None]:
     """Yield the sinks; None if *stop* was set before the service answered.
 
@@ -71,7 +71,7 @@ async def open_sink(
     address = config.sink.stream
     if isinstance(address, StreamAddress):
         async with _open_embedded(
-            config, address.path, clock, disk, transport, executor, random, serving
+            config, address.path, clock, disk, transport, executor, random, serve_rpc
         ) as found:
             yield found
         return
@@ -102,7 +102,7 @@ async def _open_embedded(
     transport: Transport,
     executor: Executor,
     random: Random,
-    serving: Serving | None,
+    serve_rpc: ServeRpc | None,
 ) -> AsyncIterator[OpenedSink]:
     failure = Failure()
     store_runs = open_store(
@@ -118,19 +118,19 @@ async def _open_embedded(
     async with (
         open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        _serve_face(config, store, transport, disk, access.gate if access else None) as face,
+        _serve_face(config, store, transport, disk, access.verifier if access else None) as face,
     ):
         catalogue = Catalog(store, clock=clock, random=random)
         sink = await _embedded_sink(
             config, store, catalogue, config.sink.stream, config.sink.segments
         )
         dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
-        async with controlled(
+        async with serve_controller(
             catalogue,
             config.listen.controller,
             face or ("", 0),
             disk=disk,
-            serving=serving,
+            serve_rpc=serve_rpc,
             access=access,
         ):
             yield OpenedSink(sink, dead, failure, face)
@@ -161,15 +161,15 @@ async def _serve_face(
     store: Store,
     transport: Transport,
     disk: Disk,
-    gate: TokenVerifier | None,
+    verifier: TokenVerifier | None,
 ) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
     if face is None:
         yield None
         return
-    host, port = face.where
-    async with listening(
-        store, host, port, face.settings, transport=transport, disk=disk, gate=gate
+    host, port = face.host_and_port
+    async with serve_segment_store(
+        store, host, port, face.tls_settings, transport=transport, disk=disk, verifier=verifier
     ) as address:
         yield address
 

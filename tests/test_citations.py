@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+ROOMS = ("agent", "logdrive", "receiver")
 CODE = sorted(
     path
     for room in ("agent", "bench", "logdrive", "receiver", "tests")
@@ -75,3 +76,9 @@ def test_rules_cited_in_code_have_an_anchor_among_the_rules_of_delivery() -> Non
     }
     assert len(cited) > 20
     assert cited - known == set()
+
+
+def test_no_code_cites_a_specification_or_history_that_is_not_in_the_documentation() -> None:
+    product = [path for path in CODE if path.relative_to(ROOT).parts[0] in ROOMS]
+    vague = re.compile(r"\b[Ss]pecification, section|\bhistory \d|\bhistories \d")
+    assert [str(path) for path in product if vague.search(unwrapped(path))] == []

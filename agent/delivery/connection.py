@@ -1,5 +1,5 @@
-"""Keeps one connection to one of the receivers: which host, which dialect, and how long to wait
-after a failure (rule D8).
+"""Connector: keeps one connection to one of the receivers. It chooses the host and the dialect, and
+how long to wait after a failure (rule D8).
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from typing import Final
 
 from agent.config import OutputTable
 from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
-from agent.delivery.dialect_choice import NATIVE, Choice, choose, offered
+from agent.delivery.dialect_choice import NATIVE, DialectChoice, choose_dialect, offered_protocols
 from agent.delivery.encoders import Encoders, EncodingForm
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
@@ -24,12 +24,15 @@ from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 
 _PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
+"""Added to the pause after an error that will not pass soon."""
 _IDLE_SECONDS: Final = 60.0
-"""A connection that ended while it rested is made again when there is something to send, or after
-this.
+"""A connection that the receiver closed while idle is made again after this time, or as soon as
+there is something to send.
 """
 _TOO_OFTEN: Final = 3
-"""So many connections in a row that end before the peer has said a word are no restart."""
+"""After this many connections in a row that ended before the first frame, it is no restart of the
+receiver but a wrong setting.
+"""
 _NOT_SOON: Final = (
     RefusalCode.PROTOCOL,
     RefusalCode.LIMIT,
@@ -38,15 +41,14 @@ _NOT_SOON: Final = (
     RefusalCode.NO_PROGRESS,
     RefusalCode.BAD_ATTRIBUTES,
 )
+"""Reasons of refusals that will not pass soon."""
 
 
 class Connector:
-    """One task: connect, serve, fail, wait, again, with the hosts in turn.
+    """Connects, serves the connection, and connects again, with the hosts in turn.
 
-    Only being cancelled ends it; not *patient*, a failure does that will stay until somebody
-    changes a setting.
-
-    *host* and *problem* are for people: whom we are connected to, and what went wrong last.
+    `run` ends when it is cancelled. With *patient* false, it also ends with the first failure that
+    only a change of settings can mend.
     """
 
     def __init__(
@@ -57,43 +59,72 @@ class Connector:
         *,
         patient: bool = True,
     ) -> None:
-        self._services, self._transport, self._encoders = services, transport, encoders
+        self._services = services
+        self._transport = transport
+        self._encoders = encoders
+        self._patient = patient
         settings = services.settings
         self._hosts = settings.hosts
+        # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(
             FullJitter(
                 settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
             )
         )
-        self._patient, self._doubtful = patient, 0
-        self._idle = False  # whether the last connection ended while it rested
-        self._choice: Choice | None = None
+        # The receiver closed the last connection while it was idle.
+        self._closed_idle = False
+        # Connections in a row that ended before the first frame.
+        self._silent_ends = 0
+        # The dialect spoken last.
+        self._choice: DialectChoice | None = None
+        # Hosts that answered lumberjack/2 in version 1.
         self._answer_in_1: set[str] = set()
+        # Set where `is_settled` or `problem` may have changed.
+        self._changed = asyncio.Event()
+
+        # The session on the connection there is.
         self.session: SenderSession | None = None
+        # For people: the host that we are connected to, and what went wrong last; "" for none.
         self.host = ""
         self.problem = ""
 
     @property
-    def settled(self) -> bool:
-        """Whether nothing is in flight or awaited."""
-        return self.session is None or self.session.settled
+    def is_settled(self) -> bool:
+        """Whether no window is in flight and no answer awaited."""
+        return self.session is None or self.session.is_settled
+
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait, at most *seconds*, until the session has done all that it can do for now, or ends.
+
+        Call it without awaiting anything between it and the look at what has to change.
+        """
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    def note_change(self) -> None:
+        """End `wait_for_change`."""
+        self._changed.set()
 
     async def run(self) -> None:
-        """Keep a connection for as long as the agent runs."""
+        """Keep a connection until cancelled.
+
+        Raises `ConfigError` for settings that can't be used, and `LogdriveError` if not *patient*.
+        """
         while_patient = retry_async(
             (TransientError, ProtocolError),
-            sleep=self._sleep,
+            sleep=self._wait_to_reconnect,
             wait=self._seconds_after,
             unless=self._is_final,
-            on_failure=self._note,
+            on_failure=self._on_failure,
         )
         try:
             await while_patient(self._serve_next)
         except ProtocolError as error:
-            raise RejectedError(
-                f"{self._next_host}: {error}: {self._whom()}, or a broken one"
-            ) from error
+            reason = f"{error}: {self._describe_culprit()}, or a broken one"
+            raise RejectedError(f"{self._next_host}: {reason}") from error
 
     @property
     def _next_host(self) -> str:
@@ -107,34 +138,37 @@ class Connector:
             raise
 
     def _is_final(self, error: BaseException) -> bool:
-        """Return whether to give up: we are not patient, and only other settings would help."""
-        return isinstance(error, LogdriveError) and self._stays(error) and not self._patient
+        """Return whether to give up: only other settings help, and we are not *patient*."""
+        return isinstance(error, LogdriveError) and self._is_permanent(error) and not self._patient
 
     async def _serve(self, host: str) -> None:
-        """Serve one connection to its end, which is an exception."""
+        """Connect to *host* and serve the connection; its end is always an exception."""
         stream = await self._connect(host)
         session: SenderSession | None = None
         try:
             choice = self._choose(host, stream.peer)
-            talk = self._talk(choice)
-            session = self.session = SenderSession(self._services, talk, stream)
-            self.host, self.problem = host, ""
-            self._tell(host, choice)
+            dialect = self._open_dialect(choice)
+            session = SenderSession(self._services, dialect, stream, on_idle=self.note_change)
+            self.session, self.host, self.problem = session, host, ""
+            self._log_connected(host, choice)
             await session.run()
         except ProtocolError as error:
+            # A reader of version 1 answers version 2 in its own version: speak that next time.
             if (
                 not choice.fell_back
                 or choice.version == VERSION_1
-                or talk.reader.version != VERSION_1
+                or dialect.frame_reader.version != VERSION_1
             ):
                 raise
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
         except TransientError as error:
+            # A connection that ended before the first frame of a peer that owed one: most often
+            # the peer expects something else.
             if (
                 session is None
-                or session.heard
-                or session.settled
+                or session.frame_received
+                or session.is_settled
                 or isinstance(error, RejectedError)
             ):
                 raise
@@ -143,6 +177,7 @@ class Connector:
             raise RejectedError(f"{error}; it said nothing at all: {asked}", sure=False) from error
         finally:
             self.session, self.host = None, ""
+            self.note_change()
             if session is not None and session.progress:
                 self._backoff.reset()
             await self._close(stream)
@@ -165,14 +200,11 @@ class Connector:
         settings = self._services.settings
         if settings.tls == "off":
             return None
-        return settings.tls.settings(offered(settings.dialect))
+        return settings.tls.settings(offered_protocols(settings.dialect))
 
-    def _choose(self, host: str, peer: Peer) -> Choice:
-        """Return the dialect for this peer.
-
-        Raises `RejectedError` where there is none that may be spoken.
-        """
-        choice = choose(
+    def _choose(self, host: str, peer: Peer) -> DialectChoice:
+        """Return the dialect for *peer*. Raises `RejectedError` if it speaks none that may be."""
+        choice = choose_dialect(
             self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1
         )
         if choice is None:
@@ -182,93 +214,88 @@ class Connector:
             )
         return choice
 
-    def _talk(self, choice: Choice) -> SendingDialect:
-        """Begin to speak a dialect: what was read for another one is made anew where that has no
-        place for it.
-        """
+    def _open_dialect(self, choice: DialectChoice) -> SendingDialect:
+        """Return the dialect of *choice*, after re-encoding runs that it can't carry."""
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
-        if self._encoders.change(form):
-            for source in services.book.sources:
-                recast(source, self._encoders.of(source))
+        if self._encoders.set_form(form):
+            for source in services.registry.sources:
+                recast(source, self._encoders.encoder_for(source))
         if choice.dialect == NATIVE:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _tell(self, host: str, choice: Choice) -> None:
-        """Say what is spoken and why, as a warning where that is news, and less than was hoped
-        for.
-        """
+    def _log_connected(self, host: str, choice: DialectChoice) -> None:
+        """Log the dialect and the reason: as a warning the first time the agent fell back."""
         log = self._services.log
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
         tell("connected", host=host, dialect=choice.dialect, because=choice.reason)
 
-    def _whom(self) -> str:
-        """Return what a peer is not that breaks the protocol."""
+    def _describe_culprit(self) -> str:
+        """Return what a peer that breaks the protocol most likely is, for an error message."""
         if self._choice is None or self._choice.dialect == NATIVE:
             return "no logdrive receiver"
         return f"no reader of {self._choice.dialect}"
 
-    def _stays(self, error: LogdriveError) -> bool:
-        """Tell whether only a change of settings would help."""
+    def _is_permanent(self, error: LogdriveError) -> bool:
+        """Return whether only a change of settings would mend *error*."""
         if isinstance(error, RejectedError) and not error.sure:
-            self._doubtful += 1
-            return self._doubtful >= _TOO_OFTEN
-        self._doubtful = 0
+            self._silent_ends += 1
+            return self._silent_ends >= _TOO_OFTEN
+        self._silent_ends = 0
         return isinstance(error, RejectedError | ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         )
 
     def _seconds_after(self, error: BaseException) -> float:
-        """Return how long to wait after *error*. That an idle connection was closed is no
-        failure.
-        """
-        self._idle = isinstance(error, EndedError) and error.idle
-        if self._idle:
+        """Return how long to wait after *error*; that an idle connection was closed is no failure."""
+        self._closed_idle = isinstance(error, EndedError) and error.idle
+        if self._closed_idle:
             return _IDLE_SECONDS
+
         seconds = self._backoff.next_wait()
-        if (
-            isinstance(error, ReceiverRefusedError)
-            and error.code == RefusalCode.DRAINING
-            and len(self._hosts) > 1
-        ):
+        drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
+        if drains and len(self._hosts) > 1:
+            # It is going away, and another host is there.
             return 0.0
         if self._backoff.failures < len(self._hosts):
-            return 0.0  # the others were not tried yet
+            # Not all hosts were tried yet.
+            return 0.0
         if isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
             return seconds + _LONG_PAUSE_SECONDS
         return seconds
 
-    def _note(self, error: BaseException, seconds: float) -> None:
-        """Log *error*, and turn to the next host, unless this one only closed an idle
-        connection.
-        """
+    def _on_failure(self, error: BaseException, seconds: float) -> None:
+        """Log *error*; the next host's turn comes, unless this one closed an idle connection."""
         log, host = self._services.log, self._next_host
         self.problem = str(error)
-        if self._idle:
+        self.note_change()
+        if self._closed_idle:
             log.info("connection closed by the receiver while idle", host=host)
             return
+
         self._turn += 1
         tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
 
-    async def _sleep(self, seconds: float) -> None:
+    async def _wait_to_reconnect(self, seconds: float) -> None:
         """Wait for *seconds*; after an idle connection only until there is something to send."""
-        if not self._idle:
+        if not self._closed_idle:
             await self._services.clock.sleep(seconds)
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._wanted()
+                await self._wait_for_work()
 
-    async def _wanted(self) -> None:
-        demand = self._services.demand
-        while not demand:
-            demand.changed.clear()
-            await demand.changed.wait()
+    async def _wait_for_work(self) -> None:
+        """Wait until a source has something to send."""
+        send_queue = self._services.send_queue
+        while not send_queue:
+            send_queue.clear_wake()
+            await send_queue.wait_for_wake()
 
 
 def _codec(settings: OutputTable) -> Codec | None:

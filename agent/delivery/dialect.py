@@ -1,4 +1,4 @@
-"""What a session does that depends on the dialect."""
+"""Port to a dialect: what a session leaves to `logdrive/1` or to plain Lumberjack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ SentRuns = list[tuple[Source, int, Run]]
 
 @dataclass(frozen=True, slots=True)
 class SessionServices:
-    """What every session of an agent works with."""
+    """The parts of an agent that each of its sessions works with."""
 
-    book: SourceRegistry
-    demand: SendQueue
+    registry: SourceRegistry
+    send_queue: SendQueue
     input: Input
-    producer: SourceReader
+    source_reader: SourceReader
     clock: Clock
     executor: Executor
     random: Random
@@ -42,7 +42,7 @@ class SessionServices:
 
 
 class ReceiverRefusedError(TransientError):
-    """The receiver ended the connection with an E; *code* is its reason."""
+    """The receiver ended the connection with an E frame; *code* is its reason (`RefusalCode`)."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"refused by the receiver (E {code}): {text}")
@@ -50,10 +50,7 @@ class ReceiverRefusedError(TransientError):
 
 
 class EndedError(TransientError):
-    """The connection ended.
-
-    *idle*: while nothing was awaited, as receivers do with connections that rest.
-    """
+    """The connection ended; *idle*: while no answer was awaited, as receivers close idle ones."""
 
     def __init__(self, reason: str, *, idle: bool) -> None:
         super().__init__(reason)
@@ -61,19 +58,28 @@ class EndedError(TransientError):
 
 
 class SendingDialect(Protocol):
-    """One dialect on one connection."""
+    """One dialect on one connection. A `SenderSession` makes all the calls, from one task each.
+
+    `on_connected` comes first and `on_disconnected` last. In between, the session asks for frames
+    whenever it may send, in the order `retry_refused`, `registration_frames`, `encode_runs`, and
+    hands over what it reads.
+    """
 
     numbering: Literal["window", "connection"]
+    """Whether sequence numbers start at 1 in each window, or run on over the connection."""
     version: bytes
     """The version byte of its frames."""
     codec: Codec | None
+    """How windows are compressed; None for not at all."""
     room: WindowRoom
-    reader: FrameReader
-    until: float | None
-    """When to end the connection once it is settled, to look for a better one."""
+    """The limits of a window."""
+    frame_reader: FrameReader
+    """Cuts what is read into frames."""
+    reconnect_at: float | None
+    """When to end a settled connection and look for a better dialect (monotonic seconds)."""
 
     @property
-    def awaiting(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether the peer owes an answer other than an acknowledgement."""
         ...
 
@@ -82,30 +88,39 @@ class SendingDialect(Protocol):
         """How many sources may send."""
         ...
 
-    def begin(self) -> None:
-        """Start on the connection."""
+    def on_connected(self) -> None:
+        """Fill the send queue for this connection, on which no source is registered."""
         ...
 
-    def greet(self) -> list[bytes]:
-        """Return frames that register sources, as many as may be unanswered."""
+    def registration_frames(self) -> list[bytes]:
+        """Return frames that register sources of the send queue, as many as may be unanswered."""
         ...
 
-    def next_retry(self) -> float | None:
-        """Let refused sources whose pause is over ask again; return when the next one is."""
+    def retry_refused(self) -> float | None:
+        """Let refused sources register again whose pause is over.
+
+        Return when the next pause ends (monotonic seconds); None without one.
+        """
         ...
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return the frames of a window's runs, and take their sequence numbers."""
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+        """Return the frames of a window's *runs*, which take the next sequence numbers.
+
+        Raises `TransientError` if the connection has no sequence numbers left.
+        """
         ...
 
-    def take(self, frame: Frame) -> None:
-        """Act on a frame that is no acknowledgement."""
+    def on_frame(self, frame: Frame) -> None:
+        """Handle a *frame* that is no acknowledgement.
+
+        Raises `ReceiverRefusedError` or `ProtocolError`, which end the connection.
+        """
         ...
 
-    def finished(self, source: Source) -> None:
-        """Take notice that *source* was acknowledged to its end."""
+    def on_source_finished(self, source: Source) -> None:
+        """Forget *source*, whose end record was acknowledged, and finish it in the registry."""
         ...
 
-    def end(self) -> None:
-        """Let go of everything: the connection is over."""
+    def on_disconnected(self) -> None:
+        """Unregister all sources: the connection is over, for whatever reason."""
         ...

@@ -1,4 +1,4 @@
-"""Which dialect is spoken with a peer, and why (rule D8, docs/adr/0018)."""
+"""Choice of the dialect that is spoken with a peer, and the reason for it (rule D8, ADR 18)."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -15,15 +15,13 @@ DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """*dialect* is spoken for this *reason*.
-
-    *fell_back*: logdrive/1 was wanted and was not to be had.
-    """
+class DialectChoice:
+    """The *dialect* to speak, and the *reason*, for the log."""
 
     dialect: DialectName
     reason: str
     fell_back: bool = False
+    """`logdrive/1` was wanted, and the peer does not speak it."""
 
     @property
     def version(self) -> bytes:
@@ -31,37 +29,40 @@ class Choice:
         return VERSION_1 if self.dialect == _V1 else VERSION_2
 
 
-def offered(configured: DialectSetting) -> tuple[str, ...]:
-    """Return what to offer in the TLS handshake, the best first.
+def offered_protocols(configured: DialectSetting) -> tuple[str, ...]:
+    """Return the protocols to offer by ALPN in the TLS handshake, the best first.
 
-    Plain readers may know nothing of ALPN, so it is not asked of them.
+    None for a plain dialect: its readers may not know ALPN.
     """
     if configured == "auto":
         return (NATIVE, _V2, _V1)
     return (NATIVE,) if configured == NATIVE else ()
 
 
-def choose(configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False) -> Choice | None:
-    """Return what to speak with *peer*, None where that would not be what was *configured*.
+def choose_dialect(
+    configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False
+) -> DialectChoice | None:
+    """Return the dialect to speak with *peer*; None if it does not speak the *configured* one.
 
-    *answers_in_1*: it answered a window of version 2 in version 1 before.
+    *answers_in_1*: this host answered a window of version 2 in version 1 before.
     """
     if peer.alpn == NATIVE and configured in (NATIVE, "auto"):
-        return Choice(NATIVE, "agreed on in the TLS handshake")
+        return DialectChoice(NATIVE, "agreed on in the TLS handshake")
     if configured == NATIVE:
-        return None if peer.secure else Choice(NATIVE, "configured")
+        # Without TLS there is nothing to agree in: trust the configuration.
+        return None if peer.secure else DialectChoice(NATIVE, "configured")
     if configured != "auto":
-        return Choice(configured, "configured")
+        return DialectChoice(configured, "configured")
     if peer.alpn in (_V2, _V1):
-        return Choice(
+        return DialectChoice(
             _V1 if peer.alpn == _V1 else _V2,
             "the receiver chose it in the TLS handshake, instead of logdrive/1",
             fell_back=True,
         )
     if answers_in_1:
-        return Choice(
+        return DialectChoice(
             _V1,
             "the receiver did not agree on logdrive/1, and answered lumberjack/2 in version 1",
             fell_back=True,
         )
-    return Choice(_V2, "the receiver did not agree on logdrive/1", fell_back=True)
+    return DialectChoice(_V2, "the receiver did not agree on logdrive/1", fell_back=True)

@@ -1,6 +1,4 @@
-"""Which encoder a source gets: blocks, full records or pairs, as the peer's dialect or the operator
-wants.
-"""
+"""Encoders of sources: blocks, full records or pairs, as the dialect or the operator asks for."""
 
 from importlib.metadata import version
 from typing import Any, Final, Literal
@@ -9,27 +7,26 @@ from agent.records.blocks import BlockEncoder, Encoder
 from agent.records.flatten import flat
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder
-from agent.sources.checkpoint import shown
+from agent.sources.paths import printable_path
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
 EncodingForm = Literal["block", "full", "beats", "pairs"]
-"""What lines are made into: blocks; full records; full records with the `@metadata` of Beats;
-pairs.
-"""
+"""What lines become: blocks, full records, full records with Beats' `@metadata`, or pairs."""
 
 _NATIVE: Final = ("block", "full")
-"""Both are taken under logdrive/1, whichever the connection makes."""
+"""Forms that `logdrive/1` carries, even mixed on one connection."""
 
 
 class Encoders:
-    """*form* may change between connections, with the dialect."""
+    """Makes the encoder of each source. *form* changes between connections, with the dialect."""
 
     def __init__(self, agent: str, host: str, clock: Clock) -> None:
         self.form: EncodingForm = "block"
         self._block = BlockEncoder()
         self._clock = clock
         self._host = host
+        # What all full records have in common.
         ours = version("logdrive")
         self._common = {
             "host": {"name": host},
@@ -37,17 +34,17 @@ class Encoders:
         }
         self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
 
-    def change(self, form: EncodingForm) -> bool:
-        """Make *form* from now on; tell whether what was made before can't be sent beside it."""
+    def set_form(self, form: EncodingForm) -> bool:
+        """Make *form* from now on; return whether unacknowledged runs must be re-encoded."""
         before, self.form = self.form, form
         return before != form and not (before in _NATIVE and form in _NATIVE)
 
-    def of(self, source: Source) -> Encoder:
-        """Return the encoder for *source* on the connection there is."""
+    def encoder_for(self, source: Source) -> Encoder:
+        """Return an encoder for what is read of *source* on the connection there is."""
         if self.form == "block" or source.generation is None:
             return self._block
         place, settings = source.generation.place, source.generation.settings
-        path, origin = shown(place.path), source.origin.hex
+        path, origin = printable_path(place.path), source.origin.hex
         if self.form == "pairs":
             return PairEncoder(flat(settings.fields, settings.tags), self._host, path, origin)
         labels: dict[str, Any] = {"fields": settings.fields, "tags": settings.tags}

@@ -1,5 +1,9 @@
-"""The dialect `logdrive/1` as the agent speaks it: sources register, Ps say where they stand (rules
-D1–D5, D9).
+"""The dialect `logdrive/1` as the agent speaks it: sources register by S frames, and P frames say
+which position the store has (rules D1–D5, D9).
+
+A source has an *index* on a connection, by which S, P, B and E frames name it. No index is given
+twice on a connection. A source whose count is not known has several, one for each count asked for,
+until the answers decide (rule G3).
 """
 
 from collections.abc import Callable, Sequence
@@ -10,9 +14,10 @@ from uuid import UUID
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
-from agent.sources.checkpoint import shown
-from agent.sources.registration import MORE_COUNTS, StoredNumber
-from agent.sources.source import NextStep, Source, SourceState
+from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
+from agent.sources.paths import printable_path
+from agent.sources.registration import NextStep, SourceState
+from agent.sources.source import Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.net.retry import Exponential
@@ -25,9 +30,9 @@ from logdrive.wire.lumberjack.frames import (
     PositionFrame,
     RefusalCode,
     RefusalFrame,
+    RunFrame,
+    SourceFrame,
 )
-from logdrive.wire.lumberjack.frames import RunFrame as RunFrame
-from logdrive.wire.lumberjack.frames import SourceFrame as SourceFrame
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -37,122 +42,140 @@ _PATIENT_CODES: Final = (
     RefusalCode.NO_PROGRESS,
     RefusalCode.BAD_ATTRIBUTES,
 )
-_SOON, _LATER = Exponential(1.0, 3600.0), Exponential(60.0, 3600.0)  # seconds
+"""Reasons of refusals that will not pass soon."""
+_SOON: Final = Exponential(1.0, 3600.0)
+"""Pauses of a refused source, in seconds."""
+_LATER: Final = Exponential(60.0, 3600.0)
+"""Pauses after refusals that will not pass soon, in seconds."""
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
+"""With fewer indices left, idle sources give theirs back."""
 
 
-def pause_after(code: int, refusals: int, luck: float) -> float:
-    """Return for how long a source waits after its *refusals*-th refusal in a row; *luck* in [0, 1)
-    spreads it.
+def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
+    """Return for how many seconds a refused source pauses.
+
+    *code* is the reason, *refusals* how often in a row it was refused before. *luck*, in [0, 1),
+    makes the pause up to half as long again, so that sources do not all come back at once.
     """
-    wait = _LATER if code in _PATIENT_CODES else _SOON
-    return wait.after(refusals + 1) * (1 + luck / 2)
+    pauses = _LATER if code in _PATIENT_CODES else _SOON
+    return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
 @dataclass(slots=True)
 class _Index:
-    """Whom an index names, None where it is to be freed as soon as it is answered: readers count
-    what they have not answered.
-    """
+    """What an index names."""
 
     source: Source | None
+    """None once the index is given up, but not answered: the receiver counts unanswered ones, so
+    only then may it be freed.
+    """
     count: int
     origin: UUID
     answered: bool = False
 
 
 class Logdrive1Sender:
-    """Registers sources and acts on their Ps. An index is never given twice on a connection."""
+    """Registers sources and handles the answers, on one connection. See `SendingDialect`."""
 
     numbering: Literal["window", "connection"] = "connection"
     version = VERSION_2
-    until: float | None = None
+    reconnect_at: float | None = None
 
     def __init__(self, services: SessionServices, codec: Codec | None) -> None:
         self._services = services
         self.codec = codec
         self.room = WindowRoom(services.settings.window_bytes)
-        self.reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
+        self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
+        # What each live index names, and the indices of each source.
         self._indices: dict[int, _Index] = {}
-        self._of: dict[Source, tuple[int, ...]] = {}
+        self._indices_of: dict[Source, tuple[int, ...]] = {}
         self._next_index = 0
-        self._sequence = 0
+        # Frames that free indices, to be sent with the next registrations.
+        self._freeing: list[bytes] = []
+        # S frames without an answer.
         self._unanswered = 0
+        # The sequence number of the last J frame.
+        self._sequence = 0
+        # Refused sources.
         self._paused: dict[Source, None] = {}
-        self._to_free: list[bytes] = []
-        self._stores: set[UUID] = set()
-        self._back: set[UUID] = set()  # stores that lost what they had
-        # one object for each store, however many sources it tells of
-        self._told: dict[UUID, UUID] = {}
+        # Stores that are known to have had data of some source before this connection's Ps.
+        self._known_stores: set[UUID] = set()
+        # Stores that lost data on this connection.
+        self._stepped_back: set[UUID] = set()
+        # One object for each store id, however many sources are stored there.
+        self._store_ids: dict[UUID, UUID] = {}
 
     # Registering ---------------------------------------------------------------------------------
 
     @property
-    def awaiting(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether a P is owed."""
         return self._unanswered > 0
 
     @property
     def open_sources(self) -> int:
-        """How many sources are registered."""
-        return len(self._of)
+        """How many sources have an index."""
+        return len(self._indices_of)
 
-    def begin(self) -> None:
-        """Register what has something to send, and, to notice a step back, what was acknowledged
-        last (D9).
+    def on_connected(self) -> None:
+        """Fill the send queue with sources that have something to send, and with one more.
+
+        The P of the source that was acknowledged last shows whether its store went back (D9).
         """
         services = self._services
         now_ms = services.clock.now_ms()
-        for source in (*services.book.acknowledged_last(now_ms), *services.book.arrived(now_ms)):
-            source.must_register = True
-        now = services.clock.monotonic()
-        services.demand.begin(services.book.sources, now)
+        probes = services.registry.last_acknowledged(now_ms)
+        for source in (*probes, *services.registry.revive_first_run(now_ms)):
+            source.registration.require()
+        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
         self._paused = dict.fromkeys(
-            source for source in services.book.sources if source.state is SourceState.PAUSED
+            source for source in services.registry.sources if source.state is SourceState.PAUSED
         )
 
-    def greet(self) -> list[bytes]:
-        """Return S frames, and those that free indices."""
-        frames, self._to_free = self._to_free, []
+    def registration_frames(self) -> list[bytes]:
+        """Return S frames: those that register sources, and those that free indices."""
+        frames, self._freeing = self._freeing, []
+        # One source may ask for many counts at once.
         while (
             self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
-            and (source := self._services.demand.next_waiting()) is not None
+            and (source := self._services.send_queue.next_to_register()) is not None
         ):
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
-                self._rest_idle(frames)
-            attributes = self._services.book.attributes_of(source)
-            for count, origin in source.questions():
-                self._indices[self._next_index] = _Index(source, count, origin)
-                self._of[source] = (*self._of.get(source, ()), self._next_index)
-                frames.append(SourceFrame(self._next_index, origin, attributes).encode())
+                self._unregister_idle(frames)
+            attributes = self._services.registry.attributes_of(source)
+            for count, origin in source.next_registrations():
+                index = self._next_index
+                self._indices[index] = _Index(source, count, origin)
+                self._indices_of[source] = (*self._indices_of.get(source, ()), index)
+                frames.append(SourceFrame(index, origin, attributes).encode())
                 self._next_index += 1
                 self._unanswered += 1
         return frames
 
-    def next_retry(self) -> float | None:
-        """Let sources ask again whose pause is over."""
+    def retry_refused(self) -> float | None:
+        """Let refused sources register again whose pause is over; return when the next one ends."""
         now = self._services.clock.monotonic()
         for source in list(self._paused):
-            source.connected(now)
+            source.registration.end_pause_if_due(now)
             if source.state is not SourceState.PAUSED:
                 del self._paused[source]
-                self._services.demand.ask(source)
-        return min((source.retry_at for source in self._paused), default=None)
+                self._services.send_queue.enqueue_registration(source)
+        return min((source.registration.retry_at for source in self._paused), default=None)
 
-    def _rest_idle(self, frames: list[bytes]) -> None:
-        """Free the indices of sources that rest: nobody may have more than so many."""
-        for source in list(self._of):
-            if source.state is SourceState.OPEN and not source.kept and not source.has_more:
-                self._free(source)
-                source.disconnected()
-        frames += self._to_free
-        self._to_free = []
+    def _unregister_idle(self, frames: list[bytes]) -> None:
+        """Free the indices of idle sources, as a connection may have only so many live ones."""
+        for source in list(self._indices_of):
+            if source.state is SourceState.OPEN and not source.is_behind:
+                self._give_up_indices(source)
+                source.on_disconnected()
+        frames += self._freeing
+        self._freeing = []
 
-    def _free(self, source: Source, keep: int | None = None) -> None:
-        """Give back the indices of *source*, all but *keep*."""
-        for index in self._of.pop(source, ()):
+    def _give_up_indices(self, source: Source, keep: int | None = None) -> None:
+        """Give up the indices of *source*, all but *keep*."""
+        for index in self._indices_of.pop(source, ()):
             if index == keep:
-                self._of[source] = (index,)
+                self._indices_of[source] = (index,)
             else:
                 self._indices[index].source = None
                 self._free_if_answered(index)
@@ -161,13 +184,11 @@ class Logdrive1Sender:
         known = self._indices[index]
         if known.answered and known.source is None:
             del self._indices[index]
-            self._to_free.append(SourceFrame(index, known.origin, b"").encode())
-            self._services.demand.changed.set()
+            self._freeing.append(SourceFrame(index, known.origin, b"").encode())
+            self._services.send_queue.wake()
 
-    def _answered(self, index: int) -> _Index | None:
-        """Count the answer for *index*, the first one; return whom it names, None where nobody
-        cares any more.
-        """
+    def _count_answer(self, index: int) -> _Index | None:
+        """Count the first answer for *index*; return what it names, None if it was freed."""
         known = self._indices.get(index)
         if known is None:
             return None
@@ -178,14 +199,14 @@ class Logdrive1Sender:
 
     # Sending -------------------------------------------------------------------------------------
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return B and J frames.
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+        """Return the B and J frames of *runs*.
 
-        Raises `TransientError` where the connection's sequence numbers are used up.
+        Raises `TransientError` if the connection has no sequence numbers left.
         """
         frames: list[bytes] = []
         for source, _, run in runs:
-            (index,) = self._of[source]
+            (index,) = self._indices_of[source]
             records = len(run.records)
             if self._sequence + records >= SEQUENCES - 1:
                 raise TransientError("the sequence numbers of this connection are used up")
@@ -200,11 +221,11 @@ class Logdrive1Sender:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def take(self, frame: Frame) -> None:
-        """Act on a P or an E.
+    def on_frame(self, frame: Frame) -> None:
+        """Handle a P or an E frame.
 
         Raises `ReceiverRefusedError` for an E that ends the connection, `ProtocolError` for an
-        index never given.
+        index that was never given, or a number that no store has.
         """
         if not isinstance(frame, PositionFrame | RefusalFrame):
             return
@@ -213,125 +234,137 @@ class Logdrive1Sender:
         if frame.index >= self._next_index:
             raise ProtocolError(
                 f"an answer for the index {frame.index}, which names no source",
-                offset=self.reader.offset,
+                offset=self.frame_reader.offset,
             )
-        if (
-            isinstance(frame, PositionFrame)
-            and frame.number < 0
-            and frame.number not in (ABSENT, NOT_KEPT, LOST)
-        ):
+        if isinstance(frame, RefusalFrame):
+            self._on_refusal(frame)
+            return
+        if frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
             raise ProtocolError(
-                f"the number {frame.number}, which no store has", offset=self.reader.offset
+                f"the number {frame.number}, which no store has", offset=self.frame_reader.offset
             )
-        if isinstance(frame, PositionFrame):
-            self._position(frame)
-        else:
-            self._refusal(frame)
+        self._on_position(frame)
 
-    def _position(self, frame: PositionFrame) -> None:
-        known = self._answered(frame.index)
+    def _on_position(self, frame: PositionFrame) -> None:
+        known = self._count_answer(frame.index)
         if known is None or known.source is None:
             return
         services, source = self._services, known.source
-        if not source.awaits_others and not services.input.prepare(source):
-            self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
+        decides = not source.registration.awaits_more_answers
+        if decides and not services.input.verify_source(source):
+            self._pause_source(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
         try:
-            outcome = self._outcome(source, known.count, frame)
-        except OSError as error:  # the bytes that tell whether the number fits
-            self._pause(
-                source, RefusalCode.TRY_LATER, f"its file can't be read: {file_error_text(error)}"
-            )
+            step = self._apply_position(source, known.count, frame)
+        except OSError as error:
+            # The bytes that the number is compared with.
+            reason = f"its file can't be read: {file_error_text(error)}"
+            self._pause_source(source, RefusalCode.TRY_LATER, reason)
             return
-        services.book.changed = True
-        self._act(source, outcome, known.count, frame.index)
-        if outcome is NextStep.GO_ON:
+        services.registry.mark_changed()
+        self._take_step(source, step, known.count)
+        if step is NextStep.GO_ON:
             self._compare_stores(source, old_number, old_store)
 
-    def _outcome(self, source: Source, count: int, frame: PositionFrame) -> NextStep:
-        """Let *source* judge what it was told.
-
-        Raises OSError where its file does not give the bytes to judge by.
-        """
+    def _apply_position(self, source: Source, count: int, frame: PositionFrame) -> NextStep:
+        """Pass a P to *source*. Raises OSError if its file can't be read to compare."""
         now_ms = self._services.clock.now_ms()
-        store = self._told.setdefault(frame.store, frame.store)
+        store = self._store_ids.setdefault(frame.store, frame.store)
         if source.state is SourceState.ASKING:
-            return source.answer(StoredNumber(count, frame.number, store), now_ms)
-        return source.told(frame.number, store, now_ms)
+            return source.on_answer(StoredNumber(count, frame.number, store), now_ms)
+        return source.on_position(frame.number, store, now_ms)
 
-    def _act(self, source: Source, outcome: NextStep, count: int, index: int) -> None:
+    def _take_step(self, source: Source, step: NextStep, count: int) -> None:
+        """Do with *source* what follows from the answer for *count*."""
         services = self._services
-        if outcome is NextStep.ASK_MORE:
-            services.demand.ask(source)
-        elif outcome is NextStep.ASK_NEXT:
+        if step is NextStep.ASK_MORE:
+            services.send_queue.enqueue_registration(source)
+        elif step is NextStep.ASK_NEXT:
             services.file_log.error(
-                "position does not fit", self._path(source), count=count, reason=source.problem
+                "position does not fit",
+                self._path(source),
+                count=count,
+                reason=source.registration.problem,
             )
-            self._free(source)
-            services.demand.ask(source)
-        elif outcome is NextStep.DONE:
-            self.finished(source)
-        elif outcome is NextStep.GO_ON:
-            own = next(i for i in self._of[source] if self._indices[i].count == source.count)
-            self._free(source, keep=own)
+            self._give_up_indices(source)
+            services.send_queue.enqueue_registration(source)
+        elif step is NextStep.DONE:
+            self.on_source_finished(source)
+        elif step is NextStep.GO_ON:
+            indices = self._indices_of[source]
+            own = next(index for index in indices if self._indices[index].count == source.count)
+            self._give_up_indices(source, keep=own)
             if source.has_more:
-                services.demand.want(source, services.clock.monotonic())
+                services.send_queue.enqueue(source, services.clock.monotonic())
 
-    def finished(self, source: Source) -> None:
+    def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.demand.forget(source)
-        self._free(source)
-        self._services.book.finish(source, self._services.clock.now_ms())
+        self._services.send_queue.remove(source)
+        self._give_up_indices(source)
+        self._services.registry.finish_source(source, self._services.clock.now_ms())
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
-        """Let everything register that a store which stepped back, or is another one, concerns
-        (rules D5, D9, G6).
+        """Register all sources concerned if the store of *source* lost data, or is another one.
+
+        *number* and *store* are what *source* had before its P (rules D5, D9, G6).
         """
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
-            if current not in self._back:  # it may concern every source
+            # Logged once a store: it may concern every source.
+            if current not in self._stepped_back:
                 services.log.warning(
                     "store stepped back", store=str(current), position=source.position
                 )
-            self._back.add(current)
-            services.book.revive(current, services.clock.now_ms())
+            self._stepped_back.add(current)
+            services.registry.revive_ended(current, services.clock.now_ms())
             self._register_again(lambda other: other.store == current)
-        elif current not in self._stores and number and store != current:
+        elif current not in self._known_stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
             self._register_again(lambda other: other.store is not None and other.store != current)
-        if current is not None and number:  # one that was new says nothing of those that were not
-            self._stores.add(current)
+        # A source that was new says nothing about the stores of the others.
+        if current is not None and number:
+            self._known_stores.add(current)
 
     def _register_again(self, concerned: Callable[[Source], bool]) -> None:
         services = self._services
         now = services.clock.monotonic()
-        for source in services.book.sources:
-            if source.state is SourceState.IDLE and (source.must_register or concerned(source)):
-                source.must_register = True
-                services.demand.want(source, now)
+        for source in services.registry.sources:
+            if source.state is SourceState.IDLE and (
+                source.registration.required or concerned(source)
+            ):
+                source.registration.require()
+                services.send_queue.enqueue(source, now)
 
-    def _refusal(self, frame: RefusalFrame) -> None:
-        known = self._answered(frame.index)
+    def _on_refusal(self, frame: RefusalFrame) -> None:
+        known = self._count_answer(frame.index)
         if known is not None and known.source is not None:
-            self._pause(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")
+            self._pause_source(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
-    def _pause(self, source: Source, code: int, reason: str) -> None:
+    def _pause_source(self, source: Source, code: int, reason: str) -> None:
+        """Take *source* off the connection until its pause is over."""
         services = self._services
-        seconds = pause_after(code, source.refusals, services.random.random())
-        about = {"origin": str(source.origin), "reason": reason, "again_in": round(seconds, 1)}
-        services.file_log.warning("source refused", self._path(source), **about)
-        services.demand.forget(source)
-        self._free(source)
-        source.refused(reason, services.clock.monotonic() + seconds)
+        luck = services.random.random()
+        seconds = refusal_pause_seconds(code, source.registration.refusals, luck)
+        services.file_log.warning(
+            "source refused",
+            self._path(source),
+            origin=str(source.origin),
+            reason=reason,
+            again_in=round(seconds, 1),
+        )
+        services.send_queue.remove(source)
+        self._give_up_indices(source)
+        source.on_refused(reason, services.clock.monotonic() + seconds)
         self._paused[source] = None
-        services.demand.changed.set()
+        services.send_queue.wake()
 
     def _path(self, source: Source) -> str:
-        return shown(self._services.book.path(source))
+        return printable_path(self._services.registry.path_of(source))
 
-    def end(self) -> None:
+    def on_disconnected(self) -> None:
         """Take every source off the connection."""
-        for source in self._services.book.sources:
-            source.disconnected()
-        self._services.demand.begin(self._services.book.sources, self._services.clock.monotonic())
+        services = self._services
+        for source in services.registry.sources:
+            source.on_disconnected()
+        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())

@@ -1,20 +1,22 @@
-"""Lumberjack v1 and v2 as deployed peers speak them: an event a line, at least once from the
+"""Plain Lumberjack v1 and v2 as the agent speaks them: an event a line, at least once from the
 checkpoint (rule D8).
 
-One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients
-do: J frames of full records in version 2, D frames of pairs in version 1. Such peers keep no
-positions: gaps and ends can't be told to them and count as acknowledged. A source that was once
-registered under `logdrive/1` waits for it, where the dialect was left to be agreed on.
+A window is one write of W and C frames, with sequence numbers from 1 and at most 2,048 events, as
+Logstash's clients send them: J frames of full records in version 2, D frames of pairs in version 1.
+Such peers keep no positions. Gaps and end records can't be sent to them, and count as acknowledged.
+
+A source that was once registered under `logdrive/1` waits for a receiver that speaks it, if the
+agent only fell back to plain Lumberjack.
 """
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from agent.delivery.dialect import SessionServices
-from agent.delivery.dialect_choice import Choice
+from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
-from agent.sources.first_run import tell_start
+from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
@@ -24,62 +26,63 @@ from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _WINDOW_EVENTS: Final = 2048 - 511
-"""With this many another run of 512 would be too much."""
+"""With this many events a window takes no further run, which has up to 512."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
+"""Where sources wait for `logdrive/1`, the agent connects again after this time to look for it."""
 WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"
 
 
 class LumberjackSender:
-    """Sends what the checkpoint says was not acknowledged.
-
-    *choice* is one of the plain dialects.
-    """
+    """A plain dialect, that of *choice*, on one connection. See `SendingDialect`."""
 
     numbering: Literal["window", "connection"] = "window"
 
-    def __init__(self, services: SessionServices, codec: Codec | None, choice: Choice) -> None:
+    def __init__(
+        self, services: SessionServices, codec: Codec | None, choice: DialectChoice
+    ) -> None:
         self._services = services
         self._fell_back = choice.fell_back
         self.version = choice.version
         self.codec = codec
         self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
-        self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
-        self.until: float | None = None
-        self.awaiting = False
+        self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
+        self.reconnect_at: float | None = None
+        # Nothing but acknowledgements comes back.
+        self.awaits_answer = False
         self.open_sources = 0
 
-    def begin(self) -> None:
-        """Let all sources send that may."""
+    def on_connected(self) -> None:
+        """Fill the send queue. Files that wait to learn where to start begin at their end."""
         services = self._services
-        if decided := services.book.decide_starts(
+        if decided := services.registry.decide_starts(
             here_before=False, now_ms=services.clock.now_ms()
         ):
-            tell_start(services.log, NOT_KEPT, len(decided))
-        services.demand.begin(services.book.sources, services.clock.monotonic())
-        waiting = [source for source in services.book.sources if self._waits(source)]
+            log_start_decision(services.log, NOT_KEPT, len(decided))
+        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+        waiting = [source for source in services.registry.sources if self._waits(source)]
         for source in waiting:
-            source.problem = WAITS
+            source.registration.report(WAITS)
         if waiting:
             services.log.warning("sources wait for logdrive/1", sources=len(waiting))
-            self.until = services.clock.monotonic() + _LOOK_AGAIN_SECONDS
+            self.reconnect_at = services.clock.monotonic() + _LOOK_AGAIN_SECONDS
 
-    def greet(self) -> list[bytes]:
-        """Open sources; there is nothing to send for that."""
+    def registration_frames(self) -> list[bytes]:
+        """Open the sources that are to register; no frames are needed for that."""
         services, now = self._services, self._services.clock.monotonic()
-        while (source := services.demand.next_waiting()) is not None:
+        while (source := services.send_queue.next_to_register()) is not None:
             if not self._waits(source):
-                source.open_without_asking()
+                source.open_unregistered()
                 self.open_sources += 1
                 if source.has_more:
-                    services.demand.want(source, now)
+                    services.send_queue.enqueue(source, now)
         return []
 
-    def next_retry(self) -> float | None:
-        """Nobody is refused here."""
+    def retry_refused(self) -> float | None:
+        """Return None: such peers refuse no single source."""
         return None
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return the J or D frames of one window."""
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+        """Return the J or D frames of one window, without gaps and end records."""
         frames: list[bytes] = []
         first = 1
         for _, _, run in runs:
@@ -88,19 +91,20 @@ class LumberjackSender:
                 first += len(run.records)
         return frames
 
-    def take(self, frame: Frame) -> None:
-        """There is no frame but acknowledgements."""
+    def on_frame(self, frame: Frame) -> None:
+        """Do nothing: the frame reader lets only acknowledgements through."""
 
-    def finished(self, source: Source) -> None:
+    def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.demand.forget(source)
-        self._services.book.finish(source, self._services.clock.now_ms())
+        self._services.send_queue.remove(source)
+        self._services.registry.finish_source(source, self._services.clock.now_ms())
 
-    def end(self) -> None:
+    def on_disconnected(self) -> None:
         """Take every source off the connection."""
-        for source in self._services.book.sources:
-            source.disconnected()
-        self._services.demand.begin(self._services.book.sources, self._services.clock.monotonic())
+        services = self._services
+        for source in services.registry.sources:
+            source.on_disconnected()
+        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
 
     def _waits(self, source: Source) -> bool:
         return self._fell_back and source.store is not None

@@ -1,22 +1,24 @@
-"""One connection from its handshake to its end: windows out, acknowledgements in (rules D1, D3,
-D9).
+"""Session: one connection from its handshake to its end. Windows go out, acknowledgements come in
+(rules D1, D3, D9).
 
-    demand ─▶ builder ─(frames, packing)─▶ outbox ─▶ sender ═▶ receiver ═▶ reader ─▶ sources
+    send queue ─▶ builder ─(frames, packing)─▶ outbox ─▶ sender ═▶ receiver ═▶ reader ─▶ sources
 
-The builder reads files only while fewer windows are in flight than may be, so memory is bounded by
-these. zstd packs in a thread, while the next window is read; the outbox keeps them in order.
+The builder reads files only while fewer windows are in flight than the settings allow, so memory is
+bounded by these. zstd packs a window in a thread while the next one is read; the outbox keeps them
+in order.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from agent.delivery.dialect import EndedError, SendingDialect, SentRuns, SessionServices
-from agent.delivery.window import gather, is_light, packed
+from agent.delivery.window import OutgoingWindow, gather_window, pack_window, packs_inline
 from agent.delivery.window_size import WindowSizer
 from agent.failures import first_cause
+from agent.sources.registration import SourceState
 from logdrive.host import faults
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
@@ -24,189 +26,218 @@ from logdrive.wire.lumberjack.ack_tracker import AckTracker
 from logdrive.wire.lumberjack.frames import AckFrame
 
 _PACKED_AHEAD: Final = 2
+"""Windows in the outbox."""
 _WRITE_BYTES: Final = 64 * KIB
+"""Limit on one write, so that a slow link shows progress."""
 _HEADS_BYTES: Final = 64
-"""So much more may go with the first slice: W goes with the beginning of its C."""
+"""Added to the limit, so that W goes out together with the beginning of its C frame."""
 _LOOKS: Final = 4
-"""How often within its time limit the peer's silence is looked at."""
+"""How often within its time limit the peer's silence is checked."""
 
 
 class SenderSession:
     """Serves one connection; discard it afterwards.
 
-    *progress* counts answers that moved something.
+    *on_idle* is called when the session has done all that it can do for now.
     """
 
-    def __init__(self, services: SessionServices, talk: SendingDialect, stream: ByteStream) -> None:
-        self._services, self._talk, self._stream = services, talk, stream
-        self._acks: AckTracker[SentRuns] = AckTracker(talk.numbering, talk.version)
+    def __init__(
+        self,
+        services: SessionServices,
+        dialect: SendingDialect,
+        stream: ByteStream,
+        *,
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._dialect = dialect
+        self._stream = stream
+        self._on_idle = on_idle
+        # Windows in flight, with their runs.
+        self._acks: AckTracker[SentRuns] = AckTracker(dialect.numbering, dialect.version)
+        # What the sender writes next: bytes, or windows that are being packed.
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(
             _PACKED_AHEAD
         )
-        self._pace = WindowSizer(talk.room.size)
-        self._last = 0  # sequence number sent last
+        self._sizer = WindowSizer(dialect.room.size)
+        # The sequence number of the last frame sent.
+        self._last_sequence = 0
+        # When bytes came last, and when an answer came last that was no keepalive (monotonic
+        # seconds); a write counts for both.
         self._heard = self._moved = services.clock.monotonic()
+        # How many answers came that were no keepalives.
         self.progress = 0
-        self.heard = False
-        """Whether the peer has said anything."""
+        # Whether anything was received.
+        self.frame_received = False
 
     @property
     def in_flight(self) -> int:
-        """Windows built and not yet acknowledged."""
+        """Windows built and not acknowledged."""
         return len(self._acks)
 
     @property
-    def settled(self) -> bool:
-        """Whether nothing is in flight or awaited."""
-        return not self.in_flight and not self._talk.awaiting
+    def is_settled(self) -> bool:
+        """Whether no window is in flight and no answer awaited."""
+        return not self.in_flight and not self._dialect.awaits_answer
 
     async def run(self) -> None:
-        """Serve until the connection ends, which raises `LogdriveError` with the reason."""
-        self._talk.begin()
+        """Serve until the connection ends. That raises `LogdriveError` with the reason."""
+        self._dialect.on_connected()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(), name="agent-read")
                 group.create_task(self._send(), name="agent-send")
-                group.create_task(self._watch(), name="agent-watch")
-                # here, not in a task: the group's own cancelling must end while it is entered
-                # (CPython 3.11)
+                group.create_task(self._watch_silence(), name="agent-watch")
+                # Here, not in a task: the group's own cancelling must end while it is entered
+                # (CPython 3.11).
                 await self._build(group)
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
         finally:
-            self._talk.end()
+            self._dialect.on_disconnected()
 
     # Out -----------------------------------------------------------------------------------------
 
     async def _build(self, group: asyncio.TaskGroup) -> None:
-        demand, talk = self._services.demand, self._talk
+        """Put registrations and windows into the outbox, for ever."""
+        send_queue, dialect = self._services.send_queue, self._dialect
         while True:
-            demand.changed.clear()
-            retry = talk.next_retry()
-            if greeting := talk.greet():
-                await self._outbox.put([b"".join(greeting)])
+            send_queue.clear_wake()
+            retry_at = dialect.retry_refused()
+            if frames := dialect.registration_frames():
+                await self._outbox.put([b"".join(frames)])
             if await self._build_window(group):
                 continue
+            self._on_idle()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._idle_seconds(retry)):
-                    await demand.changed.wait()
+                async with asyncio.timeout(self._idle_seconds(retry_at)):
+                    await send_queue.wait_for_wake()
 
     async def _build_window(self, group: asyncio.TaskGroup) -> bool:
-        """Put the next window into the outbox if one is due; tell whether it was."""
-        services, talk = self._services, self._talk
+        """Put the next window into the outbox if one is due; return whether it was."""
+        services, dialect = self._services, self._dialect
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
-        room = replace(talk.room, size=self._pace.size)
-        window = gather(services.demand, services.producer, room, services.clock.monotonic())
+        room = replace(dialect.room, size=self._sizer.size)
+        now = services.clock.monotonic()
+        window = gather_window(services.send_queue, services.source_reader, room, now)
         if not window.runs:
             return False
         if not window.records:
-            self._acknowledge_untold(window.runs)
+            self._acknowledge_without_frames(window.runs)
             return True
-        frames = talk.frames(window.runs)
-        self._last = (
-            self._last + window.records if talk.numbering == "connection" else window.records
-        )
-        self._acks.on_window_sent(window.runs, self._last, window.records)
-        self._pace.sent(window.size, services.clock.monotonic())
-        if is_light(window, talk.codec):
-            await self._outbox.put(
-                packed(frames, window.records, talk.codec, services.settings.level, talk.version)
-            )
+        frames = dialect.encode_runs(window.runs)
+        if dialect.numbering == "connection":
+            self._last_sequence += window.records
         else:
-            work = services.executor.run(
-                packed, frames, window.records, talk.codec, services.settings.level, talk.version
-            )
-            await self._outbox.put(group.create_task(work, name="agent-pack"))
-        await asyncio.sleep(0)  # whoever waits to read or send goes first
+            self._last_sequence = window.records
+        self._acks.on_window_sent(window.runs, self._last_sequence, window.records)
+        self._sizer.on_window_sent(window.size, services.clock.monotonic())
+        await self._pack(group, window, frames)
+        # Let the tasks run that wait to read or to send.
+        await asyncio.sleep(0)
         return True
 
+    async def _pack(
+        self, group: asyncio.TaskGroup, window: OutgoingWindow, frames: list[bytes]
+    ) -> None:
+        """Put a window into the outbox: packed, or as the task that packs it in a thread."""
+        services, dialect = self._services, self._dialect
+        codec, level, version = dialect.codec, services.settings.level, dialect.version
+        if packs_inline(window, codec):
+            await self._outbox.put(pack_window(frames, window.records, codec, level, version))
+        else:
+            work = services.executor.run(pack_window, frames, window.records, codec, level, version)
+            await self._outbox.put(group.create_task(work, name="agent-pack"))
+
     def _due_in(self) -> float | None:
+        """Return in how many seconds a window is due, None for never."""
         services = self._services
-        return services.demand.due_in(
+        return services.send_queue.seconds_until_due(
             services.clock.monotonic(),
             in_flight=self.in_flight > 0,
-            open_sources=self._talk.open_sources,
+            open_sources=self._dialect.open_sources,
         )
 
-    def _idle_seconds(self, retry: float | None) -> float | None:
-        """Return after how long there may be something to do although nothing has changed."""
+    def _idle_seconds(self, retry_at: float | None) -> float | None:
+        """Return after how many seconds to look for work although nothing has changed."""
         due = self._due_in() if self.in_flight < self._services.settings.windows_in_flight else None
-        if retry is None:
+        if retry_at is None:
             return due
-        return min(
-            due if due is not None else retry, max(0.0, retry - self._services.clock.monotonic())
-        )
+        until_retry = max(0.0, retry_at - self._services.clock.monotonic())
+        return until_retry if due is None else min(due, until_retry)
 
     async def _send(self) -> None:
         while True:
             await self._send_next()
 
     async def _send_next(self) -> None:
-        """Send one window; apart from the loop, which would keep it in memory while there is no
-        other.
+        """Write one item of the outbox.
+
+        In a function of its own: the loop would keep the window in memory while it waits for the
+        next one.
         """
         item = await self._outbox.get()
         parts = await item if isinstance(item, asyncio.Task) else item
         faults.reach("agent.window.before_send")
-        for slice_ in _slices(parts):
-            await self._stream.write(slice_)
-            # a slow link is no silence
+        for part in _split_writes(parts):
+            await self._stream.write(part)
+            # The peer of a slow link is not silent while it takes our bytes.
             self._heard = self._moved = self._services.clock.monotonic()
         faults.reach("agent.window.after_send")
 
     # In ------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        reader = self._talk.reader
+        """Handle what the peer sends until it closes the connection."""
+        reader = self._dialect.frame_reader
         while data := await self._stream.read():
-            self._heard, self.heard = self._services.clock.monotonic(), True
+            self._heard, self.frame_received = self._services.clock.monotonic(), True
             for frame in reader.receive_data(data):
                 if isinstance(frame, AckFrame):
-                    self._acknowledged(frame, reader.offset)
+                    self._on_ack(frame, reader.offset)
                 else:
-                    self._talk.take(frame)
-                    self._move()
-        raise EndedError("the receiver closed the connection", idle=self.settled)
+                    self._dialect.on_frame(frame)
+                    self._note_progress()
+        raise EndedError("the receiver closed the connection", idle=self.is_settled)
 
-    def _acknowledged(self, ack: AckFrame, offset: int) -> None:
+    def _on_ack(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
-            self._pace.acknowledged(self._services.clock.monotonic())
-            self._apply(runs)
+            self._sizer.on_window_acknowledged(self._services.clock.monotonic())
+            self._acknowledge_runs(runs)
             faults.reach("agent.ack.after_apply")
-            self._move()
+            self._note_progress()
 
-    def _apply(self, runs: SentRuns) -> None:
+    def _acknowledge_runs(self, runs: SentRuns) -> None:
         now_ms = self._services.clock.now_ms()
         for source, epoch, run in runs:
-            if source.acknowledge(epoch, run, now_ms) and source.finished:
-                self._talk.finished(source)
-        self._services.book.changed = True
+            if source.on_acknowledged(epoch, run, now_ms) and source.state is SourceState.DONE:
+                self._dialect.on_source_finished(source)
+        self._services.registry.mark_changed()
 
-    def _acknowledge_untold(self, runs: SentRuns) -> None:
-        """Let runs that can't be told be acknowledged with what went before them."""
+    def _acknowledge_without_frames(self, runs: SentRuns) -> None:
+        """Let runs that the dialect can't carry be acknowledged with the window before them."""
         if self.in_flight:
             self._acks.in_flight[-1].extend(runs)
         else:
-            self._apply(runs)
+            self._acknowledge_runs(runs)
 
-    def _move(self) -> None:
+    def _note_progress(self) -> None:
         self.progress += 1
         self._moved = self._heard
-        self._services.demand.changed.set()
+        self._services.send_queue.wake()
 
-    async def _watch(self) -> None:
-        """End a connection whose peer owes us something and is silent, or says nothing but
-        keepalives.
-        """
+    async def _watch_silence(self) -> None:
+        """End a connection whose peer owes an answer and sends nothing, or only keepalives."""
         clock, settings = self._services.clock, self._services.settings
         while True:
             await clock.sleep(settings.timeout_seconds / _LOOKS)
             now = clock.monotonic()
-            if self.settled:
+            if self.is_settled:
                 self._heard = self._moved = now
-                if self._talk.until is not None and now >= self._talk.until:
+                reconnect_at = self._dialect.reconnect_at
+                if reconnect_at is not None and now >= reconnect_at:
                     raise EndedError("looking for logdrive/1 again", idle=False)
             if now - self._heard > settings.timeout_seconds:
                 raise EndedError(
@@ -219,8 +250,8 @@ class SenderSession:
                 )
 
 
-def _slices(parts: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield *parts* so that no write is long, however slow the link; what is short goes in one."""
+def _split_writes(parts: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield *parts* as writes of about `_WRITE_BYTES`; what is short goes in one."""
     gathered, size = list[bytes](), 0
     for part in parts:
         for at in range(0, len(part), _WRITE_BYTES):

@@ -1,4 +1,4 @@
-"""Windows: what is sent, and acknowledged, together. Gathering them fairly, and packing them."""
+"""Windows: the runs that are sent and acknowledged together. Gathers them fairly and packs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,45 +15,51 @@ from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFram
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 
 _SMALL_BYTES: Final = 4 * KIB
-"""So much zstd packs sooner than it is handed over."""
+"""Below this size zstd takes less time than handing the window to a thread."""
 _SAFE_RATIO: Final = LOGDRIVE_1.ratio - 100
+"""A window that zstd compresses more than this is compressed by zlib: readers refuse the ratio."""
 _ZLIB_LEVEL: Final = 3
-_FULL = 15 / 16
-"""Four blocks are a little less than four times their text: what counts as a full window."""
+"""Highest level of zlib: higher ones are slow."""
+_FULL: Final = 15 / 16
+"""A window this full takes no further run: four blocks are a little less than four times their
+text.
+"""
 
 
 @dataclass(slots=True)
 class OutgoingWindow:
-    """The runs of one window, each with its source and the epoch that it was sent in."""
+    """A window in the making."""
 
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
+    """Each run with its source and the epoch in which it was sent."""
     records: int = 0
+    """How many J or D frames they make."""
     size: int = 0
+    """Encoded bytes of these."""
 
-    def add(self, source: Source, run: Run, *, told: bool) -> None:
-        """Enter a run; its frames are the dialect's to make.
-
-        One that is not *told* is only acknowledged, in its turn.
-        """
+    def add_run(self, source: Source, run: Run, *, sent: bool) -> None:
+        """Add a run. One that is not *sent* makes no frames, and is acknowledged in its turn."""
         self.runs.append((source, source.epoch, run))
-        if told:
+        if sent:
             self.records += len(run.records)
             self.size += run.size
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRoom:
-    """How large a window may get."""
+    """Limits of a window."""
 
     size: int
+    """Bytes of its records."""
     records: int = LOGDRIVE_1.window - RUN_RECORDS
+    """With this many records it takes no further run, so that the last one still fits."""
     runs: int = 512
-    """So that thousands of sources with a line each don't hold up the loop."""
+    """Runs: thousands of sources with a line each must not hold up the event loop."""
     marks: bool = True
-    """Gaps and ends can be told."""
+    """Whether the dialect carries gaps and ends."""
 
-    def left(self, window: OutgoingWindow) -> bool:
-        """Tell whether another run may be added."""
+    def has_room_for(self, window: OutgoingWindow) -> bool:
+        """Return whether another run may be added to *window*."""
         return (
             window.size < self.size * _FULL
             and window.records < self.records
@@ -61,46 +67,46 @@ class WindowRoom:
         )
 
 
-def gather(
-    demand: SendQueue, producer: SourceReader, room: WindowRoom, now: float
+def gather_window(
+    send_queue: SendQueue, source_reader: SourceReader, room: WindowRoom, now: float
 ) -> OutgoingWindow:
-    """Return a window of what is read at once of the sources that have waited longest, then of the
-    same again while there is room.
+    """Return a window of the sources that have waited longest, one read of each.
+
+    Sources with more to send are enqueued again, and have another turn while there is room.
     """
     window = OutgoingWindow()
-    while room.left(window) and (source := demand.next_ready()) is not None:
-        first = run = producer.next_run(source)
+    while room.has_room_for(window) and (source := send_queue.next_to_send()) is not None:
+        first = run = source_reader.read_next_run(source)
         while run is not None:
-            window.add(source, run, told=room.marks or run.mark is None)
-            # what was read goes first: else each source would keep some
-            run = source.next_run() if room.left(window) else None
+            window.add_run(source, run, sent=room.marks or run.mark is None)
+            # One read may make several runs: all of them go, so that few sources keep any.
+            run = source.next_unsent_run() if room.has_room_for(window) else None
         if first is not None and source.has_more:
-            demand.want(source, now)
+            send_queue.enqueue(source, now)
     return window
 
 
-def is_light(window: OutgoingWindow, codec: Codec | None) -> bool:
-    """Tell whether packing is not worth a thread.
+def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
+    """Return whether packing *window* is not worth a thread.
 
-    Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
-    and back, to a processor that does not have them in its cache, costs a tenth of all CPU that the
-    agent takes.
+    Always with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
+    and back, to a processor that does not have them in its cache, costs a tenth of all CPU time
+    that the agent takes.
     """
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
-def packed(
+def pack_window(
     frames: Sequence[bytes],
     records: int,
     codec: Codec | None,
     level: int,
     version: bytes = VERSION_2,
 ) -> list[bytes]:
-    """Return a window as it travels: W and C in one write, or bare frames without *codec*.
+    """Return a window as it travels: W and C frames, or W and bare *frames* without *codec*.
 
-    Releases the interpreter meanwhile.
-
-    zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
+    Releases the interpreter while it compresses. Text so monotonous that readers would take its
+    zstd frame for a bomb is compressed by zlib, which can't compress that much.
     """
     head = WindowFrame(records).encode(version)
     if codec is None:

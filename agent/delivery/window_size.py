@@ -1,9 +1,8 @@
-"""How large windows get: about what the way to the receiver carries in some seconds, so that slow
-links carry small ones.
+"""Window size: about what the link carries in a few seconds, so that slow links get small windows.
 
-Nothing of a window is stored before its last byte has come, and what came of it is sent anew on the
-next connection: on a link that breaks now and then a window of minutes might never arrive whole,
-and a receiver's memory would be full of beginnings.
+A receiver stores nothing of a window before its last byte has come, and a connection that breaks
+loses what came of it. On a link that breaks now and then, a window that takes minutes might never
+arrive whole, and the receiver's memory would fill with beginnings.
 """
 
 from collections import deque
@@ -12,31 +11,43 @@ from typing import Final
 from logdrive.model.units import KIB
 
 _FIRST_BYTES: Final = 512 * KIB
+"""Size of a connection's first windows."""
 _LEAST_BYTES: Final = 64 * KIB
-_SOON_SECONDS, _LATE_SECONDS = 2.0, 8.0
+"""Smallest size."""
+_SOON_SECONDS: Final = 2.0
+"""After a window that took less than this, windows may grow."""
+_LATE_SECONDS: Final = 8.0
+"""After a window that took more than this, windows shrink."""
 
 
 class WindowSizer:
-    """Begins with small windows on each connection; *size* becomes twice that of one that went
-    through soon, half that of a slow one.
+    """Sizes the windows of one connection.
+
+    *size*, in bytes, becomes twice that of a window that was acknowledged soon, half that of one
+    that was late; at most *most*.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.size = min(most, _FIRST_BYTES)
-        self._flying: deque[tuple[float, int]] = deque()  # when each window was made, and how large
-        self._moved = 0.0  # when the last one was acknowledged
+        # When each window in flight was made (monotonic seconds), and its size.
+        self._in_flight: deque[tuple[float, int]] = deque()
+        # When the last one was acknowledged.
+        self._acknowledged_at = 0.0
 
-    def sent(self, size: int, now: float) -> None:
-        """Take notice of a window of *size* bytes."""
-        self._flying.append((now, size))
+    def on_window_sent(self, size: int, now: float) -> None:
+        """Note that a window of *size* bytes was made."""
+        self._in_flight.append((now, size))
 
-    def acknowledged(self, now: float) -> None:
-        """Take notice that the oldest window is stored: the time it took is counted from where it
-        was alone on its way.
+    def on_window_acknowledged(self, now: float) -> None:
+        """Adapt the size: the oldest window in flight was acknowledged.
+
+        Its time counts from when the one before it was acknowledged: until then it had to share the
+        link.
         """
-        sent, size = self._flying.popleft()
-        took, self._moved = now - max(sent, self._moved), now
+        sent, size = self._in_flight.popleft()
+        took = now - max(sent, self._acknowledged_at)
+        self._acknowledged_at = now
         if took > _LATE_SECONDS:
             self.size = max(_LEAST_BYTES, min(self.size, size // 2))
         elif took < _SOON_SECONDS:

@@ -1,15 +1,17 @@
-"""Runs as the agent holds them until they are acknowledged: data, gaps, ends (rules R1, P4, G3)."""
+"""Runs: what is sent, appended and acknowledged together of one source. Data, gaps and end records
+(rules R1, P4, G3).
+"""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.records.blocks import EncodedRun, Records
 from agent.records.chunk import TextChunk
-from agent.records.pairs import PairList
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.model.numbers import CLOSED, number_of, position_of
 from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.frames import json_frames
@@ -29,34 +31,31 @@ LET_GO: Final = "let_go"
 SHIPPED: Final = "shipped"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What takes a source from *previous* to *number*. *read_ms* is when its last byte was read."""
+_ENOUGH_RUNS: Final = 64
+"""About as many as a window takes of the smallest records. Only lines in records of their own make
+so many runs.
+"""
 
-    kind: int
-    previous: int
-    number: int
-    records: Sequence[bytes]
-    events: int
-    size: int
-    read_ms: int
-    mark: "Mark | None" = None
+
+class FramedRecords(ABC):
+    """Records that make their frames themselves: D frames, or J frames without a loop."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def frames(self, first: int) -> bytes:
+        """Return the frames, numbered from *first*."""
+
+
+class Records(FramedRecords, Sequence[bytes]):
+    """Records of one run that are written out only as the frames that are sent."""
+
+    __slots__ = ()
 
     @property
-    def position(self) -> int:
-        """The position that it leads to."""
-        return position_of(self.number)
-
-    def frames(self, first: int) -> list[bytes]:
-        """Return its records as frames numbered from *first*, in parts to join: D frames for pairs,
-        else J frames.
-        """
-        records = self.records
-        return (
-            [records.frames(first)]
-            if isinstance(records, Records | PairList)
-            else json_frames(first, records)
-        )
+    @abstractmethod
+    def size(self) -> int:
+        """What they weigh against `RUN_BYTES`: their bytes, and `EVENT_HEAD` for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,108 @@ class Mark:
     store: UUID | None = None
 
 
-def data_runs(chunk: TextChunk, cuts: list[EncodedRun], previous: int, read_ms: int) -> list[Run]:
-    """Return the runs of one chunk, the first from *previous* on."""
-    runs = []
-    for cut in cuts:
-        number = chunk.number_at(cut.end)
-        runs.append(Run(DATA, previous, number, cut.records, cut.events, cut.size, read_ms))
-        previous = number
-    return runs
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive records that take a source from the number *previous* to *number*."""
+
+    kind: int
+    """`DATA`, `GAP` or `END`."""
+    previous: int
+    number: int
+    records: Sequence[bytes]
+    events: int
+    size: int
+    """What the records weigh against `RUN_BYTES`."""
+    read_ms: int
+    """When its last byte was read."""
+    mark: Mark | None = None
+    """What a gap or an end says; None for data."""
+
+    @property
+    def position(self) -> int:
+        """The position after it."""
+        return position_of(self.number)
+
+    def frames(self, first: int) -> list[bytes]:
+        """Return its records as frames numbered from *first*, in parts to join.
+
+        D frames for pairs, else J frames.
+        """
+        records = self.records
+        return (
+            [records.frames(first)]
+            if isinstance(records, FramedRecords)
+            else json_frames(first, records)
+        )
+
+
+class RunBuilder:
+    """Makes the data runs of one chunk: a record that does not fit the last run opens another.
+
+    The first run goes on from the number *previous*. *new_list* makes the lists of records.
+    """
+
+    def __init__(
+        self,
+        chunk: TextChunk,
+        previous: int,
+        read_ms: int,
+        *,
+        most_records: int = RUN_RECORDS,
+        new_list: Callable[[], list[bytes]] = list,
+    ) -> None:
+        self._chunk = chunk
+        self._previous = previous
+        self._read_ms = read_ms
+        self._most_records = most_records
+        self._new_list = new_list
+        # Complete runs.
+        self._runs: list[Run] = []
+        # The last run while there is room for more: its records, the position after them, how many
+        # events they have, and what they weigh.
+        self._records = new_list()
+        self._end = 0
+        self._events = 0
+        self._size = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether the rest of the chunk is better read again later.
+
+        More runs would hold up the event loop, and fill memory.
+        """
+        return len(self._runs) + bool(self._records) > _ENOUGH_RUNS
+
+    def add(self, payload: bytes, end: int, events: int) -> None:
+        """Append a record that ends at position *end*."""
+        size = EVENT_HEAD + len(payload)
+        if len(self._records) >= self._most_records or self._size + size > RUN_BYTES:
+            self._close()
+        self._records.append(payload)
+        self._end = end
+        self._events += events
+        self._size += size
+
+    def add_run(self, records: Records, end: int, events: int) -> None:
+        """Append *records*, which end at position *end*, as a run of their own."""
+        self._close()
+        self._append(records, end, events, records.size)
+
+    def finish(self) -> list[Run]:
+        """Return all runs."""
+        self._close()
+        return self._runs
+
+    def _close(self) -> None:
+        if self._records:
+            self._append(self._records, self._end, self._events, self._size)
+            self._records = self._new_list()
+            self._events = self._size = 0
+
+    def _append(self, records: Sequence[bytes], end: int, events: int, size: int) -> None:
+        number = self._chunk.number_at(end)
+        self._runs.append(Run(DATA, self._previous, number, records, events, size, self._read_ms))
+        self._previous = number
 
 
 def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:

@@ -7,26 +7,19 @@ their newline, and the pieces of lines too long for a record.
 """
 
 import base64
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from agent.records.batch import Run, RunBuilder
 from agent.records.chunk import TextChunk
 from logdrive.model import records as record
-from logdrive.model.framing import EVENT_HEAD
-from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB
 
 PIECE_BYTES: Final = 96 * KIB
 """Longest piece of a line in a record of its own: escaped six times as long, and once more in
 Base64, it still fits.
-"""
-
-_ENOUGH_RUNS: Final = 64
-"""About what a window takes, of records as small as can be.
-
-Only lines in records of their own are so many.
 """
 
 PARTIAL: Final = ("partial",)
@@ -37,75 +30,15 @@ _REPLACEMENT_BYTES: Final = _REPLACEMENT.encode()
 _RETURN: Final = 0x0D
 
 
-class Records(Sequence[bytes], ABC):
-    """Records of one run that are written out only as the frames that are sent."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """What they weigh against `RUN_BYTES`."""
-
-    @abstractmethod
-    def frames(self, first: int) -> bytes:
-        """Return them as frames numbered from *first*."""
-
-
-@dataclass(slots=True)
-class EncodedRun:
-    """The records of one run: *end* is the position after them, *size* what they weigh against
-    `RUN_BYTES`.
-    """
-
-    end: int
-    records: Sequence[bytes]
-    events: int = 0
-    size: int = 0
-
-
-class EncodedRuns:
-    """Runs in the making: a record that does not fit the last one opens another."""
-
-    def __init__(
-        self, most_records: int = RUN_RECORDS, new_list: Callable[[], list[bytes]] = list
-    ) -> None:
-        self.runs: list[EncodedRun] = []
-        self._most, self._new_list = most_records, new_list
-        self._open = new_list()  # the last run's records while there is room for more
-
-    @property
-    def enough(self) -> bool:
-        """Whether the rest is better left for later: making it would hold up everybody else, and
-        fill memory.
-        """
-        return len(self.runs) > _ENOUGH_RUNS
-
-    def add(self, payload: bytes, end: int, events: int) -> None:
-        """Append a record that ends at position *end*."""
-        size = EVENT_HEAD + len(payload)
-        if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
-            self._open = self._new_list()
-            self.runs.append(EncodedRun(end, self._open))
-        cut = self.runs[-1]
-        self._open.append(payload)
-        cut.end = end
-        cut.events += events
-        cut.size += size
-
-    def add_run(self, cut: EncodedRun) -> None:
-        """Append a whole run, to which nothing is added."""
-        self.runs.append(cut)
-        self._open = self._new_list()
-
-
 class Encoder(Protocol):
     """Turns text of one source into runs."""
 
-    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
+    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, which is not empty, or for its beginning.
 
-        A last line without newline is one of its own.
+        The first run goes on from the number *previous*; *read_ms* is when the chunk was read. A
+        last line without newline is an event of its own. Where the runs get too many, the last one
+        ends before the chunk does: encode the rest later.
         """
         ...
 
@@ -132,11 +65,11 @@ class LinePart:
 class BlockEncoder:
     """Blocks where possible, lean records where not."""
 
-    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
+    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-        work = _Blocks(chunk)
+        work = _Blocks(chunk, RunBuilder(chunk, previous, read_ms))
         work.all()
-        return work.cuts.runs
+        return work.runs.finish()
 
 
 class _Blocks:
@@ -145,7 +78,7 @@ class _Blocks:
     Places count from the data's beginning.
     """
 
-    def __init__(self, chunk: TextChunk) -> None:
+    def __init__(self, chunk: TextChunk, runs: RunBuilder) -> None:
         self.text, self.begin, self.end, self.open_end = (
             chunk.data,
             chunk.begin,
@@ -153,12 +86,12 @@ class _Blocks:
             chunk.open_end,
         )
         self.zero = chunk.start - chunk.begin  # the position of place 0
-        self.cuts = EncodedRuns()
+        self.runs = runs
 
     def all(self) -> None:
         text, at = self.text, self.begin
         whole = text.rfind(b"\n", at, self.end) + 1
-        while at < whole and not self.cuts.enough:
+        while at < whole and not self.runs.enough:
             end = min(at + BLOCK_TEXT_BYTES, whole)
             if end < whole:
                 end = text.rfind(b"\n", at, end) + 1
@@ -168,7 +101,7 @@ class _Blocks:
                 end = text.find(b"\n", at + BLOCK_TEXT_BYTES) + 1
                 self._pieces(at, end)
             at = end
-        if at < self.end and not self.cuts.enough:
+        if at < self.end and not self.runs.enough:
             self._pieces(at, self.end)
 
     def _block(self, at: int, end: int) -> None:
@@ -183,7 +116,7 @@ class _Blocks:
         lines = len(data) - len(data.replace(b"\n", b""))
         payload = record.block_record(self.zero + at, self.zero + end, lines, text)
         if len(payload) <= RECORD_BYTES:
-            self.cuts.add(payload, self.zero + end, lines)
+            self.runs.add(payload, self.zero + end, lines)
         elif lines == 1:
             self._pieces(at, end)
         else:  # escaped too long: a block of NULs is six times its text (history 23)
@@ -191,7 +124,7 @@ class _Blocks:
                 self.text.rfind(b"\n", at, (at + end) // 2) + 1 or self.text.find(b"\n", at) + 1
             )
             self._block(at, middle)
-            if not self.cuts.enough:
+            if not self.runs.enough:
                 self._block(middle, end)
 
     def _line_by_line(self, at: int, end: int) -> None:
@@ -210,10 +143,10 @@ class _Blocks:
                 continue
             if text_from < line_at:
                 self._block(text_from, line_at)
-            if self.cuts.enough:
+            if self.runs.enough:
                 return
             if len(line) < PIECE_BYTES and line[-1] != _RETURN:
-                self.cuts.add(
+                self.runs.add(
                     record.exact_lean_record(self.zero + line_at, self.zero + after, shown, line),
                     self.zero + after,
                     1,
@@ -221,13 +154,13 @@ class _Blocks:
             else:
                 self._pieces(line_at, after)
             text_from = after
-        if text_from < end and not self.cuts.enough:
+        if text_from < end and not self.runs.enough:
             self._block(text_from, end)
 
     def _pieces(self, at: int, end: int) -> None:
         """Add one line as lean records."""
         for piece in pieces(self.text, at, end, self.zero, open_end=self.open_end):
-            self.cuts.add(piece.lean(), piece.end, 1)
+            self.runs.add(piece.lean(), piece.end, 1)
 
 
 def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[LinePart]:

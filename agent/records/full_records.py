@@ -13,7 +13,8 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.records.blocks import EncodedRun, LinePart, Records
+from agent.records.batch import Records, Run
+from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.lines import cut_lines
 from logdrive.kernel.loops import full_frames
@@ -94,9 +95,9 @@ class FullEncoder:
         )
         self._now_ms = now_ms
 
-    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
+    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-        return cut_lines(chunk, _Full(self._prefix()))
+        return cut_lines(chunk, _Full(self._prefix()), previous, read_ms)
 
     def _prefix(self) -> bytes:
         moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(

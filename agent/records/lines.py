@@ -6,15 +6,8 @@ ends, without an end, that are not UTF-8, or too long for a record.
 
 from typing import Final, Protocol
 
-from agent.records.blocks import (
-    PIECE_BYTES,
-    EncodedRun,
-    EncodedRuns,
-    LinePart,
-    Records,
-    line_places,
-    pieces,
-)
+from agent.records.batch import Records, Run, RunBuilder
+from agent.records.blocks import PIECE_BYTES, LinePart, line_places, pieces
 from agent.records.chunk import TextChunk
 from logdrive.kernel.loops import place_lines
 
@@ -42,17 +35,21 @@ class RecordForm(Protocol):
         ...
 
 
-def cut_lines(chunk: TextChunk, form: RecordForm) -> list[EncodedRun]:
-    """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-    work = _Lines(chunk, form)
+def cut_lines(chunk: TextChunk, form: RecordForm, previous: int, read_ms: int) -> list[Run]:
+    """Return the runs for *chunk*, or, where they would be too many, for its beginning.
+
+    See `Encoder.encode` for *previous* and *read_ms*.
+    """
+    runs = RunBuilder(chunk, previous, read_ms, most_records=RUN_EVENTS, new_list=form.singles)
+    work = _Lines(chunk, form, runs)
     work.all()
-    return work.cuts.runs
+    return runs.finish()
 
 
 class _Lines:
     """One call's work. Places count from the data's beginning."""
 
-    def __init__(self, chunk: TextChunk, form: RecordForm) -> None:
+    def __init__(self, chunk: TextChunk, form: RecordForm, runs: RunBuilder) -> None:
         self._text, self._begin, self._end, self._open_end = (
             chunk.data,
             chunk.begin,
@@ -61,12 +58,12 @@ class _Lines:
         )
         self._zero = chunk.start - chunk.begin  # the position of place 0
         self._form = form
-        self.cuts = EncodedRuns(RUN_EVENTS, form.singles)
+        self._runs = runs
 
     def all(self) -> None:
         text, at = self._text, self._begin
         whole = text.rfind(b"\n", at, self._end) + 1
-        while at < whole and not self.cuts.enough:
+        while at < whole and not self._runs.enough:
             end = text.rfind(b"\n", at, min(at + PIECE_BYTES, whole)) + 1
             if end:
                 end = self._run(at, end)
@@ -74,7 +71,7 @@ class _Lines:
                 end = text.index(b"\n", at + PIECE_BYTES) + 1
                 self._pieces(at, end)
             at = end
-        if at < self._end and not self.cuts.enough:
+        if at < self._end and not self._runs.enough:
             self._pieces(at, self._end)
 
     def _run(self, at: int, end: int) -> int:
@@ -89,10 +86,10 @@ class _Lines:
             for line_at, line_end in line_places(self._text, at, end):
                 self._pieces(line_at, line_end)
         else:
-            self.cuts.add_run(EncodedRun(self._zero + end, records, count, records.size))
+            self._runs.add_run(records, self._zero + end, count)
         return end
 
     def _pieces(self, at: int, end: int) -> None:
         """Add one line as a record, or as several where it is too long for one."""
         for piece in pieces(self._text, at, end, self._zero, open_end=self._open_end):
-            self.cuts.add(self._form.record(piece), piece.end, 1)
+            self._runs.add(self._form.record(piece), piece.end, 1)

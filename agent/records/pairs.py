@@ -15,7 +15,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.records.blocks import EncodedRun, LinePart, Records
+from agent.records.batch import FramedRecords, Records, Run
+from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
@@ -41,7 +42,7 @@ def pairs_of(payload: bytes) -> dict[str, str]:
     return dict(KeyValueFrame.decode(_NO_SEQUENCE + payload, 0, 0).pairs)
 
 
-class PairList(list[bytes]):
+class PairList(list[bytes], FramedRecords):
     """Bodies made one by one."""
 
     def frames(self, first: int) -> bytes:
@@ -132,9 +133,9 @@ class PairEncoder:
     def __init__(self, fields: Sequence[Pair], host: str, path: str, origin: str) -> None:
         self._form = _Pairs([(HOST, host), (FILE, path), (ORIGIN, origin), *fields])
 
-    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
+    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-        return cut_lines(chunk, self._form)
+        return cut_lines(chunk, self._form, previous, read_ms)
 
 
 class _Pairs:

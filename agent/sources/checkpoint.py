@@ -1,5 +1,5 @@
-"""The checkpoint: a cache of what the store knows, and the few things that only the agent decided
-(rules D5, G6, P2).
+"""Checkpoint: a cache of the positions that the store knows, and the few decisions that only the
+agent has made (rules D5, G6, P2).
 
 One JSON file, `checkpoint.json` in the state directory, replaced atomically and never changed in
 place:
@@ -7,12 +7,12 @@ place:
     {"version": 1, "agent": "…", "written": ms,
      "entries": [{"origin": "…", "number": …, "store": "…", …}, …]}
 
-Recovery: whole or not at all. A file that can't be read is moved aside and the agent starts as
-without one: it asks the receiver for every file (rule G3), so that nothing is lost or doubled. What
-is written lags behind what is acknowledged by about a second; the receiver's P makes up for it.
+Recovery: all of it or nothing. A file that can't be used is moved aside, and the agent starts as
+without one: it asks the receiver for the position of every file (rule G3), so nothing is lost or
+doubled. The file lags about a second behind the acknowledgements; the receiver's P frames make up
+for that.
 """
 
-import base64
 import contextlib
 import os
 from typing import Final
@@ -30,93 +30,95 @@ VERSION: Final = 1
 
 
 class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One source.
+    """One source."""
 
-    *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by
-    whom.
-
-    *ended* is the reason why nothing more can be read, *done* when (ms) its end record was
-    acknowledged. *seen* is the largest size seen, *exact* whether the end is. *first* is the first
-    line itself, kept while the count is not known.
-
-    By these the next start tells whether the file is the same (rule G4), 0 where they are not
-    known: *last* is the number of the last place before which the bytes are known, if it lies
-    beyond *number*; *modified_ns* is when the file was changed last.
-
-    *undecided*: the receiver has yet to say whether it begins at *start* (rule P2). *resend*: the
-    receiver had another's bytes under the count before (rule A4).
-    """
-
+    # The origin id, and the one that all generations which look alike have in common (rule G3).
     origin: UUID
     stem: UUID
     count: int = 0
+    # How sure the count is: a value of `Counting`.
     counting: str = "known"
+    # Paths as `path_to_text` makes them: the one that its lines are known by, the one at which the
+    # file was seen last, and the mount point.
     path: str
     name: str
     mount: str
     device: int
     inode: int
     birth_ns: int = 0
+    # Length and CRC-32 of its first line; the line itself only while the count is not known.
     span: int
     crc: int
     first: bytes | None = None
+    # The position from which bytes are wanted (rule P2).
     start: int = 0
+    # The receiver has yet to say whether it begins at *start* or at 0 (rule P2).
     undecided: bool = False
+    # The store had another's bytes under the count before (rule A4).
     resend: bool = False
+    # The number acknowledged last, and the store that has it.
     number: int = 0
     store: UUID | None = None
+    # The largest size seen, in bytes.
     seen: int = 0
+    # By these the next start tells whether the file is the same (rule G4); 0 where they are not
+    # known. *last* is the number of the last position before which the bytes are known, if it is
+    # greater than *number*. *modified_ns* is when the file was changed last.
     last: int = 0
     modified_ns: int = 0
+    # Why nothing more can be read of it, once that is so, and whether its end is known exactly.
     ended: str | None = None
     exact: bool = True
+    # When its end record was acknowledged (ms).
     done: int | None = None
+    # When anything of it was acknowledged last (ms).
     acknowledged: int = 0
 
     @property
     def first_line(self) -> FirstLine:
-        """Its first line, as far as it is compared; the text is in the file."""
+        """Its first line, as far as it is compared: without the text, which is in the file."""
         return FirstLine(b"", self.span, self.crc)
 
 
 class Checkpoint(msgspec.Struct, kw_only=True):
-    """Everything that is written."""
+    """The content of the file."""
 
     version: int = VERSION
     agent: str
+    # When it was written (ms).
     written: int = 0
     entries: list[CheckpointEntry] = []
 
     def snapshot(self) -> bytes:
-        """Return it as it is written; entries change afterwards."""
+        """Return it encoded, as its entries are now: they may change while it is written."""
         return msgspec.json.encode(self)
 
 
 class CheckpointDamagedError(Exception):
-    """The checkpoint can't be used; it is moved to *aside*. Never leaves the agent."""
+    """The checkpoint can't be used, and is moved to the path *aside*. Never leaves the agent.
+
+    *ours* says whether this agent wrote it, as far as can be told: then this is no first run.
+    """
 
     def __init__(self, reason: str, aside: str, *, ours: bool) -> None:
         super().__init__(reason)
         self.aside = aside
         self.ours = ours
-        """Whether this agent wrote it, as far as can be told: then it was here before."""
 
 
 class CheckpointFile:
-    """The checkpoint's place on disk."""
+    """The checkpoint on disk."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self.path = os.path.join(directory, FILE_NAME)
 
-    def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
-        """Return it, None where there is none.
+    def load_checkpoint(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
+        """Return the checkpoint of the agent with the id *agent*; None if there is no file.
 
-        Raises `CheckpointDamagedError`, having moved aside what can't be used, unless *touch*
-        forbids.
-
-        One of another agent id can't be, either: its names are not ours. Raises `StorageError`
-        where the disk does not give it.
+        Raises `StorageError` if the disk does not return it. Raises `CheckpointDamagedError` if it
+        can't be used: also where it belongs to another agent id, whose origin ids are not ours.
+        With *touch* the file is moved aside before.
         """
         try:
             file = self._disk.open(self.path)
@@ -126,7 +128,7 @@ class CheckpointFile:
             return None
         except OSError as error:
             raise StorageError(f"{self.path} can't be read: {os_error_text(error)}") from error
-        reason, checkpoint = _judged(data, agent)
+        reason, checkpoint = _decode_checkpoint(data, agent)
         if reason:
             if touch:
                 self._move_aside(reason)
@@ -143,8 +145,8 @@ class CheckpointFile:
                 f"{self.path}: {reason}; nor can it be moved aside: {os_error_text(error)}"
             ) from error
 
-    def write(self, snapshot: bytes) -> None:
-        """Replace it, durably, by a checkpoint's *snapshot*."""
+    def write_snapshot(self, snapshot: bytes) -> None:
+        """Replace the file, durably, by a `Checkpoint.snapshot`. Raises OSError."""
         faults.reach("agent.checkpoint.before_write")
         write_atomically(
             self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename"
@@ -152,10 +154,8 @@ class CheckpointFile:
         faults.reach("agent.checkpoint.after_rename")
 
 
-def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
-    """Return the checkpoint in *data*, as far as there is one, and why it is of no use, "" where it
-    is.
-    """
+def _decode_checkpoint(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
+    """Return why *data* is no checkpoint of *agent*, or "", and the checkpoint if it is one."""
     try:
         checkpoint = msgspec.json.decode(data, type=Checkpoint)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -165,24 +165,3 @@ def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
     if checkpoint.agent != agent:
         return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", checkpoint
     return "", checkpoint
-
-
-def text_of(path: str) -> str:
-    """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
-    if path.isascii():  # nearly all, and three for each entry
-        return path
-    data = os.fsencode(path)
-    try:
-        return path if data.decode() == path else data.decode()
-    except UnicodeDecodeError:
-        return "\0" + base64.b64encode(data).decode()
-
-
-def path_of(text: str) -> str:
-    """Return the path that `text_of` made *text* of."""
-    return os.fsdecode(base64.b64decode(text[1:])) if text.startswith("\0") else text
-
-
-def shown(path: str) -> str:
-    """Return a path for people and records: bytes that are not UTF-8 as U+FFFD."""
-    return os.fsencode(path).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Writes the checkpoint: about once a second while something changes, and at the end."""
+"""Checkpointer: writes the checkpoint about once a second while it changes, and at the end."""
 
 import asyncio
 import contextlib
@@ -11,20 +11,22 @@ from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
 
 _SECONDS: Final = 1.0
+"""Shortest time between two writes."""
 _SHARE: Final = 20
-"""Writing takes at most one part in so many of the time, however many sources there are."""
+"""Writing takes at most this part of the time (a twentieth), however many sources there are."""
 _DAY_MS: Final = 86_400_000
 
 
 class Checkpointer:
-    """Turns the book into the checkpoint.
+    """Writes the registry to the checkpoint file.
 
-    A write that fails is told and tried again: the checkpoint is only a cache.
+    A write that fails is logged and tried again: the checkpoint is only a cache. Ended sources are
+    left out after *keep_days*.
     """
 
     def __init__(
         self,
-        book: SourceRegistry,
+        registry: SourceRegistry,
         file: CheckpointFile,
         *,
         clock: Clock,
@@ -32,60 +34,57 @@ class Checkpointer:
         keep_days: float,
         log: Any,
     ) -> None:
-        self._book, self._file, self._clock, self._executor, self._log = (
-            book,
-            file,
-            clock,
-            executor,
-            log,
-        )
+        self._registry = registry
+        self._file = file
+        self._clock = clock
+        self._executor = executor
         self._keep_ms = int(keep_days * _DAY_MS)
-        self._trouble = ""  # that was told
+        self._log = log
+        # Why the last write failed, as logged; "" if it did not.
+        self._trouble = ""
 
-    async def write(self) -> None:
-        """Write it now. Raises `StorageError`."""
+    async def write_now(self) -> None:
+        """Write the checkpoint. Raises `StorageError`."""
         now_ms = self._clock.now_ms()
         checkpoint = Checkpoint(
-            agent=self._book.agent,
+            agent=self._registry.agent,
             written=now_ms,
-            entries=self._book.entries(now_ms, self._keep_ms),
+            entries=self._registry.checkpoint_entries(now_ms, self._keep_ms),
         )
-        then, self._book.after_write = self._book.after_write, []
-        self._book.changed = False
+        actions = self._registry.begin_write()
         try:
-            await self._executor.run(self._file.write, checkpoint.snapshot())
+            await self._executor.run(self._file.write_snapshot, checkpoint.snapshot())
         except OSError as error:
-            self._book.changed = True
-            self._book.after_write = then + self._book.after_write
+            self._registry.on_write_failed(actions)
             raise StorageError(
                 f"{self._file.path} can't be written: {os_error_text(error)}"
             ) from error
-        for each in then:
-            each()
+        for action in actions:
+            action()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write until *stop*, and once more then.
+        """Write until *stop* is set, and once more then.
 
-        It must not be cancelled: a write would go on behind the next one's back.
+        Do not cancel it: a write that is under way in a thread would go on beside the next one.
         """
         while not stop.is_set():
             took = await self._write_if_changed()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(_SECONDS, took * _SHARE)):
                     await stop.wait()
-        self._book.changed = True
+        self._registry.mark_changed()
         await self._write_if_changed()
 
     async def _write_if_changed(self) -> float:
-        """Return how long it took."""
+        """Write the checkpoint unless it is up to date; return the seconds that this took."""
         began = self._clock.monotonic()
-        if self._book.changed:
+        if self._registry.changed:
             try:
-                await self.write()
+                await self.write_now()
                 trouble = ""
             except StorageError as error:
                 trouble = str(error)
-            # once: it is tried each second, maybe on the disk that the log fills
+            # Logged once, not each second: the log may be on the disk that is full.
             if trouble and trouble != self._trouble:
                 self._log.warning("checkpoint not written: it is tried again", reason=trouble)
             elif self._trouble and not trouble:

@@ -1,7 +1,8 @@
-"""Log lines about single files, of which a clean-up or a wrong permission may bring thousands.
+"""Log of single files: a clean-up or a wrong permission may bring the same line for thousands.
 
-The same line about several files within a second is one line with their number and an example; the
-next follows a minute later at the earliest. A line about one file only is as it would be without.
+Lines with the same text about several files within a second become one line, with their number and
+an example; the next one follows a minute later at the earliest. A line about one file only is the
+same as in the log itself.
 """
 
 from typing import Any, Final
@@ -9,25 +10,27 @@ from typing import Any, Final
 from logdrive.host.clock import Clock
 
 _COUNTING_SECONDS: Final = 1.0
-"""After the first file others are counted for so long before they are told together."""
+"""How long further files are counted after the first one, before the line is written."""
 
 _AGAIN_SECONDS: Final = 60.0
-"""Between two lines with the same text."""
+"""Shortest time between two lines with the same text."""
 
 
 class _Group:
-    """Files with the same line: how many, the path of the first, the words that all have alike."""
+    """Files with the same line that was not written yet."""
 
     def __init__(self) -> None:
         self.level = "warning"
+        # How many files, the path of the first, and the fields that all of them have in common.
         self.files = 0
         self.path = ""
         self.words: dict[str, Any] = {}
+        # When the first file came, and when a line was written last (monotonic seconds).
         self.since = 0.0
-        self.told_at: float | None = None
+        self.written_at: float | None = None
 
     def add(self, path: str, words: dict[str, Any], now: float) -> None:
-        """Count one file more."""
+        """Count one more file."""
         if not self.files:
             self.path, self.words, self.since = path, words, now
         else:
@@ -37,48 +40,50 @@ class _Group:
         self.files += 1
 
     def is_due(self, now: float) -> bool:
-        """Whether its line is to be written now."""
+        """Return whether the line is to be written now."""
         if not self.files or now - self.since < _COUNTING_SECONDS:
             return False
-        return self.told_at is None or now - self.told_at >= _AGAIN_SECONDS
+        return self.written_at is None or now - self.written_at >= _AGAIN_SECONDS
 
-    def take(self, now: float) -> dict[str, Any]:
-        """Return what its line says, and count anew from here."""
-        said = (
+    def take_fields(self, now: float) -> dict[str, Any]:
+        """Return the fields of the line, and start counting again."""
+        fields = (
             {"path": self.path} if self.files == 1 else {"files": self.files, "example": self.path}
         )
-        said |= self.words
-        self.files, self.words, self.told_at = 0, {}, now
-        return said
+        fields |= self.words
+        self.files, self.words, self.written_at = 0, {}, now
+        return fields
 
 
 class FileLog:
     """Writes lines about files to *log*.
 
-    `write_due` is called every second or so, `flush` at the end.
+    Call `write_due` every second or so, and `flush` at the end.
     """
 
     def __init__(self, log: Any, clock: Clock) -> None:
-        self._log, self._clock = log, clock
+        self._log = log
+        self._clock = clock
+        # By the text of the line.
         self._groups: dict[str, _Group] = {}
 
     def warning(self, event: str, path: str, **words: Any) -> None:
-        """Warn of the file *path*, soon."""
+        """Write the warning *event* about the file *path*, soon."""
         self._add("warning", event, path, words)
 
     def error(self, event: str, path: str, **words: Any) -> None:
-        """Tell of an error with the file *path*, soon."""
+        """Write the error *event* about the file *path*, soon."""
         self._add("error", event, path, words)
 
     def write_due(self) -> None:
-        """Write the lines whose time has come. Costs a comparison a kind of line."""
+        """Write the lines that are due. Takes a comparison for each text."""
         now = self._clock.monotonic()
         for event, group in self._groups.items():
             if group.is_due(now):
                 self._write(event, group, now)
 
     def flush(self) -> None:
-        """Write all that is waiting."""
+        """Write all lines that wait."""
         now = self._clock.monotonic()
         for event, group in self._groups.items():
             if group.files:
@@ -90,4 +95,4 @@ class FileLog:
         group.add(path, words, self._clock.monotonic())
 
     def _write(self, event: str, group: _Group, now: float) -> None:
-        getattr(self._log, group.level)(event, **group.take(now))
+        getattr(self._log, group.level)(event, **group.take_fields(now))

@@ -1,10 +1,11 @@
-"""Whether this agent was here before: asked of the store, for `start = "end"` without a checkpoint
-(rule P2, ADR 15).
+"""First run: the agent asks the store whether it was here before, where `start = "end"` is set and
+there is no checkpoint (rule P2, ADR 15).
 
-One source stands for the agent itself. Its origin is made of agent and host alone, as no file's is;
-all that is ever stored of it is an end record, `first_run`. Where the store has that, this is no
-first run, and the checkpoint was lost: files that the store does not know came later, and are read
-from their beginning. Until the answer is there, files wait whose start depends on it.
+A source of its own stands for the agent. Its origin id is made of agent and host alone, as no
+file's is; all that is ever stored of it is an end record, `first_run`. If the store has that
+record, this is no first run: the checkpoint was lost, files that the store does not know are new,
+and they are read from their beginning. Until the answer comes, files wait whose start depends on
+it.
 
 The record is sent only once the checkpoint holds the decision. Otherwise an agent that is killed in
 between would take its own record for that of an earlier run.
@@ -18,15 +19,17 @@ from agent.sources.identity import FirstLine, Identity
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.readable import Labels
+from agent.sources.registration import NextStep
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import NextStep, Source
+from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.model.numbers import LOST, NOT_KEPT
 
 
-def tell_start(log: Any, number: int, files: int) -> None:
-    """Log where *files* begin whose start depended on the answer *number* of the store,
-    `record.NOT_KEPT` where none is to be had.
+def log_start_decision(log: Any, number: int, files: int) -> None:
+    """Log where *files*, as many as waited for the store's answer, begin.
+
+    *number* is the answer: negative for none, `NOT_KEPT` from a peer that keeps no numbers.
     """
     if number >= 0:
         log.warning(
@@ -35,59 +38,65 @@ def tell_start(log: Any, number: int, files: int) -> None:
         )
     elif number in (NOT_KEPT, LOST):
         log.warning(
-            "nobody can tell whether this agent was here before: files begin at their end",
+            "unknown whether this agent has run before: files begin at their end",
             files=files,
         )
     else:
         log.info("first run: files begin at their end", files=files)
 
 
-class Arrival(Source):
+class FirstRunSource(Source):
     """The source of the agent itself.
 
-    It registers first on the first connection; later ones register what `SourceRegistry.ended` has
-    of it.
+    It registers first on the first connection. Later connections register what
+    `SourceRegistry.revive_first_run` makes of its entry.
     """
 
     def __init__(
         self,
-        book: SourceRegistry,
-        demand: SendQueue,
+        registry: SourceRegistry,
+        send_queue: SendQueue,
         clock: Clock,
         path: str,
         labels: Labels,
         log: Any,
     ) -> None:
-        identity = Identity(book.agent, book.host, "", 0, 0, b"")
+        identity = Identity(registry.agent, registry.host, "", 0, 0, b"")
         super().__init__(
-            None, book.family(identity.stem, identity), book.attributes(path, labels), count=0
+            None,
+            registry.incarnations_of(identity.stem, identity),
+            registry.encode_attributes(path, labels),
+            count=0,
+            ended=Mark(FIRST_RUN),
         )
-        self._book, self._demand, self._clock, self._log = book, demand, clock, log
+        self._registry = registry
+        self._send_queue = send_queue
+        self._clock = clock
+        self._log = log
+        # Whether the record waits for the checkpoint.
         self._deciding = False
-        self.ended = Mark(FIRST_RUN)
-        self.must_register = True
-        book.add(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
+        self.registration.require()
+        registry.add_source(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
-    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
-        """Take the store's answer: decide where files begin, and leave a record where it has
-        none.
-        """
-        decided = self._book.decide_starts(here_before=number >= 0, now_ms=now_ms)
+    def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
+        """Handle the store's answer: decide where files begin; send the record if it has none."""
+        decided = self._registry.decide_starts(here_before=number >= 0, now_ms=now_ms)
         for source in decided:
-            self._demand.want(source, self._clock.monotonic())
+            self._send_queue.enqueue(source, self._clock.monotonic())
         if decided:
-            tell_start(self._log, number, len(decided))
-        outcome = super().told(number, store, now_ms)
-        if number < 0 and number != NOT_KEPT and not self.kept and not self._deciding:
+            log_start_decision(self._log, number, len(decided))
+        step = super().on_position(number, store, now_ms)
+        has_record = number >= 0 or number == NOT_KEPT
+        if not has_record and not self.unacknowledged and not self._deciding:
             self._deciding = True
             if decided:
-                self._book.after_write.append(self._leave)
+                self._registry.call_after_write(self._send_record)
             else:
-                self._leave()
-        return outcome
+                self._send_record()
+        return step
 
-    def _leave(self) -> None:
-        """Send the record by which the next run without a checkpoint will know."""
+    def _send_record(self) -> None:
+        """Send the record that tells the next run without a checkpoint that this one was."""
         self._deciding = False
-        self.keep([end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
-        self._demand.want(self, self._clock.monotonic())
+        self.add_runs([end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
+        self._send_queue.enqueue(self, self._clock.monotonic())

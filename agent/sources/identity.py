@@ -1,4 +1,6 @@
-"""How a life of a file is named, so that a lost checkpoint finds it again (rules G2, G3, G4)."""
+"""Identity of a generation: what its origin id is made of, so that an agent that has lost its
+checkpoint finds it again (rules G2, G3, G4).
+"""
 
 from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, UUID, uuid5
@@ -11,19 +13,21 @@ from logdrive.model.limits import FIRST_LINE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """*text* is what the name is made of; *crc* covers the file's first *span* bytes, the newline
-    among them.
-    """
+    """The first line of a file, at most `FIRST_LINE_BYTES` of it."""
 
     text: bytes
+    """The line without its newline: a part of the origin id."""
     span: int
+    """Length of the line in bytes, its newline included."""
     crc: int
+    """CRC-32 of the file's first *span* bytes."""
 
     @classmethod
-    def of(cls, head: bytes, *, ended: bool = False) -> "FirstLine | None":
-        """Return the first line in *head*, the file's first bytes; None where it has no end yet.
+    def find_in(cls, head: bytes, *, ended: bool = False) -> "FirstLine | None":
+        """Return the first line in *head*, the file's first bytes; None if its end is not there.
 
-        With *ended* the life is over and whatever there is counts, unless there is nothing.
+        With *ended* the generation is over: all of *head* is its first line, unless *head* is
+        empty.
         """
         head = head[:FIRST_LINE_BYTES]
         newline = head.find(b"\n")
@@ -36,17 +40,19 @@ class FirstLine:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """All that a name is made of but the count: what lives that look alike have in common."""
+    """All parts of an origin id but the count: the same for generations that look alike."""
 
     agent: str
     host: str
     mount: str
+    """The mount point of the file system."""
     inode: int
     birth_ns: int
+    """When the file was made, by the file system's clock; 0 where it does not know."""
     first_line: bytes
 
-    def origin(self, count: int) -> UUID:
-        """Return the origin id of the life numbered *count*."""
+    def origin_for(self, count: int) -> UUID:
+        """Return the origin id of the generation with this *count*."""
         return origin_id(
             agent=self.agent,
             host=self.host,
@@ -59,30 +65,31 @@ class Identity:
 
     @property
     def stem(self) -> UUID:
-        """One name for all counts: that of count 0."""
-        return self.origin(0)
+        """The id that generations which look alike have in common: that of count 0."""
+        return self.origin_for(0)
 
 
 class Fingerprinter:
-    """Knows who this agent is, and where file systems are mounted."""
+    """Makes identities: it knows the agent's id, the host's name and the mount points."""
 
     def __init__(self, agent: str, host: str, disk: Disk) -> None:
-        self.agent, self.host = agent, host
+        self.agent = agent
+        self.host = host
         self._disk = disk
 
     def mount_of(self, directory: str) -> str:
         """Return the mount point of *directory*."""
         return self._disk.mount_point(directory)
 
-    def identity(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
-        """Return what names the file that *stat* describes."""
+    def identify(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
+        """Return the identity of the file that *stat* describes."""
         return Identity(self.agent, self.host, mount, stat.inode, stat.birth_ns, first_line.text)
 
 
 def machine_agent_id(disk: Disk, path: str = "/etc/machine-id") -> str:
-    """Return an agent id made from the machine's own, which must not leave the machine as it is.
+    """Return an agent id derived from the machine id, which itself must not leave the machine.
 
-    Raises OSError without one.
+    Raises OSError if there is none.
     """
     file = disk.open(path)
     try:

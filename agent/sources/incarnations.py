@@ -1,53 +1,56 @@
-"""Lives that look alike: same file, same first line, told apart by a count (rule G3)."""
+"""Incarnations: generations that look alike, with the same file and first line, told apart by a
+count (rule G3).
+"""
 
 from uuid import UUID
 
 from agent.sources.identity import Identity
-from agent.sources.source import Counting, Source
+from agent.sources.incarnation_search import Counting
+from agent.sources.source import Source
 
 
 class Incarnations:
-    """All that is known of one *stem*: living sources, and the highest count that has ended."""
+    """The generations of one *stem*: the living sources, and the highest count that has ended."""
 
     __slots__ = ("highest_ended", "identity", "members", "stem")
 
     def __init__(self, stem: UUID, identity: Identity | None) -> None:
         self.stem = stem
+        # What origin ids are made of; None until a file with this stem was seen.
         self.identity = identity
-        """What origin ids are made of; None as long as no file was seen that has this stem."""
-        # one, nearly always: a list would take half as much again
+        # The living sources; a tuple, as there is one in most cases and a list takes more memory.
         self.members: tuple[Source, ...] = ()
+        # The highest count of an ended source, -1 without one.
         self.highest_ended = -1
 
-    def add(self, source: Source) -> None:
-        """Enter a living source."""
-        self.members += (source,)
-
-    def remove(self, source: Source) -> None:
-        """Take out a source that has ended."""
-        self.members = tuple(member for member in self.members if member is not source)
-
-    def origin(self, count: int) -> UUID:
-        """Return the origin id of the life numbered *count*."""
+    def origin_for(self, count: int) -> UUID:
+        """Return the origin id of the generation with this *count*."""
         if self.identity is None:
-            return self.stem  # of a file that is gone: its id came with the checkpoint
-        origin = self.identity.origin(count)
-        return self.stem if origin == self.stem else origin  # one object of two that are kept
+            # The file is gone: its id came with the checkpoint.
+            return self.stem
+        origin = self.identity.origin_for(count)
+        # Most sources have count 0: share one object.
+        return self.stem if origin == self.stem else origin
 
-    def next_count(self, source: Source | None = None) -> int:
-        """Return the lowest count above those of all known lives, *source* itself not counted."""
-        return (
-            max(
-                [
-                    self.highest_ended,
-                    *(member.count for member in self.members if member is not source),
-                ]
-            )
-            + 1
-        )
+    def next_count(self, source: object = None) -> int:
+        """Return the lowest count above those of all known sources, *source* itself left out."""
+        counts = [member.count for member in self.members if member is not source]
+        return max([self.highest_ended, *counts]) + 1
 
-    def decided(self, source: Source | None = None) -> bool:
-        """Tell whether the counts of all of them but *source* are known."""
+    def counts_known(self, source: object = None) -> bool:
+        """Return whether the counts of all sources but *source* are known."""
         return not any(
             member.counting is Counting.MANY for member in self.members if member is not source
         )
+
+    def add(self, source: Source) -> None:
+        """Add a living source."""
+        self.members += (source,)
+
+    def remove(self, source: Source) -> None:
+        """Remove a living source."""
+        self.members = tuple(member for member in self.members if member is not source)
+
+    def on_ended(self, count: int) -> None:
+        """Remember that the generation with this *count* has ended."""
+        self.highest_ended = max(self.highest_ended, count)

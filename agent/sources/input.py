@@ -1,4 +1,8 @@
-"""What a connection asks of the input that a source's bytes come from."""
+"""Port to an input, such as files: what a connection needs before and after it reads a source.
+
+`Readable` (`readable.py`) is the port to the bytes of one source; an input hands them to
+`SourceRegistry.add_generation`.
+"""
 
 from typing import Protocol
 
@@ -7,22 +11,27 @@ from agent.sources.source import Source
 
 
 class Input(Protocol):
-    """An input, to those who read its sources.
-
-    It alone judges whether a life goes on, and opens what is read.
-    """
+    """One input. It alone opens what is read and decides that a generation has ended."""
 
     def open_source(self, source: Source) -> None:
-        """Make *source*, which is readable, ready for the next read. Raises OSError."""
-        ...
+        """Make a readable *source* ready for `read_lines`; called before each read.
 
-    def prepare(self, source: Source) -> bool:
-        """Make sure that *source* can be read and still is what it was; it may have ended by that.
-
-        False where neither can be told.
+        Raises OSError, which the caller passes to `on_read_failed`.
         """
         ...
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        """Act on what reading *source* raised."""
+    def verify_source(self, source: Source) -> bool:
+        """Compare the bytes of *source* with what was read of it; called when a P frame came.
+
+        If they differ, the input ends the generation: `source.ended` is set on return. Return False
+        if they can't be read now; the source is then refused for a while.
+        """
+        ...
+
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+        """Handle the *error* that reading *source* raised.
+
+        After a `SourceTruncatedError` the generation is to be ended. After an OSError the input
+        enqueues the source again once it can be read.
+        """
         ...

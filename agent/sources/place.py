@@ -1,5 +1,6 @@
-"""Where the bytes of a source are, as the checkpoint keeps it: for what is no file, a path and
-nothing else.
+"""Location of a source's bytes, as the checkpoint keeps it.
+
+An input other than files has a path and nothing else.
 """
 
 from dataclasses import dataclass
@@ -11,30 +12,32 @@ FileKey = tuple[int, int]
 
 
 def same_birth(one_ns: int, other_ns: int) -> bool:
-    """Tell whether files born then may be one: 0 is said where a file system does not know."""
+    """Return whether two birth times may be one file's: 0 is that of an unknown one."""
     return one_ns == other_ns or 0 in (one_ns, other_ns)
 
 
 @dataclass(slots=True)
 class FileLocation:
-    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, ""
-    once it has none.
-    """
+    """Where a file is."""
 
     path: str
+    """The path that its lines are known by: the one it was found under first."""
     name: str
+    """The path at which it was seen last; "" once it has none."""
     mount: str
+    """The mount point of its file system."""
     device: int
     inode: int
     birth_ns: int
+    """When it was made, by the file system's clock; 0 where that is not known."""
 
     @property
     def key(self) -> FileKey:
-        """What tells it from other files on this host, now."""
+        """Device and inode: no two files of this host have both in common at one time."""
         return self.device, self.inode
 
     def is_at(self, stat: FileStat) -> bool:
-        """Tell whether *stat* describes this very file, and not a later one that got its inode."""
+        """Return whether *stat* describes this file, not a later one that was given its inode."""
         return (
             stat.is_file
             and (stat.device, stat.inode) == self.key

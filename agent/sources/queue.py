@@ -1,109 +1,134 @@
-"""Which sources want something of the connection: to be registered, or to send.
+"""Send queue: the sources that need to register, and those that have data to send.
 
-Filled by the tailer, emptied by the session.
-
-Pacing is rule D9's: while nothing is in flight a line leaves at once; else a source's next run may
-wait, unless there is much.
+Inputs fill it when a file has grown; the session empties it. Pacing follows rule D9: while no
+window is in flight, a line leaves at once. Otherwise runs may wait a little, so that windows hold
+more, unless a source has much to send.
 """
 
 import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from agent.sources.source import Source, SourceState
+from agent.sources.registration import SourceState
+from agent.sources.source import Source
 from logdrive.model.units import KIB
 
 BULK_BYTES: Final = 256 * KIB
+"""A source with this much to send does not wait."""
 PAUSE_SECONDS: Final = 0.2
+"""Longest wait of a run while windows are in flight."""
 LONGEST_PAUSE_SECONDS: Final = 2.0
+"""The same, with thousands of open sources."""
 _SOURCES_PER_PAUSE: Final = 1000
 """With more open sources than this the pause grows with their number."""
 
 
 class SendQueue:
-    """Ordered by who came first. *changed* is set whenever something came to be wanted."""
+    """Sources in the order in which they came."""
 
     def __init__(self) -> None:
-        self.changed = asyncio.Event()
-        self.waiting: dict[Source, None] = {}
-        self.ready: dict[Source, float] = {}
+        # Sources that are to register.
+        self._to_register: dict[Source, None] = {}
+        # Open sources with something to send, and when each came (monotonic seconds).
+        self._to_send: dict[Source, float] = {}
+        # Those of them with much to send.
         self._bulk: dict[Source, None] = {}
+        # Set when the session has something to do.
+        self._woken = asyncio.Event()
 
     def __bool__(self) -> bool:
-        return bool(self.waiting or self.ready)
+        return bool(self._to_register or self._to_send)
 
-    def want(self, source: Source, now: float) -> None:
-        """Take notice that *source* has something to send or to ask; while it awaits an answer,
-        that comes first.
+    def enqueue(self, source: Source, now: float) -> None:
+        """Add *source*, which has something to send: to register first, if it is not open.
+
+        Does nothing while it waits for an answer, is paused or done.
         """
         if source.state is SourceState.IDLE:
-            if source not in self.waiting:
-                self.waiting[source] = None
-                self.changed.set()
+            if source not in self._to_register:
+                self._to_register[source] = None
+                self.wake()
         elif source.state is SourceState.OPEN:
-            if source not in self.ready:
-                self.ready[source] = now
-                self.changed.set()
-            if source not in self._bulk and source.backlog >= BULK_BYTES:
+            if source not in self._to_send:
+                self._to_send[source] = now
+                self.wake()
+            if source not in self._bulk and source.backlog_bytes >= BULK_BYTES:
                 self._bulk[source] = None
-                self.changed.set()
+                self.wake()
 
-    def forget(self, source: Source) -> None:
-        """Take notice that *source* wants nothing now."""
-        self.waiting.pop(source, None)
-        self.ready.pop(source, None)
+    def enqueue_registration(self, source: Source) -> None:
+        """Add *source*, which is to register (again), whatever it has to send."""
+        self._to_register[source] = None
+        self.wake()
+
+    def remove(self, source: Source) -> None:
+        """Take *source* out."""
+        self._to_register.pop(source, None)
+        self._to_send.pop(source, None)
         self._bulk.pop(source, None)
 
-    def begin(self, sources: Iterable[Source], now: float) -> None:
-        """Start on a new connection, on which nobody is registered."""
-        self.waiting.clear()
-        self.ready.clear()
+    def rebuild(self, sources: Iterable[Source], now: float) -> None:
+        """Fill the queue anew for a connection on which no source is registered.
+
+        *sources* are all that there are; those whose pause is over may register again.
+        """
+        self._to_register.clear()
+        self._to_send.clear()
         self._bulk.clear()
         for source in sources:
-            source.connected(now)
-            if source.has_more or source.must_register:
-                self.want(source, now)
+            source.registration.end_pause_if_due(now)
+            if source.has_more or source.registration.required:
+                self.enqueue(source, now)
 
-    def ask(self, source: Source) -> None:
-        """Let *source* ask (again), whatever it has to send."""
-        self.waiting[source] = None
-        self.changed.set()
-
-    def next_waiting(self) -> Source | None:
-        """Take out the source that has waited longest to be registered and can be now."""
-        for source in self.waiting:
+    def next_to_register(self) -> Source | None:
+        """Take out the source that has waited longest to register and may do so now."""
+        for source in self._to_register:
             if source.may_register:
-                del self.waiting[source]
+                del self._to_register[source]
                 return source
         return None
 
-    def next_ready(self) -> Source | None:
-        """Take out the source that has been ready for longest."""
-        for source in self.ready:
-            del self.ready[source]
+    def next_to_send(self) -> Source | None:
+        """Take out the source that has waited longest to send."""
+        for source in self._to_send:
+            del self._to_send[source]
             self._bulk.pop(source, None)
-            self._let_go()
+            self._release_room()
             return source
         return None
 
-    def _let_go(self) -> None:
-        """Keep no room in tables that are empty: a dictionary keeps that of the most it ever
-        held.
-        """
-        if not self.ready:
-            self.ready, self._bulk = {}, {}
-        if not self.waiting:
-            self.waiting = {}
+    def _release_room(self) -> None:
+        """Replace empty tables: a dictionary keeps the memory of the most it ever held."""
+        if not self._to_send:
+            self._to_send, self._bulk = {}, {}
+        if not self._to_register:
+            self._to_register = {}
 
-    def due_in(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
-        """Return in how many seconds the next window is due, None while nobody is ready (rule
-        D9).
+    def seconds_until_due(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
+        """Return in how many seconds the next window is due (rule D9); None without any to send.
+
+        *in_flight* says whether a window is, *open_sources* how many sources are registered.
         """
-        if not self.ready:
+        if not self._to_send:
             return None
         if self._bulk or not in_flight:
             return 0.0
         pause = min(
             LONGEST_PAUSE_SECONDS, PAUSE_SECONDS * max(1.0, open_sources / _SOURCES_PER_PAUSE)
         )
-        return max(0.0, next(iter(self.ready.values())) + pause - now)
+        oldest = next(iter(self._to_send.values()))
+        return max(0.0, oldest + pause - now)
+
+    # Waking the session --------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Wake the session: the queue changed, or a window may be sent that could not before."""
+        self._woken.set()
+
+    def clear_wake(self) -> None:
+        """Forget earlier calls of `wake`; call it before looking for something to do."""
+        self._woken.clear()
+
+    async def wait_for_wake(self) -> None:
+        """Wait until `wake` is called, if it was not since `clear_wake`."""
+        await self._woken.wait()

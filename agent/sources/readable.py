@@ -1,4 +1,8 @@
-"""What a source needs of the bytes behind it, whichever input they come from: a file today."""
+"""Port to the bytes of one source, whichever input they come from. Today that is a file.
+
+All positions are byte offsets in the generation; a number is a position with 16 check bits of the
+bytes before it (rule P1).
+"""
 
 from typing import Any, Protocol
 
@@ -8,14 +12,14 @@ from agent.sources.place import FileLocation
 
 
 class SourceTruncatedError(Exception):
-    """The life is over: the file is shorter, or other, than what was read of it.
+    """The generation is over: its bytes are fewer than, or other than, what was read of it.
 
     Never leaves the agent.
     """
 
 
 class Labels(Protocol):
-    """What the configuration of an input says of all its lines."""
+    """What an input's configuration adds to all of its lines."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -29,24 +33,24 @@ class Labels(Protocol):
 
 
 class LabelsByPath(Protocol):
-    """Finds the labels of a source whose bytes are gone: only its path is left."""
+    """Labels of sources whose bytes are gone, so that only their path is left."""
 
-    def of(self, path: str) -> Labels | None:
-        """Return the labels of the input that names *path*, None where none does."""
+    def settings_for(self, path: str) -> Labels | None:
+        """Return the labels of the input that names *path*; None if none does."""
         ...
 
 
 class Readable(Protocol):
-    """The bytes of one source, addressed by position.
+    """The bytes of one source. An input makes it, and calls the source's `end_generation`."""
 
-    An input makes it, grows it and says when it is over.
-    """
+    @property
+    def start(self) -> int:
+        """The position from which bytes are wanted (rule P2)."""
+        ...
 
-    start: int
-    """Where to start, by rule P2; what lies before it is not wanted.
-
-    The source sets it to 0 where that turns out to be wanted.
-    """
+    def set_start(self, position: int) -> None:
+        """Move the start; to 0 by the source, where the bytes before it are wanted after all."""
+        ...
 
     @property
     def place(self) -> FileLocation:
@@ -55,80 +59,79 @@ class Readable(Protocol):
 
     @property
     def first_line(self) -> FirstLine | None:
-        """Its first line, which is known wherever it is a source's."""
+        """Its first line; not None once it has a source."""
         ...
 
     @property
     def settings(self) -> Labels:
-        """What the input says of its lines."""
+        """What the input's configuration adds to its lines."""
         ...
 
     @property
     def position(self) -> int:
-        """The position after the last byte given out."""
+        """The position after the last byte read."""
         ...
 
     @property
     def seen(self) -> int:
-        """The position up to which bytes are known to be there."""
+        """The position up to which bytes are known to exist."""
         ...
 
     @property
     def unread(self) -> int:
-        """Bytes seen and not given out."""
+        """How many bytes were seen and not read."""
         ...
 
     @property
     def has_lines(self) -> bool:
-        """Whether there may be lines to give out."""
+        """Whether `read_lines` may return something."""
         ...
 
     @property
-    def over(self) -> bool:
-        """Whether nothing will be read from it again."""
+    def retired(self) -> bool:
+        """Whether `retire` was called: it is not read again."""
         ...
 
     @property
-    def last(self) -> int:
-        """The number of the last position before which the bytes are known, 0 where there is
-        none.
-        """
+    def last_number(self) -> int:
+        """The number of the last position before which the bytes are known; 0 without one."""
         ...
 
     @property
     def modified_ns(self) -> int:
-        """When it was changed last, as the checkpoint keeps it; 0 where nothing tells."""
+        """When it was changed last, for the checkpoint; 0 where that is not known."""
         ...
 
-    def go_to(self, number: int) -> None:
-        """Read on from *number*."""
+    def resume_from(self, number: int) -> None:
+        """Let the next `read_lines` go on from the position of *number*."""
         ...
 
-    def fits(self, number: int) -> bool:
-        """Tell whether a stored *number* can be this life's (rule D4).
+    def matches_number(self, number: int) -> bool:
+        """Return whether a stored *number* can be this generation's (rule D4).
 
-        Raises OSError where the bytes can't be had.
+        Raises OSError if the bytes before it can't be read.
         """
         ...
 
     def number_at(self, position: int) -> int:
         """Return the number of *position*.
 
-        Raises `SourceTruncatedError` where its bytes are not there.
+        Raises OSError, or `SourceTruncatedError` if the bytes before it are not there.
         """
         ...
 
-    def read(self, now: float) -> TextChunk | None:
-        """Return the next lines, None where there are none.
+    def read_lines(self, now: float) -> TextChunk | None:
+        """Return the next lines, and move the position behind them; None without any.
 
-        Raises `SourceTruncatedError` or OSError; *now* is the clock's, in seconds.
+        *now* is the monotonic time in seconds. Raises OSError, or `SourceTruncatedError` before any
+        byte of another generation is returned.
         """
         ...
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
-        """Give out again what of *chunk*, the last one read, lies behind *position*."""
+    def give_back(self, chunk: TextChunk, position: int) -> None:
+        """Move back to *position* in *chunk*, the last one read: what follows is read again."""
         ...
 
-    def end(self) -> None:
-        """Note that nothing will be read from it again."""
+    def retire(self) -> None:
+        """Release what it holds: nothing will be read from it again."""
         ...

@@ -1,10 +1,12 @@
-"""Kept runs made anew for a dialect that has no place for the form they are in.
+"""Re-encodes unacknowledged runs for a dialect that can't carry the form they are in.
 
-What can be read again is read again. Of a life whose bytes are gone the runs in memory are all
-there is, so their bytes are taken out of them; that costs a parse a record, and is seldom needed.
+Runs whose bytes can be read again are dropped, and read again. Where the bytes are gone, the runs
+in memory are all there is: the bytes are taken out of their records, at the cost of a parse a
+record. That happens seldom.
 """
 
 import base64
+from dataclasses import replace
 
 import orjson
 
@@ -16,48 +18,48 @@ from agent.records.pairs import PairList, PairRecords, pairs_of
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.model.records import DATA, file_bytes
+from logdrive.model.records import file_bytes
 
 
 def recast(source: Source, encoder: Encoder) -> None:
-    """Let *source*, which has nothing in flight, keep nothing but what *encoder* would make."""
-    if not source.kept:
+    """Re-encode the runs of *source* with *encoder*; none may be in flight."""
+    if not source.unacknowledged:
         return
-    source.read_again()
-    kept = list(source.kept)
-    source.kept.clear()
-    for run in kept:
-        source.keep([run] if run.mark is not None else _anew(run, encoder))
+    source.drop_rereadable_runs()
+    runs: list[Run] = []
+    for run in source.unacknowledged.runs:
+        runs += [run] if run.mark is not None else _reencode(run, encoder)
+    source.replace_runs(runs)
 
 
-def _anew(run: Run, encoder: Encoder) -> list[Run]:
-    """Return *run* in the form of *encoder*, as one run or as several."""
+def _reencode(run: Run, encoder: Encoder) -> list[Run]:
+    """Return the bytes of *run* as runs of *encoder*'s form."""
     parsed = [_bytes_of(run, payload) for payload in run.records]
     text, open_end = b"".join(data for data, _ in parsed), parsed[-1][1]
     start, at, previous = position_of(run.previous), 0, run.previous
     runs = list[Run]()
-    while at < len(text):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(TextChunk(start + at, text, at, len(text), open_end)):
-            at = cut.end - start
-            number = run.number if at == len(text) else _number(cut.end, text[:at][-TAIL_BYTES:])
-            runs.append(Run(DATA, previous, number, cut.records, cut.events, cut.size, run.read_ms))
+    while at < len(text):  # an encoder may stop early, where the runs get too many
+        rest = TextChunk(start + at, text, at, len(text), open_end)
+        for made in encoder.encode(rest, previous, run.read_ms):
+            # The bytes before the run are not in the text, so numbers may need another check.
+            at = made.position - start
+            number = run.number if at == len(text) else _number(made.position, text[:at])
+            runs.append(replace(made, previous=previous, number=number))
             previous = number
     return runs
 
 
 def _number(position: int, before: bytes) -> int:
-    """Return the number of a position with as much as is known of what stands *before* it (rule
-    P1).
+    """Return the number of *position* (rule P1); *before* are the bytes before it in the run.
+
+    Where these are too few for the check, the number says that its bytes are gone.
     """
-    return (
-        number_of(position, before) if len(before) == min(position, TAIL_BYTES) else gone(position)
-    )
+    tail = before[-TAIL_BYTES:]
+    return number_of(position, tail) if len(tail) == min(position, TAIL_BYTES) else gone(position)
 
 
 def _bytes_of(run: Run, payload: bytes) -> tuple[bytes, bool]:
-    """Return the file's bytes in a record of *run*, and whether more of the line follows
-    elsewhere.
-    """
+    """Return the file's bytes in a record of *run*, and whether its line goes on after it."""
     if isinstance(run.records, PairRecords | PairList):
         pairs = pairs_of(payload)
         original = pairs.get(ORIGINAL)

@@ -1,14 +1,14 @@
-"""What a P means for a source: where to go on, what to send again, what to write down as gone
-(rules D3, D4, D5, P4).
+"""What a P frame means for a source: where to go on, what to send again, and which gap to write
+down (rules D3, D4, D5, P4).
 
-Pure: the number and store told, and what the agent knows, go in; what to do comes out.
+Pure: `resume` takes the number and store of the P and what the agent knows, and returns what to do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.records.batch import ELSEWHERE, Mark, Run, gap_run
+from agent.records.batch import ELSEWHERE, REMOVED, Mark, Run, gap_run
 from agent.records.trim import rebased_all
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
@@ -16,97 +16,97 @@ from logdrive.model.records import END
 
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
-    """What the agent knows of a source.
-
-    *kept* are its unacknowledged runs; they begin at *number*, the one acknowledged last.
-
-    *readable* tells whether its bytes can be read anew, *ended* what a gap says where they can't.
-    """
+    """What the agent knows of a source when a P comes."""
 
     number: int
+    """The number acknowledged last, in *store*."""
     store: UUID | None
-    kept: list[Run]
+    runs: Sequence[Run]
+    """Its unacknowledged runs, which follow one another from *number*."""
     readable: bool
+    """Whether its bytes can be read again."""
     ended: Mark | None
+    """The mark of its end record, if it has ended: gaps give the same reason."""
     fits: Callable[[int], bool]
+    """Return whether a number can be this generation's, by its bytes (rule D4); may raise
+    OSError.
+    """
     complete_at: Callable[[int], bool]
+    """Return whether a closed number is the end of these very bytes; may raise OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Go on from *number* with the *kept* runs, then with what is read from there.
-
-    *stepped_back*: the store lost what it had.
-    """
+    """Go on from *number* with *runs*, then with what is read after them."""
 
     number: int
-    kept: list[Run] = field(default_factory=list)
+    runs: Sequence[Run] = field(default_factory=list)
     stepped_back: bool = False
+    """The same store had acknowledged more: it has lost data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The number can't be this life's: a second writer, or a rewound file.
-
-    The next count is to be taken (rule D4).
-    """
+    """The number can't be this generation's: take the next count (rule D4)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The store has all of this life, its end record included."""
+    """The store has all of this generation, its end record included."""
 
 
 def resume(
-    standing: KnownPosition, number: int, store: UUID, now_ms: int
+    known: KnownPosition, number: int, store: UUID, now_ms: int
 ) -> Resumed | Misfit | Closed:
-    """Return what the P (*number*, *store*) asks for."""
+    """Return what the P (*number*, *store*) asks for. Raises OSError from the source's bytes."""
+    # A service without numbers: the agent's own are all there is.
     if number == NOT_KEPT:
-        return Resumed(standing.number, standing.kept)
+        return Resumed(known.number, known.runs)
     if is_closed(number):
-        return _closed(standing, number)
-    told = 0 if number in (ABSENT, LOST) else number
-    if told and not _known(standing, told) and not standing.fits(told):
+        return _closed(known, number)
+    stored = 0 if number in (ABSENT, LOST) else number
+    if stored and not _is_boundary(known, stored) and not known.fits(stored):
         return Misfit(
-            f"the store has position {position_of(told)}, which this file contradicts: a "
+            f"the store has position {position_of(stored)}, which this file contradicts: a "
             "second writer, or a rewound file"
         )
-    own, elsewhere = position_of(standing.number), number == LOST or standing.store != store
-    if position_of(told) >= own:
-        return Resumed(told, _from(standing, told))
-    if elsewhere:
-        gap = gap_run(told, standing.number, Mark(ELSEWHERE, store=standing.store), now_ms)
-        return Resumed(told, [gap, *standing.kept])
-    if standing.readable:
-        return Resumed(told, stepped_back=True)
-    gap = gap_run(
-        told, standing.number, Mark(standing.ended.reason if standing.ended else "removed"), now_ms
-    )
-    return Resumed(told, [gap, *standing.kept], stepped_back=True)
+    # The store has as much as was acknowledged, or more: an acknowledgement was lost.
+    if position_of(stored) >= position_of(known.number):
+        return Resumed(stored, _after(known, stored))
+    # Another store: what it lacks is in the one before, so a gap says where (rule D5).
+    if number == LOST or known.store != store:
+        gap = gap_run(stored, known.number, Mark(ELSEWHERE, store=known.store), now_ms)
+        return Resumed(stored, [gap, *known.runs])
+    # The same store went back: send again what can be read again.
+    if known.readable:
+        return Resumed(stored, stepped_back=True)
+    # What can't be read again is gone.
+    reason = known.ended.reason if known.ended else REMOVED
+    gap = gap_run(stored, known.number, Mark(reason), now_ms)
+    return Resumed(stored, [gap, *known.runs], stepped_back=True)
 
 
-def _closed(standing: KnownPosition, number: int) -> Misfit | Closed:
-    ends_so = (
-        bool(standing.kept) and standing.kept[-1].kind == END and standing.kept[-1].number == number
-    )
-    if not standing.readable or ends_so or standing.complete_at(number):
+def _closed(known: KnownPosition, number: int) -> Misfit | Closed:
+    """Return what a closed *number* means: the store has an end record under this origin id."""
+    last = known.runs[-1] if known.runs else None
+    is_own_end = last is not None and last.kind == END and last.number == number
+    if not known.readable or is_own_end or known.complete_at(number):
         return Closed()
     return Misfit(
-        "the store has this life as ended, but it goes on: a second writer, or a rewound file"
+        "the store has this generation as ended, but it goes on: a second writer, or a rewound file"
     )
 
 
-def _known(standing: KnownPosition, number: int) -> bool:
-    return number == standing.number or any(run.number == number for run in standing.kept)
+def _is_boundary(known: KnownPosition, number: int) -> bool:
+    """Return whether a run begins or ends at *number*, so that it need not be compared."""
+    return number == known.number or any(run.number == number for run in known.runs)
 
 
-def _from(standing: KnownPosition, number: int) -> list[Run]:
-    """Return the kept runs after *number*; none where it lies inside of one and the bytes can be
-    read anew.
-    """
-    boundaries = (standing.number, *(run.number for run in standing.kept))
-    if standing.readable and position_of(number) not in map(position_of, boundaries):
+def _after(known: KnownPosition, number: int) -> list[Run]:
+    """Return the runs after *number*; none if it lies within one and the bytes can be read."""
+    boundaries = (known.number, *(run.number for run in known.runs))
+    if known.readable and position_of(number) not in map(position_of, boundaries):
         return []
-    return rebased_all(standing.kept, number)
+    return rebased_all(list(known.runs), number)

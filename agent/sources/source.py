@@ -1,503 +1,399 @@
-"""One source as the agent speaks for it: registered or not, what is sent, what is acknowledged
-(rules G3, P2, D3, D4). Sans I/O.
+"""A source: one generation as this agent delivers it (rules G3, P2, D3, D4). Sans I/O.
 
-    IDLE ──questions()──▶ ASKING ──answer()──▶ OPEN ──end record acknowledged──▶ DONE
-      ▲                     │  count is not this life's: the next one
-      │                     │                   (or the store has it already)
-      ├─────disconnected()──┴───────────────────┤
-      └──── connected() ◀── PAUSED ◀──refused()─┘
+It has four parts:
 
-*kept* runs follow one another from `number`, the one acknowledged last; the first `sent` of them
-are in flight. A P cancels what is in flight by opening a new *epoch*: acknowledgements of an older
-one say nothing.
+- its identity: `generation`, the bytes; `count`, which of the generations that look alike it is;
+  `origin`, the id made of both;
+- its registration on the connection there is: a state machine (`registration.py`);
+- its unacknowledged runs, which follow one another from `number` (`unacknowledged.py`);
+- what was acknowledged: `number` in `store`, and totals (`acknowledged.py`).
+
+The connection calls `next_registrations` and the `on_…` methods, the source reader `add_runs`, and
+the input `end_generation`. All fields are read-only outside of this file.
 """
 
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Protocol
 from uuid import UUID
 
 from agent.records.batch import NOT_WANTED, Mark, Run, end_run, gap_run, gone
+from agent.sources.acknowledged import Acknowledged
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
 from agent.sources.readable import Readable
-from agent.sources.registration import IncarnationSearch, StoredNumber
+from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
-from logdrive.model.numbers import is_closed, position_of
+from agent.sources.unacknowledged import UnacknowledgedRuns
+from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
 
 
-class Names(Protocol):
-    """Gives origin ids by count: all that look alike share one *stem*."""
-
-    @property
-    def stem(self) -> UUID:
-        """What lives that look alike have in common."""
-        ...
-
-    def origin(self, count: int) -> UUID:
-        """Return the origin id of the life numbered *count*."""
-        ...
-
-    def next_count(self, source: "Source") -> int:
-        """Return the lowest count above those of all known lives that look alike, *source* itself
-        not counted.
-        """
-        ...
-
-    def decided(self, source: "Source") -> bool:
-        """Tell whether the counts of all of them but *source* are known."""
-        ...
-
-
-class Counting(Enum):
-    """How sure a source's count is."""
-
-    KNOWN = "known"
-    MANY = "many"
-    """It was begun without a checkpoint: several counts have to be asked for."""
-    AFTER = "after"
-    """It follows a life whose own count is still being asked for."""
-
-
-class SourceState(Enum):
-    """What a source may do on the connection there is."""
-
-    IDLE = auto()
-    ASKING = auto()
-    OPEN = auto()
-    PAUSED = auto()
-    DONE = auto()
-
-
-class NextStep(Enum):
-    """What is to be done after an answer."""
-
-    WAIT = auto()
-    """Other counts are still being asked for."""
-    ASK_MORE = auto()
-    """None of the counts asked for was never seen: ask for more of them (rule G3)."""
-    ASK_NEXT = auto()
-    """The count is not this life's: ask for the next one (rule D4)."""
-    GO_ON = auto()
-    DONE = auto()
-
-
-@dataclass(slots=True)
-class Acknowledged:
-    """What was acknowledged since the agent started."""
-
-    events: int = 0
-    bytes: int = 0
-    gap_bytes: int = 0
-    at_ms: int = 0
-
-    def add(self, other: "Acknowledged") -> None:
-        """Add what was acknowledged of another source."""
-        self.events += other.events
-        self.bytes += other.bytes
-        self.gap_bytes += other.gap_bytes
-        self.at_ms = max(self.at_ms, other.at_ms)
-
-
 class Source:
-    """The state of one source. *generation* reads its bytes, None where these are gone for good."""
+    """The state of one source. There are ten thousand of them: mind what each one takes."""
 
     __slots__ = (
-        "_claims",
         "acknowledged",
         "attributes",
         "closes_when_complete",
         "count",
         "counting",
         "ended",
-        "epoch",
         "generation",
-        "kept",
-        "must_register",
-        "names",
+        "incarnations",
         "number",
         "origin",
-        "problem",
-        "refusals",
+        "registration",
         "resend",
-        "retry_at",
-        "sent",
-        "state",
         "stepped_back",
         "store",
+        "unacknowledged",
         "undecided",
     )
 
     def __init__(
         self,
         generation: Readable | None,
-        names: Names,
+        incarnations: IncarnationIds,
         attributes: bytes | None,
         *,
         count: int,
         counting: Counting = Counting.KNOWN,
+        ended: Mark | None = None,
+        closes_when_complete: bool = False,
     ) -> None:
+        # What reads its bytes; None where these are gone.
         self.generation = generation
-        self.names = names
+        # What its S frame says of it, as JSON; None where the registry makes it of the generation.
         self.attributes = attributes
-        """What an S says of it; None where that is made of what it is read from
-        (`SourceRegistry.attributes_of`).
-        """
+
+        self.incarnations = incarnations
         self.count = count
         self.counting = counting
-        self.origin = names.origin(count)
+        self.origin = incarnations.origin_for(count)
+
+        self.registration = SourceRegistration()
+        # Whether the last P was lower than what the same store had acknowledged (rule G6).
+        self.stepped_back = False
+
+        self.unacknowledged = UnacknowledgedRuns()
+        # The mark of its end record, once nothing more will be read.
+        self.ended = ended
+        # Its end record follows its last byte: `agent ship` of a file without a first line, which
+        # would have another origin id if it were shipped again after it has grown.
+        self.closes_when_complete = closes_when_complete
+        # The store may have its bytes under another count already, as those of a clone (rule A4).
+        self.resend = False
+        # Whether it begins at its start or at 0 depends on the store's answer (rule P2).
+        self.undecided = False
+
+        # The number acknowledged last, and the store that has it; None before the first answer.
         self.number = 0
         self.store: UUID | None = None
-        # no deque: an empty one takes 760 bytes, and a list of these few is as fast
-        self.kept: list[Run] = []
-        self.sent = 0
-        self.epoch = 0
-        self.state = SourceState.IDLE
-        self.ended: Mark | None = None
-        """Why nothing more will be read, once that is so."""
-        self.closes_when_complete = False
-        """`ship` of a file without a first line: its end record follows its last byte (history
-        16).
-        """
-        self.resend = False
-        """Bytes of it may be stored under another count already, as those of a clone are (rule
-        A4).
-        """
-        self.undecided = False
-        """Whether it begins at its start or at 0 depends on what the store knows of this agent
-        (rule P2).
-        """
-        self.must_register = False
-        """It registers even without anything to send: the store may have stepped back, or a
-        position must be known.
-        """
-        self.stepped_back = False
-        """The last P told that the store lost what it had acknowledged (rule G6)."""
-        self.problem = ""
-        self.refusals = 0
-        self.retry_at = 0.0
         self.acknowledged = Acknowledged()
-        self._claims: IncarnationSearch | None = None
+
+    def restore(self, entry: CheckpointEntry) -> None:
+        """Take over a checkpoint's *entry*; its origin id goes before one made now (rule G2)."""
+        self.origin = entry.origin
+        self.number, self.store = entry.number, entry.store
+        self.undecided, self.resend = entry.undecided, entry.resend
+        self.acknowledged.at_ms = entry.acknowledged
+
+    def revive(self, mark: Mark, now_ms: int) -> None:
+        """Register a restored source that has ended once more, to send its end record again."""
+        if is_closed(self.number):
+            self.number -= CLOSED
+        self.ended = mark
+        self.unacknowledged.add(end_run(self.number, mark, now_ms))
+        self.registration.require()
 
     # What there is to do -------------------------------------------------------------------------
 
     @property
+    def state(self) -> SourceState:
+        """The state of its registration."""
+        return self.registration.state
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the runs in flight: their acknowledgements must name it."""
+        return self.unacknowledged.epoch
+
+    @property
     def cursor(self) -> int:
         """The number from which the next run goes on."""
-        return self.kept[-1].number if self.kept else self.number
+        runs = self.unacknowledged.runs
+        return runs[-1].number if runs else self.number
 
     @property
     def position(self) -> int:
-        """The acknowledged position."""
+        """The acknowledged position, in bytes."""
         return position_of(self.number)
 
     @property
-    def readable(self) -> bool:
-        """Whether its bytes can be read anew."""
-        return self.generation is not None and not self.generation.over and self.ended is None
+    def living(self) -> Readable | None:
+        """The generation while its bytes can be read, else None."""
+        generation = self.generation
+        if generation is None or generation.retired or self.ended is not None:
+            return None
+        return generation
 
     @property
-    def opens_with_gap(self) -> bool:
-        """Whether the bytes before its start stand to be told as not wanted (rule P2)."""
-        return (
-            self.readable
-            and self.generation is not None
-            and position_of(self.cursor) == 0 < self.generation.start
-        )
+    def readable(self) -> bool:
+        """Whether its bytes can be read, or read again."""
+        return self.living is not None
+
+    @property
+    def gap_is_due(self) -> bool:
+        """Whether its next run is the gap before its start, of bytes not wanted (rule P2)."""
+        generation = self.living
+        return generation is not None and position_of(self.cursor) == 0 < generation.start
+
+    @property
+    def end_is_due(self) -> bool:
+        """Whether its next run is its end record, as it closes when complete and is complete."""
+        generation = self.living
+        return self.closes_when_complete and generation is not None and generation.unread == 0
 
     @property
     def has_more(self) -> bool:
         """Whether there is something to send or to read."""
         if self.state is SourceState.DONE:
             return False
-        if self.sent < len(self.kept) or self.opens_with_gap or self.must_end:
+        if self.unacknowledged.unsent or self.gap_is_due or self.end_is_due:
             return True
-        return self.readable and self.generation is not None and self.generation.has_lines
+        generation = self.living
+        return generation is not None and generation.has_lines
 
     @property
-    def must_end(self) -> bool:
-        """Whether its end record is due: it closes when complete, and is (`ship`, history 16)."""
-        return (
-            self.closes_when_complete
-            and self.readable
-            and self.generation is not None
-            and self.generation.unread == 0
-        )
+    def is_behind(self) -> bool:
+        """Whether something of it was not acknowledged: runs, or bytes that can be sent."""
+        return bool(self.unacknowledged) or self.has_more
 
     @property
-    def backlog(self) -> int:
-        """Bytes that wait to be sent."""
-        kept = sum(self.kept[index].size for index in range(self.sent, len(self.kept)))
-        return kept + (
-            self.generation.unread if self.readable and self.generation is not None else 0
-        )
+    def backlog_bytes(self) -> int:
+        """Bytes that wait to be sent: encoded ones of runs, and those not read."""
+        unread = self.living.unread if self.living is not None else 0
+        return self.unacknowledged.unsent_bytes + unread
 
     @property
-    def unacknowledged(self) -> int:
-        """Bytes of its file that were seen and that no acknowledgement covers yet."""
-        if self.generation is None or not self.readable:
+    def unacknowledged_bytes(self) -> int:
+        """Bytes of its file that were seen and that no acknowledgement covers."""
+        if (generation := self.living) is None:
             return position_of(self.cursor) - self.position
-        return max(0, self.generation.seen - max(self.position, self.generation.start))
-
-    @property
-    def finished(self) -> bool:
-        """Whether the store has all of it, its end record included."""
-        return self.state is SourceState.DONE
-
-    @property
-    def may_register(self) -> bool:
-        """Whether its questions can be asked: not while they depend on another source's answers."""
-        return not self.undecided and (
-            self.counting is not Counting.AFTER or self.names.decided(self)
-        )
+        return max(0, generation.seen - max(self.position, generation.start))
 
     # Registering ---------------------------------------------------------------------------------
 
-    def questions(self) -> list[tuple[int, UUID]]:
-        """Return the counts to register now, with their origins."""
+    @property
+    def may_register(self) -> bool:
+        """Whether it can register now, not only after the answer for another source."""
+        return not self.undecided and (
+            self.counting is not Counting.AFTER or self.incarnations.counts_known(self)
+        )
+
+    def next_registrations(self) -> list[tuple[int, UUID]]:
+        """Return the counts to register now, each with its origin id.
+
+        Send an S frame for each, and give every answer to `on_answer`.
+        """
         if self.counting is Counting.AFTER:
-            self._take_count(self.names.next_count(self))
-        if self._claims is None:
-            many = self.counting is Counting.MANY
-            self._claims = IncarnationSearch(0 if many else self.count, many=many)
-        self.state = SourceState.ASKING
+            self._take_count(self.incarnations.next_count(self))
+        many = self.counting is Counting.MANY
+        counts = self.registration.ask(0 if many else self.count, many=many)
         return [
-            (count, self.origin if count == self.count else self.names.origin(count))
-            for count in self._claims.questions()
+            (count, self.origin if count == self.count else self.incarnations.origin_for(count))
+            for count in counts
         ]
 
-    @property
-    def awaits_others(self) -> bool:
-        """Whether the next answer decides nothing, as more are to come: its file need not be looked
-        at for that.
+    def on_answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
+        """Handle the P frame for one of the counts of `next_registrations`, while ASKING.
+
+        Raises OSError where the bytes to compare with can't be read.
         """
-        return (
-            self.state is SourceState.ASKING
-            and self._claims is not None
-            and self._claims.lacking > 1
-        )
-
-    def answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
-        """Take one answer to `questions`."""
-        assert self._claims is not None
-        self._claims.answer(answer)
-        if self._claims.waiting:
-            return NextStep.WAIT
-        decided = self._claims.decide(self._claimable)
-        if decided is None:
-            return NextStep.ASK_MORE
-        self._claims = None
+        decided = self.registration.add_answer(answer, self._may_take)
+        if isinstance(decided, NextStep):
+            return decided
         self._take_count(decided.count)
-        return self.told(decided.number, decided.store, now_ms)
+        return self.on_position(decided.number, decided.store, now_ms)
 
-    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
-        """Take a P for the count decided on, the first or a later one (rule D3)."""
-        self.epoch += 1
-        self.sent = 0
-        self.must_register = self.stepped_back = False
-        standing = KnownPosition(
+    def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
+        """Handle the *number* that *store* has: the first P frame or a later one (rule D3).
+
+        Runs in flight are given up: those that the store lacks are sent again. Raises OSError where
+        the bytes to compare with can't be read.
+        """
+        self.unacknowledged.give_up_in_flight()
+        self.registration.on_position()
+        self.stepped_back = False
+        known = KnownPosition(
             self.number,
             self.store,
-            list(self.kept),
+            self.unacknowledged.runs,
             self.readable,
             self.ended,
-            self._fits,
-            self._complete_at,
+            self._matches,
+            self._is_complete_at,
         )
-        match resume(standing, number, store, now_ms):
+        match resume(known, number, store, now_ms):
             case Closed():
                 self.number, self.store = number, store
                 self._finish()
                 return NextStep.DONE
             case Misfit(reason):
-                self.problem = reason
-                self._next_count()
+                self._begin_next_count(reason)
                 return NextStep.ASK_NEXT
-            case Resumed(told, kept, stepped_back):
-                self.number, self.store, self.kept, self.stepped_back = (
-                    told,
-                    store,
-                    kept,
-                    stepped_back,
-                )
-                self.state = SourceState.OPEN
-                self._forget_start(told)
-                if (
-                    self.readable
-                    and self.generation is not None
-                    and self.generation.position != position_of(self.cursor)
-                ):
-                    self.generation.go_to(self.cursor)
+            case Resumed(resumed, runs, stepped_back):
+                self.number, self.store = resumed, store
+                self.unacknowledged.replace(tuple(runs))
+                self.stepped_back = stepped_back
+                self.registration.resume()
+                self._drop_start(resumed)
+                self._read_from_cursor()
                 return NextStep.GO_ON
 
-    def _forget_start(self, told: int) -> None:
-        """A store that has bytes of before the start knows better: these were wanted when the
-        checkpoint was lost (rule P2).
-        """
-        if self.generation is not None and 0 < position_of(told) < self.generation.start:
-            self.generation.start = 0
-
-    def decide_start(self, *, wanted: bool, now_ms: int) -> None:
-        """Begin at the start that was found, or, where the bytes before it are *wanted* after all,
-        at 0 (rule P2).
-        """
-        self.undecided = False
-        if not wanted:
-            return
-        if self.generation is not None:
-            self.generation.start = 0
-        if self.ended is not None:  # and nothing was read of it: all there is are gaps, told anew
-            seen = position_of(self.kept[-1].previous)
-            self.kept.clear()
-            self.end_at(self.ended, 0, seen, now_ms)
-
-    def open_without_asking(self) -> None:
-        """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was
-        acknowledged last.
-        """
-        self.state = SourceState.OPEN
+    def open_unregistered(self) -> None:
+        """Let it send, from what was acknowledged last, to a peer that keeps no numbers."""
+        self.registration.open_unregistered()
         self.counting = Counting.KNOWN
-        if (
-            self.readable
-            and self.generation is not None
-            and self.generation.position != position_of(self.cursor)
-        ):
-            self.generation.go_to(self.cursor)
+        self._read_from_cursor()
 
-    def _next_count(self) -> None:
-        """Begin anew under the next count: what the store has under this one is another's (rule
-        D4).
-        """
-        self._take_count(max(self.count + 1, self.names.next_count(self)))
-        self.sends_again()
-        self.number, self.store = 0, None
-        self.kept.clear()
-        self.state = SourceState.IDLE
-        self._claims = None
-        if self.generation is not None and self.readable:
-            self.generation.go_to(0)
-
-    def sends_again(self) -> None:
-        """Say of all that is sent that it may be there twice, so that the audit looks (rule A4)."""
+    def mark_resent(self) -> None:
+        """Let its headers say that its bytes may be stored twice, for the audit (rule A4)."""
         self.resend = True
 
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN
         if count != self.count:
-            self.count, self.origin = count, self.names.origin(count)
+            self.count = count
+            self.origin = self.incarnations.origin_for(count)
 
-    def _claimable(self, number: int) -> bool:
-        return self._complete_at(number) if is_closed(number) else self._fits(number)
+    def _begin_next_count(self, problem: str) -> None:
+        """Start over under the next count: the store has another's bytes under this one (D4)."""
+        self._take_count(max(self.count + 1, self.incarnations.next_count(self)))
+        self.mark_resent()
+        self.number, self.store = 0, None
+        self.unacknowledged.clear()
+        self.registration.misfit(problem)
+        if (generation := self.living) is not None:
+            generation.resume_from(0)
 
-    def _fits(self, number: int) -> bool:
-        return not self.readable or self.generation is None or self.generation.fits(number)
+    def _read_from_cursor(self) -> None:
+        generation = self.living
+        if generation is not None and generation.position != position_of(self.cursor):
+            generation.resume_from(self.cursor)
 
-    def _complete_at(self, number: int) -> bool:
+    def _may_take(self, number: int) -> bool:
+        """Return whether *number*, stored for a count, can be this generation's."""
+        return self._is_complete_at(number) if is_closed(number) else self._matches(number)
+
+    def _matches(self, number: int) -> bool:
+        generation = self.living
+        return generation is None or generation.matches_number(number)
+
+    def _is_complete_at(self, number: int) -> bool:
+        """Return whether the closed *number* is the end of a file that was shipped before."""
         generation = self.generation
         return (
             self.closes_when_complete
             and generation is not None
             and position_of(number) == generation.seen
-            and generation.fits(number)
+            and generation.matches_number(number)
         )
+
+    # Where to start ------------------------------------------------------------------------------
+
+    def await_start_decision(self) -> None:
+        """Keep it from registering until `on_start_decided` (rule P2)."""
+        self.undecided = True
+
+    def on_start_decided(self, *, wanted: bool, now_ms: int) -> None:
+        """Begin at the start that was found, or at 0 if the bytes before it are *wanted* (P2)."""
+        self.undecided = False
+        if not wanted:
+            return
+        if self.generation is not None:
+            self.generation.set_start(0)
+        if self.ended is not None:
+            # Nothing was read of it, so its runs are gaps and the end record: they are made again.
+            seen = position_of(self.unacknowledged.runs[-1].previous)
+            self.unacknowledged.clear()
+            self.end_generation_at(self.ended, 0, seen, now_ms)
+
+    def _drop_start(self, number: int) -> None:
+        """Begin at 0 if the store has bytes before the start: they were wanted before (rule P2)."""
+        if self.generation is not None and 0 < position_of(number) < self.generation.start:
+            self.generation.set_start(0)
 
     # Sending -------------------------------------------------------------------------------------
 
-    def keep(self, runs: list[Run]) -> None:
-        """Add runs that were just read."""
-        self.kept += runs
+    def add_runs(self, runs: list[Run]) -> None:
+        """Add runs that were just read; the first one goes on from `cursor`."""
+        self.unacknowledged.add(*runs)
 
-    def next_run(self) -> Run | None:
-        """Return the next kept run that is not in flight and count it as sent, None where there is
-        none.
-        """
-        if self.sent == len(self.kept):
-            return None
-        run = self.kept[self.sent]
-        self.sent += 1
-        return run
+    def replace_runs(self, runs: list[Run]) -> None:
+        """Hold *runs*, the same bytes in another form, instead; nothing may be in flight."""
+        self.unacknowledged.replace(tuple(runs))
 
-    def end(self, mark: Mark, now_ms: int) -> None:
-        """Take notice that nothing more can be read: what was seen and not read is a gap, then the
-        end record (rules G3, P4).
-        """
-        start, seen = (
-            (self.generation.start, self.generation.seen)
-            if self.generation is not None
-            else (0, self.position)
-        )
-        self.end_at(mark, start, seen, now_ms)
+    def next_unsent_run(self) -> Run | None:
+        """Return the next run that is not in flight and count it as sent; None without one."""
+        return self.unacknowledged.send_next()
 
-    def end_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
-        """End a life that was wanted from *start* on, and of which bytes up to *seen* are known to
-        have been.
+    def end_generation(self, mark: Mark, now_ms: int) -> None:
+        """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""
+        if (generation := self.generation) is not None:
+            self.end_generation_at(mark, generation.start, generation.seen, now_ms)
+        else:
+            self.end_generation_at(mark, 0, self.position, now_ms)
+
+    def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
+        """End it: its bytes were wanted from *start* on, and are known to have reached *seen*.
+
+        Gaps for what was not read come first, then the end record.
         """
         unwanted = min(start, seen) if position_of(self.cursor) == 0 else 0
-        for place, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
-            if place > position_of(self.cursor):
-                self.kept.append(gap_run(self.cursor, gone(place), reason, now_ms))
-        self.kept.append(end_run(self.cursor, mark, now_ms))
+        for end, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
+            if end > position_of(self.cursor):
+                self.unacknowledged.add(gap_run(self.cursor, gone(end), reason, now_ms))
+        self.unacknowledged.add(end_run(self.cursor, mark, now_ms))
         self.ended = mark
 
-    def acknowledge(self, epoch: int, run: Run, now_ms: int) -> bool:
-        """Take the acknowledgement of a run sent in *epoch*; return whether it says anything."""
-        if epoch != self.epoch:
+    def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:
+        """Handle the acknowledgement of *run*, sent in *epoch*; return whether it counts.
+
+        Not where the run was given up since: then it is sent again.
+        """
+        if not self.unacknowledged.acknowledge(epoch, run):
             return False
-        assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"
-        del self.kept[0]
-        self.sent -= 1
-        self.refusals = 0
-        self.acknowledged.events += run.events
-        self.acknowledged.at_ms = now_ms
-        size = run.position - position_of(run.previous)
-        if run.mark is None:
-            self.acknowledged.bytes += size
-        else:
-            self.acknowledged.gap_bytes += size
+        self.registration.on_progress()
         self.number = run.number
+        self.acknowledged.add_run(run, now_ms)
         if run.kind == END:
             self._finish()
         return True
 
     # What goes wrong -----------------------------------------------------------------------------
 
-    def connected(self, now: float) -> None:
-        """Take notice of a new connection, or that time has passed: a pause may be over."""
-        if self.state is SourceState.PAUSED and now >= self.retry_at:
-            self.state = SourceState.IDLE
+    def on_disconnected(self) -> None:
+        """Handle the loss of its registration: what was in flight may or may not be stored."""
+        self.unacknowledged.give_up_in_flight()
+        self.registration.disconnect()
 
-    def disconnected(self) -> None:
-        """Take notice that the connection is gone: what was in flight may or may not be stored."""
-        self.epoch += 1
-        self.sent = 0
-        self._claims = None
-        if self.state in (SourceState.ASKING, SourceState.OPEN):
-            self.state = SourceState.IDLE
+    def on_refused(self, reason: str, retry_at: float) -> None:
+        """Pause it until *retry_at* because of *reason*: an E frame, or an unreadable file.
 
-    def refused(self, reason: str, retry_at: float) -> None:
-        """Take an E: the source is dead until *retry_at*.
-
-        What can be read again is not kept in memory meanwhile.
+        Runs that can be read again leave memory meanwhile.
         """
-        self.disconnected()
-        self.problem = reason
-        self.refusals += 1
-        self.retry_at = retry_at
-        self.read_again()
-        self.state = SourceState.PAUSED
+        self.unacknowledged.give_up_in_flight()
+        self.registration.refuse(reason, retry_at)
+        self.drop_rereadable_runs()
 
-    def read_again(self) -> None:
-        """Keep nothing that can be read again from what was acknowledged last.
-
-        Nothing may be in flight.
-        """
-        if self.readable:
-            self.kept.clear()
-            if self.generation is not None and self.generation.position != self.position:
-                self.generation.go_to(self.number)
+    def drop_rereadable_runs(self) -> None:
+        """Drop the runs that can be read again; nothing may be in flight."""
+        if (generation := self.living) is not None:
+            self.unacknowledged.clear()
+            if generation.position != self.position:
+                generation.resume_from(self.number)
 
     def _finish(self) -> None:
-        self.kept.clear()
-        self.sent = 0
-        self.state = SourceState.DONE
+        self.unacknowledged.clear()
+        self.registration.complete()
         if self.generation is not None:
-            self.generation.end()
+            self.generation.retire()

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from agent.app import run as follow
+from agent.app import run_agent as follow
 from agent.check import Checked
 from agent.check import check as check_agent
 from agent.config import AgentConfig

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from logdrive.cli.letter_states import DISMISSED, accepting, state_of, writer_of
 from logdrive.model import dead_letters as notes
-from logdrive.model.dead_letters import Decision, Letter, note
+from logdrive.model.dead_letters import Decision, Letter, encode_note
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
 from logdrive.services.pravega.reader.stream import ReadableSegment
 
@@ -61,6 +61,6 @@ async def dismiss(
     there = accepting(letter.id, segments)
     place = await there.client.set_up(there.state.segment, writer_of(letter.id))
     mark = Letter(notes.DISMISSED, letter.size, letter.id)
-    data = note(mark, letter.source, letter.store, now_ms, decision=decision)
+    data = encode_note(mark, letter.source, letter.store, now_ms, decision=decision)
     await place.append([data], events=1, number=DISMISSED)
     return "dismissed"

@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 from agent.config import DialectSetting, OutputTable
-from agent.ship import Shipped, output_to
+from agent.ship import Shipped, output_for
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id
 from logdrive.address import host_port, is_loopback
@@ -113,7 +113,7 @@ def ship(
             "--dialect auto needs TLS, which tells what the receiver speaks: give --ca, "
             "or name one dialect"
         )
-    output = output_to(receiver, tls, dialect=dialect)
+    output = output_for(receiver, tls, dialect=dialect)
     name, started = agent_id or _machine_name(), time.monotonic()
 
     async def program(machine: Machine) -> Shipped:

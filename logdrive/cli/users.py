@@ -52,6 +52,6 @@ def user(
         password = password_in(password_file)
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    kept = passwords.kept(password, random.SystemRandom().randbytes(passwords.SALT_BYTES))
+    kept = passwords.hash_password(password, random.SystemRandom().randbytes(passwords.SALT_BYTES))
     may = ", ".join(f'"{pattern}" = "{permission.name}"' for pattern, permission in grants.items())
     print(f'\n[[user]]\nname = "{name}"\npassword = "{kept}"\nmay = {{ {may} }}')

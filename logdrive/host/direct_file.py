@@ -99,11 +99,11 @@ class DirectFile(SystemFile):
 
         After a failed write the size includes what that write put on the disk.
         """
-        found = super().stat()
+        status = super().stat()
         return (
-            found
-            if self._torn or found.size > self._size + DIRECT_BLOCK
-            else replace(found, size=self._size)
+            status
+            if self._torn or status.size > self._size + DIRECT_BLOCK
+            else replace(status, size=self._size)
         )
 
     def close(self) -> None:
@@ -132,8 +132,12 @@ class BlockStage:
     __slots__ = ("_at", "_buffer", "_file", "_used")
 
     def __init__(self, file: DirectFile, buffer: mmap.mmap, offset: int, rest: bytes) -> None:
-        self._file, self._buffer = file, buffer
-        self._used, self._at = len(rest), offset - len(rest)
+        self._file = file
+        self._buffer = buffer
+        # bytes used in the buffer
+        self._used = len(rest)
+        # where the buffer begins in the file, at a block
+        self._at = offset - len(rest)
         buffer[: self._used] = rest
 
     def add(self, parts: Sequence[Part]) -> None:

@@ -13,8 +13,9 @@ from logdrive.model.units import MIB
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _WORTH: Final = 16 * MIB
-"""Least number of bytes worth returning: a trim takes milliseconds, and the pages cost as much
-again to get back.
+"""Least number of bytes worth returning.
+
+A trim takes milliseconds, and getting the pages back costs as much again.
 """
 _SECONDS: Final = 5.0
 """Seconds from a drop in held memory to the trim; windows come and go meanwhile."""

@@ -80,13 +80,13 @@ def stat_handle(descriptor: int) -> StatResult:
 
 
 def _statx(descriptor: int, path: str) -> StatResult:
-    found = _Statx()
+    status = _Statx()
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)
     flags = 0 if path else _AT_EMPTY_PATH
     if (
         _libc.statx(
-            descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(found)
+            descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(status)
         )
         != 0
     ):
@@ -95,25 +95,25 @@ def _statx(descriptor: int, path: str) -> StatResult:
             return _without_birth(descriptor, path)
         raise OSError(number, os.strerror(number), path or None)
     return StatResult(
-        device=os.makedev(found.dev_major, found.dev_minor),
-        inode=found.ino,
-        size=found.size,
-        links=found.nlink,
-        modified_ns=_ns(found.mtime),
-        mode=found.mode,
-        birth_ns=_ns(found.btime) if found.mask & _BTIME else 0,
+        device=os.makedev(status.dev_major, status.dev_minor),
+        inode=status.ino,
+        size=status.size,
+        links=status.nlink,
+        modified_ns=_ns(status.mtime),
+        mode=status.mode,
+        birth_ns=_ns(status.btime) if status.mask & _BTIME else 0,
     )
 
 
 def _without_birth(descriptor: int, path: str) -> StatResult:
-    found = os.stat(path) if path else os.fstat(descriptor)
+    status = os.stat(path) if path else os.fstat(descriptor)
     return StatResult(
-        found.st_dev,
-        found.st_ino,
-        found.st_size,
-        found.st_nlink,
-        found.st_mtime_ns,
-        found.st_mode,
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_nlink,
+        status.st_mtime_ns,
+        status.st_mode,
         0,
     )
 

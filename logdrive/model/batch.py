@@ -52,7 +52,7 @@ def parse_header(payload: bytes) -> BatchHeader:
     Raises ValueError if it is not a header.
     """
     if not payload.startswith(HEADER_PREFIX):
-        raise ValueError("no batch header here")
+        raise ValueError("not a batch header")
     try:
         return _decode(payload).logdrive
     except (msgspec.DecodeError, RecursionError) as error:

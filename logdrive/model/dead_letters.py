@@ -1,7 +1,7 @@
-"""Notes about dead letters: the batches in a stream that name events which are not in it (rule R7).
+"""Notes about dead letters: batches in a stream that name events which are not in it (rule R7).
 
-A note is a foreign batch without records. Its mark names the letter and what became of it; the
-event itself is in the stream beside it, whose name ends with `DEAD_STREAM`.
+A note is a foreign batch without records. Its mark names the letter and what became of it. The
+event itself is in another stream, whose name is the stream's with the suffix `DEAD_STREAM`.
 """
 
 from typing import Final
@@ -16,26 +16,29 @@ DEAD_LETTER: Final = "dead_letter"
 """`reason` in the mark of a note: the event is among the dead letters."""
 
 DISMISSED: Final = "dead_letter_dismissed"
-"""`reason` in the mark of a note: somebody decided that the letter is not wanted in a row."""
+"""`reason` in the mark of a note: an operator decided that the letter should not become a row."""
 
 DEAD_STREAM: Final = "-dead"
-"""Suffix of the stream that has a stream's dead letters."""
+"""Suffix of the name of the stream that keeps a stream's dead letters."""
 
 _NONE: Final = msgspec.Raw(b"{}")
 
 WHY_CHARACTERS: Final = 1_000
+"""Limit on the characters of a dismissal's reason."""
+
 BY_CHARACTERS: Final = 200
+"""Limit on the characters of the name of who dismissed a letter."""
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """Mark of a note: *end* is the event's size in bytes, 0 where that is not known."""
+    """Mark of a note: *end* is the event's size in bytes, 0 if unknown."""
 
     reason: str
     end: int
     letter: str
 
     def encode(self) -> msgspec.Raw:
-        """Return the mark as it stands in a header."""
+        """Return the mark as JSON for a header."""
         return msgspec.Raw(msgspec.json.encode(self))
 
 
@@ -50,7 +53,7 @@ _letter = msgspec.json.Decoder(Letter).decode
 _decision = msgspec.json.Decoder(Decision).decode
 
 
-def note(
+def encode_note(
     letter: Letter,
     source: UUID,
     store: str,
@@ -80,7 +83,7 @@ def note(
 
 
 def check_note(header: BatchHeader) -> None:
-    """Raise ValueError where the mark of *header*, which is no piece's, is not that of a note."""
+    """Raise ValueError unless the mark of *header*, which is not a piece, is that of a note."""
     try:
         letter = _letter(header.mark)
     except msgspec.DecodeError as error:
@@ -89,8 +92,8 @@ def check_note(header: BatchHeader) -> None:
         raise ValueError("a mark of an unknown kind")
 
 
-def decision_of(attributes: str | None) -> Decision:
-    """Return what the attributes of a dismissal's note say; empty texts where they say nothing."""
+def parse_decision(attributes: str | None) -> Decision:
+    """Return the decision in the attributes of a dismissal's note; empty texts if it has none."""
     try:
         return _decision(attributes or "")
     except msgspec.DecodeError:

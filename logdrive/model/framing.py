@@ -53,5 +53,5 @@ def event_length(head: bytes) -> int:
     """
     kind, length = _EVENT.unpack(head)
     if kind != 0 or length < 0:
-        raise ValueError(f"no event: type {kind}, length {length}")
+        raise ValueError(f"not an event: type {kind}, length {length}")
     return int(length)

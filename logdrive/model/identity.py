@@ -11,7 +11,7 @@ NAMESPACE: Final = UUID("6a7d0f5e-5d0b-5c55-8f5b-2f9a3b1c7e41")
 
 
 @lru_cache(maxsize=16)
-def _lives(
+def _common_prefix(
     agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes
 ) -> bytes:
     """Return the common prefix of the names of incarnations that differ only in their count.
@@ -33,7 +33,7 @@ def _part(part: bytes) -> bytes:
     return struct.pack("!I", len(part)) + part
 
 
-def _named(namespace: UUID, name: bytes) -> UUID:
+def _uuid5(namespace: UUID, name: bytes) -> UUID:
     """Return the UUIDv5 of *name*, which may be any bytes (RFC 4122)."""
     digest = bytearray(hashlib.sha1(namespace.bytes + name, usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
@@ -45,8 +45,9 @@ def origin_id(
     *, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int
 ) -> UUID:
     """Return the id of one generation of a file (rule G2)."""
-    return _named(
-        NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count)
+    return _uuid5(
+        NAMESPACE,
+        _common_prefix(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count),
     )
 
 
@@ -55,4 +56,4 @@ def source_id(origin: UUID, identity: str) -> UUID:
 
     So no client can move another's position (rule D6).
     """
-    return _named(origin, identity.encode())
+    return _uuid5(origin, identity.encode())

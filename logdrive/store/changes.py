@@ -45,10 +45,11 @@ _MAX_NUMBER: Final = (1 << 63) - 1
 class Changes:
     """The part of a `Store` that submits changes; `Store` says what holds for all methods."""
 
-    _commit: GroupCommit
-
-    def __init__(self, submissions: PendingWrites, clock: Clock, limits: StoreLimits) -> None:
-        self._submissions = submissions
+    def __init__(
+        self, pending: PendingWrites, commit: GroupCommit, clock: Clock, limits: StoreLimits
+    ) -> None:
+        self._pending = pending
+        self._commit = commit
         self._clock = clock
         self._limits = limits
         # why changes are refused: the store is closed, or failed
@@ -67,13 +68,13 @@ class Changes:
             )
 
         try:
-            ahead = self._submissions.segment_state(segment)
+            state = self._pending.segment_state(segment)
         except NoSuchSegmentError:
-            ahead = PendingState(segment, self._submissions.next_number(), 0)
+            state = PendingState(segment, self._pending.next_number(), 0)
             return self._submit(
-                ahead, self._entry(CREATE, ahead, parts=(name,), length=len(name)), True
+                state, self._entry(CREATE, state, parts=(name,), length=len(name)), True
             )
-        return self._answer_after(ahead.creating, False)
+        return self._answer_after(state.creating, False)
 
     def append(
         self,
@@ -95,27 +96,27 @@ class Changes:
         segment's length with everything submitted. The parts are not copied, so they must not
         change. Costs about 10 µs on the loop, and 0.3 ms per MiB.
         """
-        ahead = self._open_segment(segment)
+        state = self._open_segment(segment)
         parts: Sequence[Part] = (data,) if isinstance(data, bytes | memoryview) else data
         length = sum(map(len, parts))
 
         key = writer.bytes
-        previous = self._submissions.number(segment, key)
+        previous = self._pending.number(segment, key)
         if number <= previous or (expected is not None and expected != previous):
             raise NumberMismatchError(previous)
-        if expected_offset is not None and expected_offset != ahead.length:
-            raise OffsetMismatchError(ahead.length)
+        if expected_offset is not None and expected_offset != state.length:
+            raise OffsetMismatchError(state.length)
         if length > self._limits.entry or not 0 <= events <= _MAX_EVENTS:
             raise ValueError(
                 f"an append has up to {self._limits.entry} bytes and {_MAX_EVENTS} "
                 f"events, not {length} and {events}"
             )
 
-        end = ahead.length + length
+        end = state.length + length
         entry = LogEntry(
-            APPEND, ahead.number, self._clock.now_ms(), parts, length, events, key, previous, number
+            APPEND, state.number, self._clock.now_ms(), parts, length, events, key, previous, number
         )
-        return self._submit(ahead, entry, end)
+        return self._submit(state, entry, end)
 
     def update(
         self, segment: str, attribute: UUID, expected: int | None, value: int
@@ -128,20 +129,20 @@ class Changes:
         """
         key = attribute.bytes
         self._check_open()
-        ahead = self._submissions.segment_state(segment)
-        if ahead.sealed and not is_reader_key(key):
+        state = self._pending.segment_state(segment)
+        if state.sealed and not is_reader_key(key):
             raise SegmentSealedError(segment)
-        previous = self._submissions.number(segment, key)
+        previous = self._pending.number(segment, key)
         if expected is not None and expected != previous:
-            return self._answer_after(self._submissions.last_pending(segment, key), False)
+            return self._answer_after(self._pending.last_pending(segment, key), False)
         return self._submit(
-            ahead, self._entry(UPDATE, ahead, writer=key, previous=previous, number=value), True
+            state, self._entry(UPDATE, state, writer=key, previous=previous, number=value), True
         )
 
     def seal(self, segment: str) -> "asyncio.Future[None]":
         """Refuse all further appends to *segment*."""
-        ahead = self._open_segment(segment)
-        return self._submit(ahead, self._entry(SEAL, ahead), None)
+        state = self._open_segment(segment)
+        return self._submit(state, self._entry(SEAL, state), None)
 
     def truncate(self, segment: str, offset: int) -> "asyncio.Future[None]":
         """Make *segment*, sealed or not, begin at *offset*: bytes before it can no longer be read.
@@ -151,14 +152,14 @@ class Changes:
         everything submitted, and `StorageError` if the index is damaged there.
         """
         self._check_open()
-        ahead = self._submissions.segment_state(segment)
-        if not ahead.start <= offset <= ahead.length:
-            raise SegmentTruncatedError(segment, ahead.start)
-        if offset == ahead.start:
-            return self._answer_after(ahead.cutting, None)
-        self._submissions.check_extent_at(segment, offset)
+        state = self._pending.segment_state(segment)
+        if not state.start <= offset <= state.length:
+            raise SegmentTruncatedError(segment, state.start)
+        if offset == state.start:
+            return self._answer_after(state.cutting, None)
+        self._pending.check_extent_at(segment, offset)
         return self._submit(
-            ahead, self._entry(TRUNCATE, ahead, previous=ahead.start, number=offset), None
+            state, self._entry(TRUNCATE, state, previous=state.start, number=offset), None
         )
 
     def delete(self, segment: str) -> "asyncio.Future[None]":
@@ -167,8 +168,8 @@ class Changes:
         A new segment may then have the same name.
         """
         self._check_open()
-        ahead = self._submissions.segment_state(segment)
-        return self._submit(ahead, self._entry(DELETE, ahead), None)
+        state = self._pending.segment_state(segment)
+        return self._submit(state, self._entry(DELETE, state), None)
 
     def merge(
         self, target: str, source: str, values: Mapping[UUID, int] | None = None
@@ -184,14 +185,14 @@ class Changes:
         `SegmentTruncatedError` if *source* does not begin at 0.
         """
         into = self._open_segment(target)
-        merged = self._submissions.segment_state(source)
+        merged = self._pending.segment_state(source)
         if merged is into or source == target:
             raise ValueError(f"segment {target!r} can't be merged into itself")
         if merged.start:
             raise SegmentTruncatedError(source, merged.start)
         keys = {attribute.bytes: value for attribute, value in (values or {}).items()}
         changes = [
-            NumberChange(key, self._submissions.number(target, key), value)
+            NumberChange(key, self._pending.number(target, key), value)
             for key, value in keys.items()
         ]
         data, end = encode_changes(changes), into.length + merged.length
@@ -202,15 +203,15 @@ class Changes:
 
     def submitted_number(self, segment: str, writer: UUID) -> int:
         """Return the number that was submitted last for *writer*, durable or not."""
-        return self._submissions.number(segment, writer.bytes)
+        return self._pending.number(segment, writer.bytes)
 
     def _submit_copy(
         self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes
     ) -> "asyncio.Future[None]":
         """Submit a copy of *extent*, which was appended at *time_ms*, to the log's end."""
-        ahead = PendingState(segment.name, segment.number, segment.length)
-        entry = LogEntry(COPY, ahead.number, time_ms, (data,), len(data), previous=extent.offset)
-        return self._submit(ahead, entry, None)
+        state = PendingState(segment.name, segment.number, segment.length)
+        entry = LogEntry(COPY, state.number, time_ms, (data,), len(data), previous=extent.offset)
+        return self._submit(state, entry, None)
 
     # ---------------------------------------------------------------------------------------------
 
@@ -221,31 +222,31 @@ class Changes:
 
     def _open_segment(self, segment: str) -> PendingState:
         self._check_open()
-        ahead = self._submissions.segment_state(segment)
-        if ahead.sealed:
+        state = self._pending.segment_state(segment)
+        if state.sealed:
             raise SegmentSealedError(segment)
-        return ahead
+        return state
 
-    def _entry(self, kind: int, ahead: PendingState, **fields: Any) -> LogEntry:
-        return LogEntry(kind, ahead.number, self._clock.now_ms(), **fields)
+    def _entry(self, kind: int, state: PendingState, **fields: Any) -> LogEntry:
+        return LogEntry(kind, state.number, self._clock.now_ms(), **fields)
 
     def _submit(
         self,
-        ahead: PendingState,
+        state: PendingState,
         entry: LogEntry,
         answer: Any,
         source: PendingState | None = None,
         changes: Sequence[NumberChange] = (),
     ) -> "asyncio.Future[Any]":
         if not ABSENT <= entry.number <= _MAX_NUMBER:
-            raise ValueError(f"{entry.number} is no number of 64 bits")
+            raise ValueError(f"{entry.number} does not fit into 64 bits")
         self._commit.check_capacity(entry.length)
-        submission = PendingWrite(
-            entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes
+        write = PendingWrite(
+            entry, state, asyncio.get_running_loop().create_future(), answer, source, changes
         )
-        self._commit.enqueue(submission)
-        self._submissions.add_pending(submission)
-        return submission.future
+        self._commit.enqueue(write)
+        self._pending.add_pending(write)
+        return write.future
 
     def _answer_after(self, pending: PendingWrite | None, answer: Any) -> "asyncio.Future[Any]":
         """Return a future that is *answer* once *pending* is durable, or fails with it."""

@@ -24,7 +24,7 @@ class IndexCheckpoint:
 
     def __init__(
         self,
-        found: Recovered,
+        recovered: Recovered,
         directory: str,
         *,
         disk: Disk,
@@ -32,12 +32,12 @@ class IndexCheckpoint:
         limits: StoreLimits,
     ) -> None:
         self.needed_from = -1
-        self._log = found.log
-        self._index = found.index
+        self._log = recovered.log
+        self._index = recovered.index
         # the tip that the index on disk covers, None if there is no good one
-        self._written: Tip | None = found.indexed
+        self._written: Tip | None = recovered.indexed
         # paged files of the index on disk
-        self._names = found.names
+        self._names = recovered.names
         self._directory = directory
         # True once `find_needed_from` has read the older index
         self._looked = False

@@ -80,17 +80,17 @@ class GroupCommit:
         more = sum(sizes) + TOLL * len(sizes)
         return not self.pending_bytes or self.pending_bytes + more <= self._limits.pending
 
-    def enqueue(self, submission: PendingWrite) -> None:
-        """Add *submission* to the next group, or queue it for a later one.
+    def enqueue(self, write: PendingWrite) -> None:
+        """Add *write* to the next group, or queue it for a later one.
 
         Raises `TransientError` like `Log.add_entry`, and changes nothing then.
         """
-        entry = submission.entry
-        if self._queue or not self._takes(entry.length):
-            self._queue.append(submission)
+        entry = write.entry
+        if self._queue or not self._fits(entry.length):
+            self._queue.append(write)
         else:
             self._log.add_entry(entry)
-            self._open.append(submission)
+            self._open.append(write)
         self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
@@ -104,7 +104,7 @@ class GroupCommit:
         while True:
             # nothing to write meanwhile, or other work that needs the index up to date
             if not (self._open or self._queue) or self._has_other_work():
-                self._settle()
+                self._report_durable()
 
             more = not self._ending and self._has_other_work() and await self._do_other_work()
             if self._open or self._queue:
@@ -130,13 +130,13 @@ class GroupCommit:
         try:
             # not even the first entry fits: begin a new log file, with nothing in flight
             if not self._fill():
-                self._settle()
+                self._report_durable()
                 self._log.drop_uncommitted()
                 await self._executor.run(self._log.begin_next_file)
                 self._fill()
             await self._write()
         except (TransientError, StorageError) as error:
-            self._settle()  # the group before is durable and did not fail
+            self._report_durable()  # the group before is durable and did not fail
             self.fail_pending(error)
             if isinstance(error, StorageError):
                 raise
@@ -150,7 +150,7 @@ class GroupCommit:
         self._writing, self._open = self._open, []
         written = self._executor.start(self._log.commit_group, self._log.seal_group())
         try:
-            self._settle()
+            self._report_durable()
             # without memory for the next group, it is tried again after this one
             with contextlib.suppress(TransientError):
                 self._fill()
@@ -160,20 +160,18 @@ class GroupCommit:
     def _fill(self) -> bool:
         """Move queued writes to the open group while they fit; return whether it has any."""
         queue, log = self._queue, self._log
-        while queue and self._takes(queue[0].entry.length):
+        while queue and self._fits(queue[0].entry.length):
             log.add_entry(queue[0].entry)
             self._open.append(queue.popleft())
         return bool(self._open)
 
-    def _takes(self, length: int) -> bool:
+    def _fits(self, length: int) -> bool:
         """Return whether an entry with *length* bytes of data fits into the open group."""
         return len(self._open) < self._limits.group_entries and self._log.fits(length)
 
-    def _settle(self) -> None:
+    def _report_durable(self) -> None:
         """Report the last durable group."""
         if group := self._durable:
-            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(
-                group
-            )
+            self.pending_bytes -= sum(write.entry.length for write in group) + TOLL * len(group)
             self._on_durable(group)
             self._durable = []

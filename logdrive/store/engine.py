@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from random import Random, SystemRandom
 from uuid import UUID
 
-from logdrive.errors import LogdriveError, StorageError, TransientError
+from logdrive.errors import LogdriveError, StorageError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -72,7 +72,7 @@ class Store(Changes):
         """
         lock = ExitStack()
         try:
-            found = await executor.run(
+            recovered = await executor.run(
                 open_and_recover,
                 disk,
                 os.path.abspath(path),
@@ -85,7 +85,7 @@ class Store(Changes):
             raise
         return cls(
             os.path.abspath(path),
-            found,
+            recovered,
             lock,
             disk=disk,
             executor=executor,
@@ -96,7 +96,7 @@ class Store(Changes):
     def __init__(
         self,
         path: str,
-        found: Recovered,
+        recovered: Recovered,
         lock: ExitStack,
         *,
         disk: Disk,
@@ -104,21 +104,8 @@ class Store(Changes):
         clock: Clock,
         limits: StoreLimits,
     ) -> None:
-        super().__init__(PendingWrites(found.index), clock, limits)
-        self.path = path
-        self.store_id = found.log.store_id
-        self.recovery = found.report
-        self._executor = executor
-        self._lock = lock
-        self._log = found.log
-        self._index = found.index
-        self._checkpoint = IndexCheckpoint(
-            found, self.path, disk=disk, executor=executor, limits=limits
-        )
-        self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
-        self._waiters = Waiters()
-        self._commit = GroupCommit(
-            found.log,
+        commit = GroupCommit(
+            recovered.log,
             executor,
             limits,
             on_durable=self._on_durable,
@@ -126,10 +113,23 @@ class Store(Changes):
             has_other_work=self._has_other_work,
             do_other_work=self._do_other_work,
         )
+        super().__init__(PendingWrites(recovered.index), commit, clock, limits)
+        self.path = path
+        self.store_id = recovered.log.store_id
+        self.recovery = recovered.report
+        self._executor = executor
+        self._lock = lock
+        self._log = recovered.log
+        self._index = recovered.index
+        self._checkpoint = IndexCheckpoint(
+            recovered, self.path, disk=disk, executor=executor, limits=limits
+        )
+        self._reader = LogReader(disk, recovered.log.files, limits, seed_of(self.store_id))
+        self._waiters = Waiters()
         # a second reader, on the executor's thread: reads what is copied to the log's end
-        self._copy_reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
+        self._copy_reader = LogReader(disk, recovered.log.files, limits, seed_of(self.store_id))
         self._reclaimer = Reclaimer(
-            found.index,
+            recovered.index,
             self._checkpoint,
             self._copy_reader,
             disk=disk,
@@ -139,7 +139,7 @@ class Store(Changes):
             before_remove=self._reader.close_file,
         )
         # `Log.rolls` when the index was written last
-        self._rolls = found.log.rolls
+        self._rolls = recovered.log.rolls
         self._running = False
         self._finished = asyncio.Event()
 
@@ -209,9 +209,9 @@ class Store(Changes):
     async def number(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, once nothing is pending for it (rules D2, S2)."""
         self._check_open()
-        while self._submissions.last_pending(
+        while self._pending.last_pending(
             segment, writer.bytes
-        ) is not None or self._submissions.existence_is_pending(segment):
+        ) is not None or self._pending.existence_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return self._index.number(self._durable(segment), writer.bytes)
@@ -223,9 +223,9 @@ class Store(Changes):
         of it should be tried again then: a refusal must rest on durable state (rule D2).
         """
         self._check_open()
-        if not self._submissions.end_is_pending(segment):
+        if not self._pending.end_is_pending(segment):
             return False
-        while self._submissions.end_is_pending(segment):
+        while self._pending.end_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return True
@@ -236,8 +236,8 @@ class Store(Changes):
 
     def info(self, segment: str) -> SegmentInfo | None:
         """Return the durable state of *segment*; None if it does not exist."""
-        found = self._index.by_name.get(segment)
-        return found.info() if found is not None else None
+        durable = self._index.by_name.get(segment)
+        return durable.info() if durable is not None else None
 
     def segments(self, prefix: str = "") -> list[str]:
         """Return the names of the durable segments that begin with *prefix*, oldest first."""
@@ -249,16 +249,18 @@ class Store(Changes):
         Raises `SegmentTruncatedError`, `StorageError`.
         """
         self._check_open()
-        found = self._durable(segment)
-        if not found.start <= offset < found.length:
-            raise SegmentTruncatedError(segment, found.start)
-        extent = found.extent_at(offset)
+        durable = self._durable(segment)
+        if not durable.start <= offset < durable.length:
+            raise SegmentTruncatedError(segment, durable.start)
+        extent = durable.extent_at(offset)
         try:
             time_ms = self._reader.read_time_ms(extent)
         except StoreDamagedError:
             time_ms = None
         except OSError as error:
-            raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
+            raise StorageError(
+                f"the store can't read its log in {self.path}: {os_error_text(error)}"
+            ) from error
         return Appended(extent.offset, extent.length, time_ms)
 
     def read(
@@ -283,18 +285,18 @@ class Store(Changes):
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit can't be negative")
         self._check_open()
-        found = self._durable(segment)
-        if offset < found.start:
-            raise SegmentTruncatedError(segment, found.start)
-        return self._reader.read(found, offset, limit, check=check, most=most)
+        durable = self._durable(segment)
+        if offset < durable.start:
+            raise SegmentTruncatedError(segment, durable.start)
+        return self._reader.read(durable, offset, limit, check=check, most=most)
 
     def follow_tail(self, segment: str, offset: int) -> None:
         """Note that a remote reader reads *segment* at *offset*.
 
         Near the segment's end, the next appends are kept in memory for that reader.
         """
-        if (found := self._index.by_name.get(segment)) is not None:
-            self._reader.follow_tail(found, offset)
+        if (durable := self._index.by_name.get(segment)) is not None:
+            self._reader.follow_tail(durable, offset)
 
     async def wait_for_data(self, segment: str, offset: int, timeout: float) -> bool:
         """Return True once *segment* is longer than *offset* or sealed.
@@ -304,8 +306,8 @@ class Store(Changes):
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    found = self._durable(segment)
-                    if found.length > offset or found.sealed:
+                    durable = self._durable(segment)
+                    if durable.length > offset or durable.sealed:
                         return True
                     self._check_open()
                     await self._waiters.wait(segment)
@@ -328,10 +330,10 @@ class Store(Changes):
     # ---------------------------------------------------------------------------------------------
 
     def _durable(self, segment: str) -> SegmentIndex:
-        found = self._index.by_name.get(segment)
-        if found is None:
+        durable = self._index.by_name.get(segment)
+        if durable is None:
             raise NoSuchSegmentError(segment)
-        return found
+        return durable
 
     def _has_other_work(self) -> bool:
         return self._log.rolls != self._rolls or self._reclaimer.due
@@ -345,10 +347,10 @@ class Store(Changes):
 
     def _on_durable(self, group: Sequence[PendingWrite]) -> None:
         touched: dict[str, None] = {}
-        for submission in group:
-            entry = submission.entry
+        for write in group:
+            entry = write.entry
             if entry.kind == CREATE:
-                self._index.create_segment(entry.segment, submission.ahead.name, entry.time_ms)
+                self._index.create_segment(entry.segment, write.state.name, entry.time_ms)
             else:
                 self._index.apply_entry(
                     entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b""
@@ -357,21 +359,21 @@ class Store(Changes):
                     self._reader.on_committed(
                         self._index.by_number[entry.segment], entry.place, entry.parts
                     )
-            self._submissions.remove_durable(submission)
-            submission.resolve()
-            touched[submission.ahead.name] = None
-            if submission.source is not None:
-                touched[submission.source.name] = None
+            self._pending.remove_durable(write)
+            write.resolve()
+            touched[write.state.name] = None
+            if write.source is not None:
+                touched[write.source.name] = None
         for segment in touched:
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
 
     def _on_failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
-        self._submissions.discard_all()
+        self._pending.discard_all()
         if isinstance(reason, StorageError):
             self._refusal = reason
-        for submission in lost:
-            submission.reject(reason)
+        for write in lost:
+            write.reject(reason)
         self._waiters.wake_all()
 
 

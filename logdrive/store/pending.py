@@ -28,7 +28,7 @@ from logdrive.store.log.format import (
 
 @dataclass(slots=True, eq=False)
 class PendingWrite:
-    """One entry on its way to the disk, of the segment *ahead*.
+    """One entry on its way to the disk, for the segment with the state *state*.
 
     *future* belongs to the submitter, who may have cancelled it; it is set to *answer*. *source* is
     the segment that a merge ends, *changes* are the merge's changes of numbers. *followers* are
@@ -37,7 +37,7 @@ class PendingWrite:
     """
 
     entry: LogEntry
-    ahead: "PendingState"
+    state: "PendingState"
     future: "asyncio.Future[Any]"
     answer: int | bool | None
     source: "PendingState | None" = None
@@ -68,22 +68,26 @@ class PendingWrite:
 
 @dataclass(slots=True, eq=False)
 class PendingState:
-    """One segment's state with all pending writes.
+    """One segment's state with all pending writes."""
 
-    *number* is the segment's in log entries; *writers* has the last pending write of each writer.
-    *creating* and *cutting* are the creation and the last truncation while they are pending. *gone*
-    is True if it is deleted, or merged into another. *waiting* counts its pending writes.
-    """
-
+    # the segment's name
     name: str
+    # its number in log entries
     number: int
+    # its range: bytes [start, length)
     length: int
     start: int = 0
+    # whether it is sealed
     sealed: bool = False
+    # whether it is deleted, or merged into another segment
     gone: bool = False
+    # its creation, while that is pending
     creating: PendingWrite | None = None
+    # its last truncation, while that is pending
     cutting: PendingWrite | None = None
+    # the last pending write of each writer
     writers: dict[bytes, PendingWrite] = field(default_factory=dict)
+    # count of pending writes
     waiting: int = 0
 
 
@@ -92,47 +96,49 @@ class PendingWrites:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._ahead: dict[str, PendingState] = {}
+        # states of segments with pending writes, by name
+        self._states: dict[str, PendingState] = {}
+        # count of pending creations
         self._creating = 0
 
     def segment_state(self, name: str) -> PendingState:
         """Return the segment's state with all pending writes. Raises `NoSuchSegmentError`."""
-        ahead = self._ahead.get(name)
-        if ahead is None:
+        state = self._states.get(name)
+        if state is None:
             durable = self._index.by_name.get(name)
             if durable is None:
                 raise NoSuchSegmentError(name)
             return PendingState(name, durable.number, durable.length, durable.start, durable.sealed)
-        if ahead.gone:
+        if state.gone:
             raise NoSuchSegmentError(name)
-        return ahead
+        return state
 
     def last_pending(self, name: str, writer: bytes) -> PendingWrite | None:
         """Return the writer's last pending write."""
-        ahead = self._ahead.get(name)
-        return ahead.writers.get(writer) if ahead is not None else None
+        state = self._states.get(name)
+        return state.writers.get(writer) if state is not None else None
 
     def number(self, name: str, writer: bytes) -> int:
         """Return the number that was submitted last for *writer*."""
-        ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
-        if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
+        state, durable = self._states.get(name), self._index.by_name.get(name)
+        if state is not None and (pending := state.writers.get(writer)) is not None:
             return pending.numbers_set()[writer]
         if durable is None or (
-            ahead is not None and (ahead.gone or ahead.number != durable.number)
+            state is not None and (state.gone or state.number != durable.number)
         ):
             return ABSENT
         return self._index.number(durable, writer)
 
     def existence_is_pending(self, name: str) -> bool:
         """Return whether a creation or deletion of the segment is pending."""
-        ahead = self._ahead.get(name)
-        return ahead is not None and (ahead.creating is not None or ahead.gone)
+        state = self._states.get(name)
+        return state is not None and (state.creating is not None or state.gone)
 
     def end_is_pending(self, name: str) -> bool:
         """Return whether a seal or deletion of the segment is pending."""
-        ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
-        return ahead is not None and (
-            ahead.gone or (ahead.sealed and (durable is None or not durable.sealed))
+        state, durable = self._states.get(name), self._index.by_name.get(name)
+        return state is not None and (
+            state.gone or (state.sealed and (durable is None or not durable.sealed))
         )
 
     def check_extent_at(self, name: str, offset: int) -> None:
@@ -148,63 +154,63 @@ class PendingWrites:
         """Return the number of the next segment to be created."""
         return self._index.next_number + self._creating
 
-    def add_pending(self, submission: PendingWrite) -> None:
-        """Add *submission* and apply it to its segment's state."""
-        ahead, entry = submission.ahead, submission.entry
+    def add_pending(self, write: PendingWrite) -> None:
+        """Add *write* and apply it to its segment's state."""
+        state, entry = write.state, write.entry
         if entry.kind == COPY:
             return  # a copy changes no segment's state
-        self._count(ahead)
+        self._count(state)
         if entry.kind in (APPEND, UPDATE):
-            ahead.writers[entry.writer] = submission
-            ahead.length += entry.length
+            state.writers[entry.writer] = write
+            state.length += entry.length
         elif entry.kind == SEAL:
-            ahead.sealed = True
+            state.sealed = True
         elif entry.kind == CREATE:
-            ahead.creating = submission
+            state.creating = write
             self._creating += 1
         elif entry.kind == TRUNCATE:
-            ahead.cutting, ahead.start = submission, entry.number
+            state.cutting, state.start = write, entry.number
         elif entry.kind == DELETE:
-            ahead.gone = True
-        elif entry.kind == MERGE and submission.source is not None:
-            ahead.length += submission.source.length
-            submission.source.gone = True
-            ahead.writers.update((change.writer, submission) for change in submission.changes)
-            self._count(submission.source)
+            state.gone = True
+        elif entry.kind == MERGE and write.source is not None:
+            state.length += write.source.length
+            write.source.gone = True
+            state.writers.update((change.writer, write) for change in write.changes)
+            self._count(write.source)
 
-    def remove_durable(self, submission: PendingWrite) -> None:
-        """Remove *submission*, the oldest one: it is in the index now."""
-        ahead = submission.ahead
-        if submission.entry.kind == COPY:
+    def remove_durable(self, write: PendingWrite) -> None:
+        """Remove *write*, the oldest one: it is in the index now."""
+        state = write.state
+        if write.entry.kind == COPY:
             return
-        if ahead.creating is submission:
-            ahead.creating = None
+        if state.creating is write:
+            state.creating = None
             self._creating -= 1
-        if ahead.cutting is submission:
-            ahead.cutting = None
-        _drop(ahead.writers, submission.entry.writer, submission)
-        for change in submission.changes:
-            _drop(ahead.writers, change.writer, submission)
-        self._discount(ahead)
-        if submission.source is not None:
-            self._discount(submission.source)
+        if state.cutting is write:
+            state.cutting = None
+        _drop(state.writers, write.entry.writer, write)
+        for change in write.changes:
+            _drop(state.writers, change.writer, write)
+        self._discount(state)
+        if write.source is not None:
+            self._discount(write.source)
 
     def discard_all(self) -> None:
         """Return to the durable state."""
-        self._ahead.clear()
+        self._states.clear()
         self._creating = 0
 
-    def _count(self, ahead: PendingState) -> None:
-        self._ahead[ahead.name] = ahead
-        ahead.waiting += 1
+    def _count(self, state: PendingState) -> None:
+        self._states[state.name] = state
+        state.waiting += 1
 
-    def _discount(self, ahead: PendingState) -> None:
-        ahead.waiting -= 1
+    def _discount(self, state: PendingState) -> None:
+        state.waiting -= 1
         # another segment may have the name by now
-        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:
-            del self._ahead[ahead.name]
+        if state.waiting == 0 and self._states.get(state.name) is state:
+            del self._states[state.name]
 
 
-def _drop(writers: dict[bytes, PendingWrite], writer: bytes, submission: PendingWrite) -> None:
-    if writers.get(writer) is submission:
+def _drop(writers: dict[bytes, PendingWrite], writer: bytes, write: PendingWrite) -> None:
+    if writers.get(writer) is write:
         del writers[writer]

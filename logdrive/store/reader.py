@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk, File
 from logdrive.model.framing import Part
 from logdrive.model.units import MIB
@@ -79,7 +79,7 @@ class LogReader:
                     break
         except OSError as error:
             raise StorageError(
-                f"the store can't read its log in {self._files.directory}: {error}"
+                f"the store can't read its log in {self._files.directory}: {os_error_text(error)}"
             ) from error
         finally:
             self._window, self._window_at = b"", -1
@@ -88,12 +88,12 @@ class LogReader:
     def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
         """Note that a reader is at *offset* of *segment* and will want its next appends."""
         if segment.length - offset < _KEPT_BYTES:
-            segment.followed = _UNREAD_ENTRIES
+            segment.keep_next_appends(_UNREAD_ENTRIES)
 
     def on_committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
         """Keep the data that was committed at *place* if the tail of *segment* is followed."""
         if segment.followed:
-            segment.followed -= 1
+            segment.on_append_kept()
             self._keep(place, memoryview(b"".join(parts)))
             return
         self._unused += 1

@@ -110,15 +110,15 @@ class Reclaimer:
         if empty:
             return await self._remove_one(empty)
         if self._victim is None:
-            self._files.changed = False
-            self._victim = self._chosen()
+            self._files.on_searched()
+            self._victim = self._choose_victim()
         return self._victim is not None and await self._copy_some(self._victim)
 
     def _give_up(self) -> None:
         """Pause: the disk refuses writes, or too much is pending."""
         self._copies.clear()
         self._victim = None
-        self._files.changed = True
+        self._files.search_again()
         self._rest = _REST_GROUPS
 
     # Removing ------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Reclaimer:
 
     # Copying -------------------------------------------------------------------------------------
 
-    def _chosen(self) -> _Victim | None:
+    def _choose_victim(self) -> _Victim | None:
         """Return the file with the least live data, if it is sparse.
 
         Only files whose extents are all on disk qualify: they are found without a search.
@@ -183,17 +183,15 @@ class Reclaimer:
         except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
-            self._log.error("a log file stays, though little of it is needed", reason=str(error))
+            self._log.error("a sparse log file can't be reclaimed", reason=str(error))
         except (LogdriveError, OSError) as error:
-            self._log.warning(
-                "a log file stays for now, though little of it is needed", reason=str(error)
-            )
+            self._log.warning("a sparse log file can't be reclaimed now", reason=str(error))
             self._give_up()
         else:
             if not victim.segments:
                 self._victim, self._emptied = None, victim.base
                 # search again: a merge may have moved data past the search
-                self._files.changed = True
+                self._files.search_again()
         return not self._copies and self._victim is not None
 
     def _next_extents(self, victim: _Victim) -> list[tuple[SegmentIndex, Extent]]:

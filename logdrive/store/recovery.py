@@ -104,7 +104,8 @@ class _Start:
         newer = self._load(INDEX_NAME)
         older = self._load(OLDER_NAME) if newer is None else None
         self._covered = max(
-            (found.tip.position for found in (newer, older) if found is not None), default=0
+            (snapshot.tip.position for snapshot in (newer, older) if snapshot is not None),
+            default=0,
         )
         self._drop_torn_file()
         if not self._there.bases:
@@ -121,7 +122,7 @@ class _Start:
             raise self._damage(
                 end, f"the log ends here, but the index covers {self._covered} bytes of it"
             )
-        self._check_living()
+        self._check_live_files()
 
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.open_last_file(store_is_new=False)
@@ -170,7 +171,7 @@ class _Start:
         If neither fits, begin with an empty index, provided that the log is there from its
         beginning.
         """
-        self._covered = max(self._begun, _proven(newer, store_id))
+        self._covered = max(self._begun, _proven_position(newer, store_id))
         if newer is not None:
             self._report.index = self._misfit(newer, store_id)
             if not self._report.index:
@@ -178,7 +179,7 @@ class _Start:
                 self._begin_with(newer)
                 return
             older = self._load(OLDER_NAME)
-        self._covered = max(self._covered, _proven(older, store_id))
+        self._covered = max(self._covered, _proven_position(older, store_id))
         if older is not None and not self._misfit(older, store_id):
             self._report.index += f", {OLDER_NAME} used"
             self._begin_with(older)
@@ -221,7 +222,7 @@ class _Start:
                 position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
             )
 
-    def _check_living(self) -> None:
+    def _check_live_files(self) -> None:
         """Check that every log file with data of a segment exists and has its length.
 
         Files without such data may be gone.
@@ -290,9 +291,9 @@ class _Start:
     def _store_id(self) -> UUID:
         base = self._there.bases[0]
         with self._scan(base) as scan:
-            if (found := self._id_in(scan)) is None:
+            if (store_id := self._id_in(scan)) is None:
                 raise StoreDamagedError(self._there.path(base), 0, "its head is not whole")
-            return found
+            return store_id
 
     def _replay(self, store_id: UUID) -> None:
         """Apply all entries from the tip on; cut off what is torn at the log's end."""
@@ -382,6 +383,6 @@ class _Start:
         self._report.cut_bytes += size
 
 
-def _proven(snapshot: Snapshot | None, store_id: UUID) -> int:
+def _proven_position(snapshot: Snapshot | None, store_id: UUID) -> int:
     """Return up to where *snapshot* proves that the log of *store_id* was durable."""
     return snapshot.tip.position if snapshot is not None and snapshot.store_id == store_id else 0

@@ -94,7 +94,7 @@ class Retention:
             try:
                 await self.apply_policies()
             except LogdriveError as error:
-                self._log.warning("retention is not applied", reason=str(error))
+                self._log.warning("retention failed", reason=str(error))
             await asyncio.sleep(EVERY_SECONDS)
 
     async def apply_policies(self) -> None:
@@ -111,7 +111,7 @@ class Retention:
                     await self._apply_to(stream, segments, policy)
                 # these errors concern this stream only
                 except (StoreDamagedError, NoSuchSegmentError) as error:
-                    self._log.warning("retention is not applied", stream=stream, reason=str(error))
+                    self._log.warning("retention failed", stream=stream, reason=str(error))
 
     async def _apply_to(self, stream: str, segments: Sequence[str], policy: Policy) -> None:
         cuts = await self._cuts(segments, policy)

@@ -28,7 +28,7 @@ def test_a_chunk_that_is_encoded_bit_by_bit_arrives_whole__P1_R2() -> None:
         world = World()
         await world.ships(b"\xff\n" * 80_000 + lines(0, 10))
         assert world.agent is not None
-        assert [source.position for source in world.agent.book.sources] == [160_120]
+        assert [source.position for source in world.agent.registry.sources] == [160_120]
         assert contents(world.stored()) == [world.disk.content(LOG)]
         await world.stop()
 
@@ -68,6 +68,33 @@ def test_a_stop_ships_what_is_there_first__drain() -> None:
         await world.stop()
         assert contents(world.stored()) == [world.disk.content(LOG)]
         assert contents(world.stored("/logs/new.log")) == [world.disk.content("/logs/new.log")]
+
+    run(main())
+
+
+def test_a_stop_looks_at_files_only_where_something_has_changed__drain() -> None:
+    """A receiver that says nothing gives no reason to look again and again."""
+
+    async def main() -> None:
+        world = World()
+        world.settings["agent"]["drain_seconds"] = 5
+        reader = await world.ships(lines(0, 10))
+        reader.silent = True
+        world.write(lines(10, 10))
+        agent = world.agent
+        assert agent is not None
+        looks, look = 0, agent.tailer.poll_waiting
+
+        def counted() -> bool:
+            nonlocal looks
+            looks += 1
+            return look()
+
+        agent.tailer.poll_waiting = counted  # type: ignore[method-assign]
+        began = world.clock.monotonic()
+        await world.stop()
+        assert world.clock.monotonic() - began >= 5
+        assert 1 <= looks < 10
 
     run(main())
 
@@ -126,8 +153,8 @@ def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
             await world.clock.sleep(0.1)
             unsent = [
                 run.size
-                for source in agent.book.sources
-                for run in list(source.kept)[source.sent :]
+                for source in agent.registry.sources
+                for run in source.unacknowledged.runs[source.unacknowledged.sent :]
             ]
             most = max(most, sum(unsent))
         assert 0 < most < 10 * MIB
@@ -152,7 +179,9 @@ def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
             await world.clock.sleep(0.01)
             if agent.connection.session is not None:
                 most = max(most, agent.connection.session.in_flight)
-            kept = sum(run.size for source in agent.book.sources for run in source.kept)
+            kept = sum(
+                run.size for source in agent.registry.sources for run in source.unacknowledged.runs
+            )
             assert kept <= 5 * 1_700_000
         assert most == 4
         await world.settle(100)

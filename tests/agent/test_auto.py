@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agent.check import check
 from agent.config import AgentConfig, DialectSetting
-from agent.delivery.dialect_choice import Choice, choose, offered
+from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
 from logdrive.errors import TransientError
 from logdrive.net.stream import ByteStream, Peer, ServerTls
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame
@@ -44,19 +44,23 @@ def tls_with(*alpn: str) -> ServerTls:
 def test_what_is_spoken__D8(
     configured: DialectSetting, alpn: str | None, secure: bool, dialect: str, fell_back: bool
 ) -> None:
-    choice = choose(configured, Peer("p", "", alpn, secure))
-    assert isinstance(choice, Choice)
+    choice = choose_dialect(configured, Peer("p", "", alpn, secure))
+    assert isinstance(choice, DialectChoice)
     assert (choice.dialect, choice.fell_back) == (dialect, fell_back)
     assert choice.version == (b"1" if dialect == "lumberjack/1" else b"2")
 
 
 def test_without_leave_nothing_else_is_spoken__D8() -> None:
-    assert choose("logdrive/1", Peer("p", secure=True)) is None
+    assert choose_dialect("logdrive/1", Peer("p", secure=True)) is None
 
 
 def test_plain_readers_are_asked_nothing_in_the_handshake() -> None:
-    assert offered("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
-    assert (offered("logdrive/1"), offered("lumberjack/2"), offered("lumberjack/1")) == (
+    assert offered_protocols("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
+    assert (
+        offered_protocols("logdrive/1"),
+        offered_protocols("lumberjack/2"),
+        offered_protocols("lumberjack/1"),
+    ) == (
         ("logdrive/1",),
         (),
         (),

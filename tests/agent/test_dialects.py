@@ -152,7 +152,7 @@ def test_truncation_and_removal_go_on_without_marks__G1() -> None:
         messages = [event["message"] for event in model.events[LOG]]
         assert messages == [f"old {n:06d}" for n in range(10)] + [f"new {n:06d}" for n in range(5)]
         assert world.agent is not None
-        assert len(world.agent.book.ended) == 2
+        assert len(world.agent.registry.ended) == 2
         await world.stop()
 
     run(main())

@@ -179,7 +179,7 @@ def test_where_nobody_can_tell_files_begin_at_their_end_and_that_is_said__P2(ans
 
     with capture_logs() as told:
         run(main())
-    (said,) = [each for each in told if "was here before" in each["event"]]
+    (said,) = [each for each in told if "this agent has run before" in each["event"]]
     assert (said["log_level"], said["files"]) == ("warning", 1)
 
 
@@ -199,7 +199,7 @@ def test_plain_lumberjack_has_nobody_to_ask_and_says_so__P2_D8() -> None:
 
     with capture_logs() as told:
         run(main())
-    assert len([each for each in told if "was here before" in each["event"]]) == 1
+    assert len([each for each in told if "this agent has run before" in each["event"]]) == 1
 
 
 def test_another_store_is_told_too__P2_D5() -> None:

@@ -74,8 +74,8 @@ def told_paths(world: World) -> list[str]:
     """Return the paths that go into the headers of what is sent now."""
     assert world.agent is not None
     return [
-        orjson.loads(world.agent.book.attributes_of(source))["path"]
-        for source in world.agent.book.sources
+        orjson.loads(world.agent.registry.attributes_of(source))["path"]
+        for source in world.agent.registry.sources
     ]
 
 

@@ -165,7 +165,7 @@ def test_h05_a_host_restored_from_a_snapshot__P1_D4() -> None:
             world.start()  # the checkpoint knows
             await world.settle()
         assert world.agent is not None
-        assert all(source.resend for source in world.agent.book.sources)
+        assert all(source.resend for source in world.agent.registry.sources)
         await world.stop()
 
     run(main())

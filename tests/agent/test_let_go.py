@@ -3,7 +3,7 @@
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.session import SenderSession
 from agent.inputs.files.file import Generation
-from agent.sources.registration import IncarnationSearch
+from agent.sources.incarnation_search import IncarnationSearch
 from tests.agent.world import LOG, World, lines
 from tests.support.let_go import Made, left_of
 from tests.support.virtual_time import run

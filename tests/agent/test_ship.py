@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.ship import Shipped, output_to, ship
+from agent.ship import Shipped, output_for, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
@@ -25,7 +25,7 @@ async def shipped(
     table = ClientTlsConfig(**tls) if tls != "off" else tls
     return await ship(
         files or (LOG,),
-        output_to("reader", table, windows_in_flight=2, window_bytes=MIB, dialect=dialect),
+        output_for("reader", table, windows_in_flight=2, window_bytes=MIB, dialect=dialect),
         clock=world.clock,
         disk=world.disk,
         transport=world.network.host("agent", identity="dns:agent"),

@@ -114,8 +114,8 @@ class World:
                 self._task.result()
             await asyncio.sleep(0.3)
             busy = (
-                any(source.kept or source.has_more for source in agent.book.sources)
-                or not agent.connection.settled
+                any(source.is_behind for source in agent.registry.sources)
+                or not agent.connection.is_settled
             )
             quiet = 0 if busy else quiet + 1
             assert self.clock.monotonic() < until, f"not settled: {agent.status()}"

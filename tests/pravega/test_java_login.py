@@ -17,7 +17,7 @@ from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login
 from tests.pravega.java import told
 from tests.pravega.sites import Site, our_site, service
@@ -39,7 +39,7 @@ async def asking(directory: Path, certificates: Path | None = None) -> AsyncIter
         "".join(
             (
                 f'[[user]]\nname = "{one.user}"\npassword = '
-                f'"{kept(one.password, os.urandom(16))}"\nmay = {{ {may} }}\n'
+                f'"{hash_password(one.password, os.urandom(16))}"\nmay = {{ {may} }}\n'
             )
             for one, may in MAY.items()
         )

@@ -23,7 +23,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import Login
@@ -54,7 +54,7 @@ MAY = {
 
 def auth(directory: Path, seconds: float = 600.0) -> AuthConfig:
     users, secret = directory / "users.toml", directory / "token.secret"
-    hashes = {login: kept(login.password, os.urandom(16)) for login in MAY}
+    hashes = {login: hash_password(login.password, os.urandom(16)) for login in MAY}
     users.write_text(
         "".join(
             f'[[user]]\nname = "{one.user}"\npassword = "{hashes[one]}"\nmay = {{ {may} }}\n'
@@ -144,7 +144,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
 
 async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) -> None:
     for login, reason in (
-        (None, "UNAUTHENTICATED: say who you are"),
+        (None, "UNAUTHENTICATED: this controller needs a user"),
         (Login("fleet", "a guess"), "UNAUTHENTICATED: the user or the password is wrong"),
         (OTHER, "PERMISSION_DENIED: other may not READ logs/app"),
     ):
@@ -181,7 +181,7 @@ def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_pat
             assert not await known(site, new)
             entry = (
                 f'[[user]]\nname = "{new.user}"\npassword = '
-                f'"{kept(new.password, os.urandom(16))}"\nmay = {{ "*" = "READ" }}\n'
+                f'"{hash_password(new.password, os.urandom(16))}"\nmay = {{ "*" = "READ" }}\n'
             )
             users.write_text(before.replace('"viewer"', '"gone"') + entry)
             while not await known(site, new):  # noqa: ASYNC110 - the store tells nobody but its log
@@ -384,7 +384,7 @@ def test_the_commands_come_in_with_a_login_and_through_the_directory_without_one
             assert denied[0] == 1
             assert b"viewer may not READ_UPDATE logs/app" in denied[2]
             assert stranger[0] == 1
-            assert b"UNAUTHENTICATED: say who you are" in stranger[2]
+            assert b"UNAUTHENTICATED: this controller needs a user" in stranger[2]
             assert stranger[2].count(b"\n") == 1
             assert own[0] == 0, own[2]
             assert orjson.loads(own[1])["segments"][0]["position"] == 9

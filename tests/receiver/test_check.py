@@ -17,9 +17,9 @@ from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
 from receiver.check import check_receiver
@@ -163,7 +163,9 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
     assert not _found(config)["listen.auth.token_secret"].ok
     secret.write_text("s" * 64)
     assert not _found(config)["listen.auth.users"].ok
-    users.write_text(f'[[user]]\nname = "fleet"\npassword = "{kept("x", b"0" * 16)}"\nmay = {{}}\n')
+    users.write_text(
+        f'[[user]]\nname = "fleet"\npassword = "{hash_password("x", b"0" * 16)}"\nmay = {{}}\n'
+    )
     found = _found(config)
     assert found["listen.auth"].ok
     assert "passwords too" in found["listen.controller.tls"].detail
@@ -196,7 +198,9 @@ def test_a_service_that_answers_and_one_that_does_not__S1(tmp_path: Path) -> Non
         )
         store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
         running = asyncio.create_task(store.run(asyncio.Event()))
-        async with listening(store, "127.0.0.1", 0, None, transport=transport, disk=disk) as (
+        async with serve_segment_store(
+            store, "127.0.0.1", 0, None, transport=transport, disk=disk
+        ) as (
             _,
             port,
         ):

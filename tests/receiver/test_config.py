@@ -30,8 +30,8 @@ def test_the_shipped_receiver_configuration_loads() -> None:
 def test_the_shipped_store_configuration_loads() -> None:
     config = load_config(str(CONFIG / "store.toml"), StoreConfig, {})
     assert config.store.path == "/var/lib/logdrive/store"
-    assert config.listen.pravega.where == ("127.0.0.1", 6000)
-    assert config.listen.pravega.settings is None
+    assert config.listen.pravega.host_and_port == ("127.0.0.1", 6000)
+    assert config.listen.pravega.tls_settings is None
 
 
 def _write(tmp_path: Path, text: str) -> str:
@@ -135,7 +135,7 @@ def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
         {},
     ).listen.controller
     assert found is not None
-    assert (found.where, found.node(("0.0.0.0", 6000))) == (
+    assert (found.host_and_port, found.advertised_address(("0.0.0.0", 6000))) == (
         ("127.0.0.1", 9090),
         ("store.example.com", 6000),
     )

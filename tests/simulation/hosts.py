@@ -13,7 +13,7 @@ from agent.app import Agent
 from agent.config import AgentConfig
 from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
-from agent.sources.source import SourceState
+from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
@@ -209,8 +209,8 @@ class AgentHost(Process):
             return False
         if any(followed.trouble for followed in agent.tailer.living.values()):
             return False  # it can't be read just now: for want of a handle, for example
-        return agent.connection.settled and not any(
-            source.kept or source.has_more for source in agent.book.sources
+        return agent.connection.is_settled and not any(
+            source.is_behind for source in agent.registry.sources
         )
 
     @property
@@ -218,9 +218,9 @@ class AgentHost(Process):
         """What the sources that it has registered take of the receiver's memory, by our count."""
         if not self.running or self.agent is None or self.plan.plain:
             return 0
-        book = self.agent.book
-        registered = [source for source in book.sources if source.state is SourceState.OPEN]
-        return sum(SOURCE_BYTES + len(book.attributes_of(source)) for source in registered)
+        registry = self.agent.registry
+        registered = [source for source in registry.sources if source.state is SourceState.OPEN]
+        return sum(SOURCE_BYTES + len(registry.attributes_of(source)) for source in registered)
 
     @property
     def in_flight(self) -> int:
@@ -289,7 +289,7 @@ class ReceiverHost(Process):
             random=self.random,
             started=self._started,
             controllers=reaching(transport),
-            serving=serving(transport),
+            serve_rpc=serving(transport),
             outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
 
@@ -410,5 +410,5 @@ class StoreHost(Process):
             stop=stop,
             random=self.random,
             limits=self._limits,
-            serving=serving(transport),
+            serve_rpc=serving(transport),
         )

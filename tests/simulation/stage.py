@@ -203,12 +203,10 @@ class Stage:
         waiting += [client.name for client in self.clients if not client.settled]
         for host in self.agents:
             if not host.settled and host.agent is not None:
-                sources = [
-                    source for source in host.agent.book.sources if source.kept or source.has_more
-                ]
+                sources = [source for source in host.agent.registry.sources if source.is_behind]
                 waiting.append(
                     f"{host.name} ({host.agent.connection.problem}; "
-                    f"{[(str(s.state), s.problem, s.position) for s in sources]})"
+                    f"{[(str(s.state), s.registration.problem, s.position) for s in sources]})"
                 )
         return ", ".join(waiting)
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.server.controller.convert import uuid_of
+from logdrive.services.pravega.server.controller.convert import parse_transaction_id
 from logdrive.store.streams.names import mark_stream
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.names import segment_name
@@ -157,8 +157,9 @@ class Ticker(Client):
             pb.CreateTxnResponse,
         )
         number = self._random.choice(begun.activeSegments).segmentId.segmentId
+        transaction = parse_transaction_id(begun.txnId)
         record, _ = await self._append(
-            client, f"{segment_name(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}"
+            client, f"{segment_name(SCOPE, STREAM, number)}#transaction.{transaction.hex}"
         )
         self._asks()
         request = pb.TxnRequest(

@@ -18,7 +18,7 @@ from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.reader.segments import locate_segments
-from logdrive.services.pravega.server.controller.convert import uuid_of
+from logdrive.services.pravega.server.controller.convert import parse_transaction_id
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
@@ -77,7 +77,7 @@ class TransactionWriter(Client):
         )
         self.transactions.append(transaction)
         self._left -= 1
-        await self._write(uuid_of(begun.txnId), segments, transaction)
+        await self._write(parse_transaction_id(begun.txnId), segments, transaction)
         if self._random.random() < _SCALED:
             await scaled(
                 controller,

@@ -21,7 +21,7 @@ from logdrive.host.disk import Disk
 from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.services.pravega.client.controller import ControllerClient, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.server.controller.serving import Serving
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 
 _GREETING = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty SETTINGS frame."""
@@ -72,7 +72,7 @@ class _Exchange:
         return first, second
 
 
-def serving(transport: Transport) -> Serving:
+def serving(transport: Transport) -> ServeRpc:
     """Return how a controller is served on *transport*."""
 
     @contextlib.asynccontextmanager

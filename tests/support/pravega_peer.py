@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from logdrive.net.stream import ByteStream
-from logdrive.services.auth.gate import TokenVerifier
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.auth.token_verifier import TokenVerifier
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.codec import MessageReader, encode
@@ -81,7 +81,7 @@ async def world(
     random: Random | None = None,
     limits: StoreLimits | None = None,
     sync_seconds: float = SYNC_SECONDS,
-    gate: TokenVerifier | None = None,
+    verifier: TokenVerifier | None = None,
     held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[World]:
     """Run a new store and its face while the context lasts."""
@@ -98,7 +98,7 @@ async def world(
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
         host = network.host("server")
-        async with listening(
+        async with serve_segment_store(
             store,
             "server",
             0,
@@ -106,7 +106,7 @@ async def world(
             transport=host,
             disk=disk,
             random=Random(2),
-            gate=gate,
+            verifier=verifier,
             held_bytes=held_bytes,
         ) as address:
             yield World(store, disk, network, network.host("client"), address[1])

@@ -35,9 +35,9 @@ class Generation:
         "grown_at",
         "impatient",
         "modified_ns",
-        "over",
         "place",
         "position",
+        "retired",
         "seen",
         "settings",
         "start",
@@ -51,6 +51,7 @@ class Generation:
         *,
         start: int = 0,
         first_line: FirstLine | None = None,
+        impatient: bool = False,
     ) -> None:
         self.place, self.settings = place, settings
         self.start = start
@@ -63,11 +64,11 @@ class Generation:
         """When it was last seen to have grown."""
         self.unnamed_since: float | None = None
         """Since when it has been known to have no name any more (link count 0)."""
-        self.over = False
+        self.retired = False
         """Nothing will be read from it again."""
         self.final = False
         """A last line without newline is given out, too; until it grows (rule P3)."""
-        self.impatient = False
+        self.impatient = impatient
         """The same, always: for `agent ship`, whose files are as long as they are."""
         # the bytes before the position; None where only their check is known
         self._tail: bytes | None = b""
@@ -102,16 +103,15 @@ class Generation:
             self.file.close()
             self.file = None
 
-    def end(self) -> None:
+    def retire(self) -> None:
         """Note that nothing will be read from it again."""
-        self.over = True
+        self.retired = True
         self.close()
 
     def successor(self) -> "Generation":
         """Return the next life of the same file, and hand the handle over to it."""
-        generation = Generation(self.place, self.settings)
-        generation.file, self.file, self.over = self.file, None, True
-        generation.impatient = self.impatient
+        generation = Generation(self.place, self.settings, impatient=self.impatient)
+        generation.file, self.file, self.retired = self.file, None, True
         return generation
 
     # Looking -------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Generation:
         return max(0, self.seen - self.position)
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the last place before which the bytes are known: the end seen last, or the
         position; 0 where there is none.
         """
@@ -178,6 +178,19 @@ class Generation:
         except OSError:
             return False  # the close look will say what is the matter
 
+    def set_first_line(self, first_line: FirstLine) -> None:
+        """Set the first line, as soon as it is known: reads compare it from now on."""
+        self.first_line = first_line
+
+    def restore_seen(self, seen: int, now: float) -> None:
+        """Take over from the checkpoint the largest size seen; it counts as grown now."""
+        self.seen = max(self.seen, seen)
+        self.grown_at = now
+
+    def release_last_line(self) -> None:
+        """Let `read_lines` return a last line without newline, until the file grows (rule P3)."""
+        self.final = True
+
     def head(self) -> bytes:
         """Return the file's first bytes, as many as a first line may have."""
         assert self.file is not None
@@ -185,7 +198,15 @@ class Generation:
 
     # Reading -------------------------------------------------------------------------------------
 
-    def go_to(self, number: int) -> None:
+    def set_start(self, position: int) -> None:
+        """Set the position from which bytes are wanted (rule P2)."""
+        self.start = position
+
+    def take_all(self, size: int) -> None:
+        """Count all *size* bytes of the file as seen and read: they were read at once."""
+        self.position = self.seen = size
+
+    def resume_from(self, number: int) -> None:
         """Read on from *number*, whose check is compared before the next read."""
         self.position = position_of(number)
         self._check = check_in(number)
@@ -193,7 +214,7 @@ class Generation:
         self._more = True
         self.seen = max(self.seen, self.position)
 
-    def fits(self, number: int) -> bool:
+    def matches_number(self, number: int) -> bool:
         """Tell whether a stored *number* can be this life's (rule D4)."""
         position, check = position_of(number), check_in(number)
         assert self.file is not None
@@ -211,7 +232,7 @@ class Generation:
             raise SourceTruncatedError
         return number_of(position, tail)
 
-    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
+    def read_lines(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
         """Return the next lines, None where there are none.
 
         Raises `SourceTruncatedError` before giving out a wrong byte.
@@ -238,7 +259,7 @@ class Generation:
             self._end = None  # the same bytes as the tail
         return chunk
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
+    def give_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         self.position, self._tail, self._more = position, chunk.tail_at(position), True
 
@@ -268,8 +289,8 @@ class Generation:
             raise SourceTruncatedError
 
     def _known_tail(self) -> bytes:
-        """Return the bytes before the position as they were read, or, after `go_to`, as their check
-        says they were.
+        """Return the bytes before the position as they were read, or, after `resume_from`, as their
+        check says they were.
         """
         if self._tail is None:
             tail = self._before(self.position)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from agent.inputs.files.file import Generation
-from agent.sources.source import Counting, Source
+from agent.sources.incarnation_search import Counting
+from agent.sources.source import Source
 
 
 @dataclass(slots=True, eq=False)

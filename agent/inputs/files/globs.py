@@ -186,7 +186,7 @@ class FileInputs:
         """
         return next((table for table, _, _ in self._inputs if table.start == "end"), None)
 
-    def of(self, path: str) -> InputTable | None:
+    def settings_for(self, path: str) -> InputTable | None:
         """Return the input that names *path*."""
         for table, paths, exclude in self._inputs:
             if any(pattern.matches(path) for pattern in paths) and not any(

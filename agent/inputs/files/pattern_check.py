@@ -12,7 +12,8 @@ from typing import Final
 
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.locate import ROTATED
-from agent.sources.checkpoint import Checkpoint, path_of, shown
+from agent.sources.checkpoint import Checkpoint
+from agent.sources.paths import path_from_text, printable_path
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10
@@ -65,14 +66,18 @@ def _rotated(found: Sequence[MatchedFile], inputs: FileInputs, listing: Listing)
 def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
     entries = checkpoint.entries if checkpoint is not None else []
     living = [
-        (path_of(entry.path), path_of(entry.name))
+        (path_from_text(entry.path), path_from_text(entry.name))
         for entry in entries
         if entry.done is None and entry.ended is None
     ]
-    return [path for path, name in living if inputs.of(path) is None and inputs.of(name) is None]
+    return [
+        path
+        for path, name in living
+        if inputs.settings_for(path) is None and inputs.settings_for(name) is None
+    ]
 
 
 def _few(paths: Iterable[str]) -> str:
-    listed = sorted({shown(path) for path in paths})
+    listed = sorted({printable_path(path) for path in paths})
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return ", ".join(listed[:_SHOWN]) + more

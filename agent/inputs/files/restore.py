@@ -19,13 +19,14 @@ from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
-from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text
 from agent.sources.place import FileLocation, same_birth
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.numbers import position_of
@@ -63,7 +64,7 @@ class Restorer:
         self._doubtful = []
         for entry in entries:
             if entry.done is not None:
-                self._book.enter_ended(entry)
+                self._book.add_ended(entry)
             elif entry.ended is not None:
                 self._ended(entry, Mark(entry.ended, entry.exact))
             else:
@@ -74,29 +75,27 @@ class Restorer:
     def retry(self) -> None:
         """Try once more to find what is absent."""
         if self._book.absent:
-            entries = list(self._book.absent.values())
-            self._book.absent.clear()
-            self.restore(entries)
+            self.restore(self._book.take_absent())
 
     def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
-        path = path_of(entry.path)
+        path = path_from_text(entry.path)
         place = FileLocation(
             path,
-            path_of(entry.name),
-            path_of(entry.mount),
+            path_from_text(entry.name),
+            path_from_text(entry.mount),
             entry.device,
             entry.inode,
             entry.birth_ns,
         )
         inputs = self._inputs
         try:
-            asked = inputs.of(path)
+            asked = inputs.settings_for(path)
             found = locator.find(place, moved=True)
             if found is None and asked is not None:
                 found = locator.find_elsewhere(place)
-            settings = asked or (inputs.of(found[0]) if found is not None else None)
+            settings = asked or (inputs.settings_for(found[0]) if found is not None else None)
             if settings is None:
-                self._book.absent[entry.origin] = entry
+                self._book.add_absent(entry)
             elif found is None:
                 self._file_log.warning(
                     "file gone while the agent was away",
@@ -119,7 +118,7 @@ class Restorer:
             self._file_log.warning(
                 "file can't be looked for", path, reason=error.strerror or str(error)
             )
-            self._book.absent[entry.origin] = entry
+            self._book.add_absent(entry)
 
     def _open(
         self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
@@ -130,16 +129,15 @@ class Restorer:
 
         With *reborn* its birth time changed, too: then it is another file, for the scan to find.
         """
-        generation.go_to(entry.number)
-        generation.seen = max(generation.seen, entry.seen)
-        generation.grown_at = self._clock.monotonic()
+        generation.resume_from(entry.number)
+        generation.restore_seen(entry.seen, self._clock.monotonic())
         self._tailer.open(generation)
         try:
             generation.look(stat, self._clock.monotonic())
             generation.verify()
-            if entry.last and not generation.fits(entry.last):
+            if entry.last and not generation.matches_number(entry.last):
                 raise SourceTruncatedError
-            first_line = FirstLine.of(generation.head())
+            first_line = FirstLine.find_in(generation.head())
             if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
                 raise SourceTruncatedError
         except OSError:
@@ -157,10 +155,10 @@ class Restorer:
             else:
                 self._tailer.follow(Followed(generation.successor()))
             return
-        generation.first_line = first_line
+        generation.set_first_line(first_line)
         place = generation.place
-        identity = self._namer.identity(stat, place.mount, first_line)
-        source = self._book.restored(entry, generation, identity)
+        identity = self._namer.identify(stat, place.mount, first_line)
+        source = self._book.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
         if _like_others(entry, stat):
             self._doubtful.append(entry)
@@ -171,10 +169,10 @@ class Restorer:
         """Tell of the life that may have been before what is there now (rule P4): of no byte, with
         an end that nobody saw.
         """
-        family = self._book.family(entry.stem)
+        family = self._book.incarnations_of(entry.stem)
         counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
         count = family.next_count()
-        name = {"origin": family.origin(count), "count": count, "counting": counting.value}
+        name = {"origin": family.origin_for(count), "count": count, "counting": counting.value}
         lost = msgspec.structs.replace(
             entry,
             **name,
@@ -188,7 +186,7 @@ class Restorer:
         )
         self._file_log.warning(
             "file may be another than before: only its first line could be compared",
-            path_of(entry.path),
+            path_from_text(entry.path),
         )
         self._ended(lost, Mark(UNSURE, exact=False))
 
@@ -196,11 +194,13 @@ class Restorer:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap,
         then the end record.
         """
-        source = self._book.restored(entry, None, self._identity(entry))
-        source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
+        source = self._book.restore_source(entry, None, self._identity(entry))
+        source.end_generation_at(
+            mark, entry.start, max(entry.seen, source.position), self._clock.now_ms()
+        )
         # found out late, while a connection stands that would not ask it again
         self._tailer.want(source)
-        self._book.changed = True
+        self._book.mark_changed()
 
     def _identity(self, entry: CheckpointEntry) -> Identity | None:
         """Return what names the lives of a file that is gone, where that may still be asked for."""
@@ -209,7 +209,7 @@ class Restorer:
         return Identity(
             self._namer.agent,
             self._namer.host,
-            path_of(entry.mount),
+            path_from_text(entry.mount),
             entry.inode,
             entry.birth_ns,
             entry.first,

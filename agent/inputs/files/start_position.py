@@ -27,7 +27,7 @@ def decide_start(generation: Generation) -> bool:
         begin = max(0, end - _STEP)
         newline = generation.file.pread(end - begin, begin).rfind(b"\n")
         if newline >= 0:
-            generation.start = begin + newline + 1
+            generation.set_start(begin + newline + 1)
             return True
         end = begin
     return False

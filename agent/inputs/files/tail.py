@@ -20,16 +20,17 @@ from agent.inputs.files.handle_shortage import CODES, HandleShortage
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.poll_intervals import shortest, slowed
-from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
+from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source
+from agent.sources.source import Source
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -123,7 +124,7 @@ class Tailer:
         known = path in (place.path, place.name) and place.key not in self.missing
         if not known and not self._at(place):
             place.name = self._disk.real_path(path)
-            self._book.changed = True
+            self._book.mark_changed()
 
     def _at(self, place: FileLocation) -> bool:
         """Tell whether a file still is where it is thought to be."""
@@ -150,7 +151,7 @@ class Tailer:
         """Let *source* be asked what it has to tell: its file is gone, so that no look at it
         will.
         """
-        self._demand.want(source, self._clock.monotonic())
+        self._demand.enqueue(source, self._clock.monotonic())
 
     # Looking -------------------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ class Tailer:
             return
         if followed.generation.seen != seen and not followed.trouble:
             followed.interval = shortest(len(self.living))
-            self._book.changed = True
+            self._book.mark_changed()
         else:
             self._slowed(followed, now)
         soon = max(_CLOSE_LOOK_SECONDS, _POLLS_A_CLOSE_LOOK * followed.interval)
@@ -266,7 +267,7 @@ class Tailer:
         else:
             self._end_if_due(followed, now)
             if followed.source is not None and followed.source.has_more:
-                self._demand.want(followed.source, now)
+                self._demand.enqueue(followed.source, now)
 
     def _stat(self, followed: Followed) -> FileStat | None:
         """Return what the file is now, opened where possible; None where it is not found in its
@@ -319,7 +320,7 @@ class Tailer:
         if not (self._lacking or (idle and self._open > self._max_open)):
             return
         # of an empty file nothing is known, and nothing lost
-        waits = source.kept if source is not None else stat.size
+        waits = source.unacknowledged if source is not None else stat.size
         if waits or not stat.links or stat.size != generation.position:
             return
         if (idle and self._lacking) or self._at(generation.place):
@@ -376,13 +377,17 @@ class Tailer:
         if not followed.head.startswith(head):
             followed.head = head
             raise SourceTruncatedError
-        first_line = FirstLine.of(followed.head, ended=followed.ships_unfinished)
+        first_line = FirstLine.find_in(followed.head, ended=followed.ships_unfinished)
         if first_line is None:
             return
-        identity = self._namer.identity(stat, generation.place.mount, first_line)
-        generation.first_line = first_line
-        source = followed.source = self._book.begin(generation, identity, followed.counting)
-        source.closes_when_complete = FirstLine.of(followed.head) is None
+        identity = self._namer.identify(stat, generation.place.mount, first_line)
+        generation.set_first_line(first_line)
+        followed.source = self._book.add_generation(
+            generation,
+            identity,
+            followed.counting,
+            closes_when_complete=FirstLine.find_in(followed.head) is None,
+        )
         followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
@@ -392,13 +397,13 @@ class Tailer:
         generation, settings = followed.generation, followed.generation.settings
         quiet = now - generation.grown_at
         if generation.unread and quiet >= settings.quiet_seconds:
-            generation.final = True
+            generation.release_last_line()
         if generation.unnamed_since is None:
             self._held.forget(generation.place.key)
             return
         rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
         if rests:
-            generation.final = True
+            generation.release_last_line()
         if rests and (followed.source is None or generation.unread == 0):
             self.removed(followed, Mark(REMOVED))
             return
@@ -409,7 +414,7 @@ class Tailer:
             )
             self.removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
-    def prepare(self, source: Source) -> bool:
+    def verify_source(self, source: Source) -> bool:
         """Make sure that *source* can be read and still is what it was; it may have ended by that.
 
         False where neither can be told.
@@ -424,10 +429,10 @@ class Tailer:
                 self.open(generation)
                 generation.verify()
             except (SourceTruncatedError, OSError) as error:
-                self.failed(source, error)
+                self.on_read_failed(source, error)
         return not followed.trouble
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         followed = self._followed(source)
         if followed is None:
@@ -466,7 +471,7 @@ class Tailer:
         followed.dropped = True
         if self.living.get(generation.place.key) is followed:
             del self.living[generation.place.key]
-        generation.end()
+        generation.retire()
         self._finish(generation, followed.source, followed.head, mark)
         self._log.info(
             "file removed",
@@ -482,7 +487,7 @@ class Tailer:
         only line (P3).
         """
         now_ms = self._clock.now_ms()
-        first_line = FirstLine.of(head, ended=True)
+        first_line = FirstLine.find_in(head, ended=True)
         if source is None and first_line is not None:
             place = generation.place
             identity = Identity(
@@ -493,15 +498,15 @@ class Tailer:
                 place.birth_ns,
                 first_line.text,
             )
-            generation.first_line = first_line
-            source = self._book.begin(generation, identity, Counting.KNOWN)
+            generation.set_first_line(first_line)
+            source = self._book.add_generation(generation, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
-            generation.position = generation.seen = len(head)
-            source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
+            generation.take_all(len(head))
+            source.add_runs(self._encoder_of(source).encode(chunk, 0, now_ms))
         if source is not None:
-            source.end(mark, now_ms)
-            self._book.changed = True
-            self._demand.want(source, self._clock.monotonic())
+            source.end_generation(mark, now_ms)
+            self._book.mark_changed()
+            self._demand.enqueue(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
         text = os_error_text(error)

@@ -26,11 +26,12 @@ from watchdog.observers.api import ObservedWatch
 
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text
 from agent.sources.place import same_birth
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -189,7 +190,7 @@ class Scanner:
         directory = os.path.dirname(self._disk.real_path(found.path))
         return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(
             directory
-        ) == path_of(entry.mount)
+        ) == path_from_text(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

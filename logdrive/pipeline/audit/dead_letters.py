@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, decision_of
+from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, parse_decision
 from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import FOREIGN
 
@@ -88,7 +88,7 @@ def letters_of(notes: Iterable[Note]) -> list[AuditedLetter]:
 
 
 def _dismiss(letter: AuditedLetter, note: Note) -> None:
-    decision = decision_of(note.attributes)
+    decision = parse_decision(note.attributes)
     letter.state, letter.by, letter.why = "dismissed", decision.by, decision.why
     when = datetime.fromtimestamp(note.received / 1_000_000, UTC)
     letter.at = when.isoformat(sep=" ", timespec="seconds")

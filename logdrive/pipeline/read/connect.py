@@ -92,7 +92,7 @@ def moved(uri: str, face: StreamClient) -> StreamClient:
     """
     if uri.startswith("pravega:"):
         return face
-    found = endpoint.find(SystemDisk(), stream_address(uri).path)
+    found = endpoint.read_endpoint(SystemDisk(), stream_address(uri).path)
     return (
         face
         if found is None

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.dead_letters import DEAD_LETTER, DEAD_STREAM, Letter, note
+from logdrive.model.dead_letters import DEAD_LETTER, DEAD_STREAM, Letter, encode_note
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient, StreamLocation
 from logdrive.services.pravega.client.client import SegmentState, connected
@@ -83,7 +83,7 @@ async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
             place = await client.set_up(there[0].segment, uuid5(_NAMESPACE, letter.id))
             if place.durable < _NOTED:
                 header, mark = letter.header, Letter(DEAD_LETTER, letter.size, letter.id)
-                data = note(
+                data = encode_note(
                     mark, UUID(header.source), header.store, header.received, peer=header.peer
                 )
                 await place.append([data], events=1, number=_NOTED)

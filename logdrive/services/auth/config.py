@@ -1,6 +1,6 @@
-"""The [listen.auth] table of a store, and of a receiver with a store of its own.
+"""Configuration of logins: the [listen.auth] table of a store, or of a receiver's own store.
 
-`config/store.toml` explains it.
+`config/store.toml` explains each key.
 """
 
 import os.path
@@ -10,11 +10,11 @@ import msgspec
 
 
 class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who may come in at the controller and at the segments' port; without the table whoever
-    reaches them may.
+    """Logins at the controller, and tokens at the segment store's port.
 
-    *users* and *token_secret* are files. *clear* lets passwords travel in plain TCP on addresses
-    that others reach.
+    Without the table every client may do everything. *users* and *token_secret* are paths of files;
+    *token_seconds* is how long a token is valid; *clear* allows passwords over plain TCP on
+    addresses beyond this host.
     """
 
     users: str
@@ -23,23 +23,25 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     clear: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse paths that mean something else in every working directory."""
+        """Refuse relative paths: they depend on the working directory."""
         for name, path in (("users", self.users), ("token_secret", self.token_secret)):
             if not os.path.isabs(path):
                 raise ValueError(f"{name}: the path must be absolute, as in /etc/logdrive/{name}")
 
-    def check(self, *, controller: bool, exposed: list[str]) -> None:
-        """Raise ValueError without a *controller*, and for tables that are *exposed*: in plain TCP
-        beyond this host.
+    def check_listeners(self, *, controller: bool, exposed: list[str]) -> None:
+        """Raise ValueError where logins can't work, or would be readable on the network.
+
+        *controller*: a controller is configured. *exposed* names the tables whose listener uses
+        plain TCP beyond this host.
         """
         if not controller:
             raise ValueError(
-                "auth: it is the controller that asks who comes and hands out tokens: "
-                "give [listen.controller], too"
+                "auth: the controller checks logins and issues tokens: give [listen.controller], "
+                "too"
             )
         if exposed and not self.clear:
             raise ValueError(
-                "auth: passwords and tokens would be there to read on the way to "
+                "auth: passwords and tokens could be read on the network on their way to "
                 f"{exposed[0]}: give [{exposed[0]}.tls], "
                 "or write clear = true in [listen.auth]"
             )

@@ -1,6 +1,6 @@
-"""From the [listen.auth] table to what checks logins and tokens.
+"""`open_access`: from the [listen.auth] table to what checks logins and tokens.
 
-PyJWT is imported only here, and only where there is such a table.
+PyJWT is imported only here, and only where the table is given.
 """
 
 import asyncio
@@ -14,28 +14,27 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor, ThreadExecutor
-from logdrive.host.stamp import stamp_of
+from logdrive.host.file_stamp import read_stamp
 from logdrive.model.units import KIB
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.gate import TokenVerifier, new_pass
-from logdrive.services.auth.reload import follow
-from logdrive.services.auth.users import Users, read_file, read_users
+from logdrive.services.auth.reload import reload_users
+from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
+from logdrive.services.auth.users import Users, read_auth_file, read_users
 
 if TYPE_CHECKING:
     from logdrive.services.auth.tokens import TokenSigner
 
 _SECRET_BYTES: Final = 64 * KIB
+"""Limit on the size of the file with the token secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may come in: *users* at the controller, *gate* at the segments' port, which *tokens* of
-    the one open at the other.
-    """
+    """What checks clients: *users* their logins, *verifier* the tokens that *signer* signed."""
 
     users: Users
-    tokens: "TokenSigner"
-    gate: TokenVerifier
+    signer: "TokenSigner"
+    verifier: TokenVerifier
 
 
 @contextlib.asynccontextmanager
@@ -47,18 +46,34 @@ async def open_access(
     random: Random,
     executors: Callable[[str], Executor] = ThreadExecutor,
 ) -> AsyncIterator[Access | None]:
-    """Yield what checks logins and tokens while the context lasts; None where nobody is asked.
+    """Yield what checks logins and tokens; None without *config*: then nothing is checked.
 
-    Raises `ConfigError`.
-
-    Users that change in their file meanwhile change here, too.
-
-    *executors* makes what compares passwords: 40 ms that neither the event loop nor the store's
-    disk should wait for.
+    While the context is open, the users are reloaded when their file changes. *executors* makes,
+    from a name, the executor that compares passwords: 40 ms each, for which neither the event loop
+    nor the store's disk should wait. Raises `ConfigError`.
     """
     if config is None:
         yield None
         return
+
+    signer = _token_signer(config, disk, clock)
+    # stamped before it is read: a change in between is seen as one
+    stamp, users_config = read_stamp(disk, config.users), read_users(disk, config.users)
+    executor = executors("logdrive-logins")
+    users = Users(users_config, executor, random)
+    reloading = asyncio.create_task(reload_users(users, config.users, stamp, disk), name="users")
+    try:
+        yield Access(users, signer, TokenVerifier(new_local_token(random), clock, signer))
+    finally:
+        reloading.cancel()
+        await asyncio.wait([reloading])
+        executor.close()
+    if not reloading.cancelled():
+        reloading.result()
+
+
+def _token_signer(config: AuthConfig, disk: Disk, clock: Clock) -> "TokenSigner":
+    """Return the signer with the secret of *config*. Raises `ConfigError`."""
     try:
         from logdrive.services.auth.tokens import LEAST_SECRET_BYTES, TokenSigner
     except ImportError as error:
@@ -69,23 +84,12 @@ async def open_access(
         raise ConfigError(
             "listen", [Mistake("token_secret", config.token_secret, remedy)]
         ) from error
-    secret = read_file(disk, "token_secret", config.token_secret, _SECRET_BYTES).strip()
+
+    secret = read_auth_file(disk, "token_secret", config.token_secret, _SECRET_BYTES).strip()
     if len(secret) < LEAST_SECRET_BYTES:
         remedy = (
-            f"it has {len(secret)} bytes, and {LEAST_SECRET_BYTES} are wanted: openssl rand "
-            "-hex 64 > FILE makes one"
+            f"it has {len(secret)} bytes, and at least {LEAST_SECRET_BYTES} are needed: openssl "
+            "rand -hex 64 > FILE makes one"
         )
         raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)])
-    state, found = stamp_of(disk, config.users), read_users(disk, config.users)
-    tokens = TokenSigner(secret, clock, int(config.token_seconds * 1000))
-    executor = executors("logdrive-logins")
-    users = Users(found, executor, random)
-    following = asyncio.create_task(follow(users, config.users, state, disk), name="users")
-    try:
-        yield Access(users, tokens, TokenVerifier(new_pass(random), clock, tokens))
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
-        executor.close()
-    if not following.cancelled():
-        following.result()
+    return TokenSigner(secret, clock, int(config.token_seconds * 1000))

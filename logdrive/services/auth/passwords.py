@@ -1,5 +1,6 @@
-"""Passwords as they are kept: scrypt with a salt of their own, written as
-`$scrypt$ln=14,r=8,p=1$salt$hash`.
+"""Hashes of passwords: scrypt, each with its own salt.
+
+As text: `$scrypt$ln=14,r=8,p=1$salt$hash`, salt and hash in base64 without padding.
 """
 
 import base64
@@ -14,14 +15,18 @@ _TEXT: Final = re.compile(
     r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,88})\$([A-Za-z0-9+/]{43})"
 )
 _HASH_BYTES: Final = 32
-_LOG_COST, _BLOCK, _LANES = 14, 8, 1  # 16 MiB and some 40 ms
-_MOST_BYTES: Final = 64 << 20
+# of new hashes: a comparison takes 16 MiB and some 40 ms
+_LOG_COST: Final = 14
+_BLOCK: Final = 8
+_LANES: Final = 1
+_MAX_MEMORY: Final = 64 << 20
+"""Limit on the bytes of memory that a comparison may take."""
 SALT_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
-    """What is kept of one password."""
+class PasswordHash:
+    """One password's scrypt parameters, salt and hash."""
 
     log_cost: int
     block: int
@@ -29,10 +34,8 @@ class Password:
     salt: bytes
     hash: bytes
 
-    def fits(self, password: str) -> bool:
-        """Tell whether *password* is the one; takes tens of ms and the memory that it was made
-        with.
-        """
+    def matches_password(self, password: str) -> bool:
+        """Return whether *password* has this hash: it takes tens of ms."""
         return hmac.compare_digest(
             self.hash, _hashed(password, self.log_cost, self.block, self.lanes, self.salt)
         )
@@ -42,42 +45,41 @@ class Password:
         return f"$scrypt${costs}${_text(self.salt)}${_text(self.hash)}"
 
 
-def kept(password: str, salt: bytes) -> Password:
-    """Return what to keep of *password*. *salt* is SALT_BYTES that nobody can guess."""
-    return Password(
+def hash_password(password: str, salt: bytes) -> PasswordHash:
+    """Return the hash of *password* with *salt*: SALT_BYTES random bytes."""
+    return PasswordHash(
         _LOG_COST, _BLOCK, _LANES, salt, _hashed(password, _LOG_COST, _BLOCK, _LANES, salt)
     )
 
 
-def decoy(salt: bytes) -> Password:
-    """Return what takes as long as any other to compare with, and fits nothing."""
-    return Password(_LOG_COST, _BLOCK, _LANES, salt, b"")
+def decoy_hash(salt: bytes) -> PasswordHash:
+    """Return a hash that no password has, and that takes as long to compare as any other."""
+    return PasswordHash(_LOG_COST, _BLOCK, _LANES, salt, b"")
 
 
-def parsed(text: str) -> Password:
-    """Read what `kept` wrote, or another program that writes scrypt like that.
+def parse_hash(text: str) -> PasswordHash:
+    """Parse the text form, from `str(PasswordHash)` or another program. Raises ValueError."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError("it is not a hash: `logdrive store user NAME` makes one of a password")
+    log_cost, block, lanes = (int(match[index]) for index in (1, 2, 3))
 
-    Raises ValueError.
-    """
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        raise ValueError("it is no hash: `logdrive store user NAME` makes one of a password")
-    log_cost, block, lanes = (int(found[index]) for index in (1, 2, 3))
+    # whoever writes the file could otherwise make each login take gigabytes
     if not (
         1 <= log_cost <= 20
         and block >= 1
         and lanes >= 1
-        and 128 * block << log_cost <= _MOST_BYTES
+        and 128 * block << log_cost <= _MAX_MEMORY
         and lanes <= 4
     ):
         raise ValueError(
-            "it would take more than 64 MiB to compare a password with: make it anew with "
-            "`logdrive store user NAME`"
+            "it would take more than 64 MiB to compare a password with: make a new one "
+            "with `logdrive store user NAME`"
         )
     try:
-        return Password(log_cost, block, lanes, _bytes(found[4]), _bytes(found[5]))
+        return PasswordHash(log_cost, block, lanes, _bytes(match[4]), _bytes(match[5]))
     except binascii.Error as error:
-        raise ValueError("its salt or hash is cut: copy the whole line") from error
+        raise ValueError("its salt or hash is cut short: copy the whole line") from error
 
 
 def _hashed(password: str, log_cost: int, block: int, lanes: int, salt: bytes) -> bytes:
@@ -87,7 +89,7 @@ def _hashed(password: str, log_cost: int, block: int, lanes: int, salt: bytes) -
         n=1 << log_cost,
         r=block,
         p=lanes,
-        maxmem=2 * _MOST_BYTES,
+        maxmem=2 * _MAX_MEMORY,
         dklen=_HASH_BYTES,
     )
 

@@ -1,8 +1,8 @@
-"""What somebody may do with which streams.
+"""Permissions of users on streams.
 
-A grant is a pattern and a permission: `logs/*` = READ_UPDATE. Patterns are `scope/stream`, `*` in
-either part standing for any characters, or `*` alone for everything. Of several that fit, the
-highest permission holds.
+A grant is a pattern and a permission: `logs/*` = READ_UPDATE. A pattern is `scope/stream`, where
+`*` matches any characters, or `*` alone for everything. Where several match, the highest permission
+counts.
 """
 
 import re
@@ -15,7 +15,7 @@ _PATTERN: Final = re.compile(rf"\*|{_PART}/{_PART}")
 
 
 class Permission(IntEnum):
-    """Each includes those before it. The names are Pravega's, in tokens too."""
+    """Each permission includes those before it. The names are Pravega's, as in tokens."""
 
     NONE = 0
     READ = 1
@@ -23,7 +23,7 @@ class Permission(IntEnum):
 
 
 class Grants:
-    """What one user may do. Raises ValueError for a pattern that names nothing."""
+    """The grants of one user, by pattern. Raises ValueError for a malformed pattern."""
 
     def __init__(self, grants: Mapping[str, Permission]) -> None:
         for pattern in grants:
@@ -33,24 +33,22 @@ class Grants:
                 )
         self._grants = [(_Pattern(pattern), permission) for pattern, permission in grants.items()]
 
-    def of_stream(self, scope: str, stream: str) -> Permission:
-        """Return what may be done with one stream."""
+    def stream_permission(self, scope: str, stream: str) -> Permission:
+        """Return the permission on one stream."""
         return max(
             (grant for pattern, grant in self._grants if pattern.fits(scope, stream)),
             default=Permission.NONE,
         )
 
-    def of_scope(self, scope: str) -> Permission:
-        """Return what may be done with a scope as a whole, which takes a grant for all of its
-        streams.
-        """
+    def scope_permission(self, scope: str) -> Permission:
+        """Return the permission on a scope as a whole: that of grants on all of its streams."""
         return max(
             (grant for pattern, grant in self._grants if pattern.fits_scope(scope)),
             default=Permission.NONE,
         )
 
-    def sees(self, scope: str) -> bool:
-        """Tell whether anything may be done with any stream of *scope*."""
+    def may_see_scope(self, scope: str) -> bool:
+        """Return whether there is a grant on any stream of *scope*."""
         return any(grant and pattern.names_scope(scope) for pattern, grant in self._grants)
 
 
@@ -71,4 +69,5 @@ class _Pattern:
 
 
 def _expression(part: str) -> re.Pattern[str]:
+    # runs of * are one: ".*.*" takes quadratic time
     return re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", part).split("*"))), re.DOTALL)

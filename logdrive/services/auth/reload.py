@@ -1,8 +1,7 @@
-"""Users that were changed in their file come into force without a restart, as renewed certificates
-do.
+"""Reloads the users when their file changes, so that no restart is needed.
 
-The file is looked at again and again, and read once it is another one and stands still, so that
-nobody is refused because it was only half written. One that can't be used changes nothing.
+The file is read once it has changed and then stayed the same for one interval: a file that is only
+half written would refuse logins. A file that can't be used changes nothing.
 """
 
 import asyncio
@@ -12,31 +11,34 @@ import structlog
 
 from logdrive.errors import ConfigError
 from logdrive.host.disk import Disk
-from logdrive.host.stamp import FileStamp, stamp_of
+from logdrive.host.file_stamp import FileStamp, read_stamp
 from logdrive.services.auth.users import Users, read_users
 
-LOOK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 1.0
+"""Seconds between two looks at the file."""
 
 
-async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
-    """Let *users* be those in the file at *path*, which was read when its state was *used*, until
-    cancelled.
+async def reload_users(users: Users, path: str, loaded: FileStamp | None, disk: Disk) -> None:
+    """Replace *users* whenever the file at *path* changes, until cancelled.
+
+    *loaded* is the file's stamp when the present users were read.
     """
     log = structlog.get_logger("logdrive.store.access").bind(file=path)
-    seen = used
+    latest = loaded
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        before, seen = seen, stamp_of(disk, path)
-        if seen == used or seen != before:
-            continue
-        used = seen
+        await asyncio.sleep(CHECK_SECONDS)
+        previous, latest = latest, read_stamp(disk, path)
+        if latest == loaded or latest != previous:
+            continue  # nothing new, or still being written
+
+        loaded = latest
         try:
             config = read_users(disk, path)
         except ConfigError as error:
             log.error(
-                "changed users can't be used, those of before stay",
+                "the changed users file can't be used, the former users stay in force",
                 reason="; ".join(map(str, error.mistakes)),
             )
             continue
-        users.replace(config)
-        log.info("changed users are in force", users=len(config.user))
+        users.replace_users(config)
+        log.info("users were reloaded", users=len(config.user))

@@ -1,5 +1,4 @@
-"""Who may come in: the file with names, hashes of passwords and grants, and the checking of what a
-client says.
+"""Users: the file with their names, password hashes and grants, and the check of logins.
 
 [[user]]
 name = "fleet"
@@ -27,25 +26,28 @@ from logdrive.services.auth import passwords
 from logdrive.services.auth.permissions import Grants, Permission
 
 _FILE_BYTES: Final = 16 * MIB
-_REMEMBERED: Final = 1024
-_MOST_WAITING: Final = 64
+"""Limit on the size of the users file."""
+_CACHED_LOGINS: Final = 1024
+_MAX_WAITING: Final = 64
+"""Limit on the logins that wait for their password to be compared, 40 ms each."""
 _LOGIN_CHARACTERS: Final = 4096
+"""Limit on the length of a login in base64."""
 _LEVELS: Final = {
     permission.name: permission for permission in (Permission.READ, Permission.READ_UPDATE)
 }
 
 
 class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[user]] table. *may* has a permission for each pattern of streams."""
+    """One [[user]] table; *may* has a permission for each pattern of streams."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern="^[^:]*$")]
     password: str
     may: dict[str, str]
 
     def __post_init__(self) -> None:
-        """Refuse what is no hash of a password, and grants of nothing."""
+        """Refuse a malformed password hash, and malformed grants."""
         try:
-            passwords.parsed(self.password)
+            passwords.parse_hash(self.password)
         except ValueError as error:
             raise ValueError(f"password: {error}") from error
         for pattern, level in self.may.items():
@@ -59,7 +61,7 @@ class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError(f"may: {error}") from error
 
     def grants(self) -> Grants:
-        """Return what the user may do."""
+        """Return the user's grants."""
         return Grants({pattern: _LEVELS[level] for pattern, level in self.may.items()})
 
 
@@ -69,103 +71,112 @@ class UsersConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     user: tuple[UserConfig, ...]
 
     def __post_init__(self) -> None:
-        """Refuse two users of one name."""
+        """Refuse two users with one name."""
         names = [user.name for user in self.user]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"user: there are two called {twice!r}: leave one of them out")
+        if double := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"user: two are called {double!r}: leave one of them out")
 
 
 class UnknownUserError(LogdriveError):
-    """Whoever asks has not shown who they are."""
+    """The login is missing, malformed or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who has shown who they are, and what they may do."""
+    """A user whose login was verified, and their grants."""
 
     name: str
     grants: Grants
 
 
 class Users:
-    """Checks logins.
+    """Checks logins against the users of *config*.
 
-    Hashes are compared one at a time by *executor*; what fitted is remembered, as every call brings
-    its login.
+    *executor* compares passwords, one at a time. Logins that were right are cached, as every call
+    brings one.
     """
 
     def __init__(self, config: UsersConfig, executor: Executor, random: Random) -> None:
         self._users = _by_name(config)
-        self._decoy = passwords.decoy(random.randbytes(passwords.SALT_BYTES))
-        self._executor, self._key = executor, random.randbytes(32)
-        self._known: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._decoy = passwords.decoy_hash(random.randbytes(passwords.SALT_BYTES))
+        self._executor = executor
+        # of the digests below: the cache holds no passwords
+        self._digest_key = random.randbytes(32)
+        # users by the digest of a login that was right, in the order in which they were compared
+        self._cached: OrderedDict[bytes, _Entry] = OrderedDict()
         self._comparing = asyncio.Lock()
+        # logins that wait for the lock, or have it
         self._waiting = 0
 
-    async def identified(self, authorization: str | None) -> User:
-        """Return who sends this `authorization` header.
+    async def authenticate(self, authorization: str | None) -> User:
+        """Return the user who sent this `authorization` header.
 
-        Raises `UnknownUserError`, and `TransientError` where too many ask at once.
+        Raises `UnknownUserError`; `TransientError` where too many logins wait to be checked.
         """
         if authorization is None:
-            raise UnknownUserError("say who you are: this controller wants a user and a password")
-        name, password = _login(authorization)
-        mark = hmac.digest(self._key, authorization.encode(), "sha256")
-        if (known := self._known.get(mark)) is not None:
-            return known.user
-        if self._waiting >= _MOST_WAITING:
+            raise UnknownUserError("this controller needs a user and a password")
+        name, password = _parse_login(authorization)
+        digest = hmac.digest(self._digest_key, authorization.encode(), "sha256")
+        if (entry := self._cached.get(digest)) is not None:
+            return entry.user
+
+        if self._waiting >= _MAX_WAITING:
             raise TransientError("too many logins wait to be checked: try again later")
         self._waiting += 1
         try:
             async with self._comparing:
-                known = self._known.get(mark) or await self._compared(name, password, mark)
-                return known.user
+                # the same login may have been compared while this one waited
+                entry = self._cached.get(digest) or await self._compare(name, password, digest)
+                return entry.user
         finally:
             self._waiting -= 1
 
-    def replace(self, config: UsersConfig) -> None:
-        """Take the users of *config* instead. Who is as before need not be compared again."""
+    def replace_users(self, config: UsersConfig) -> None:
+        """Check logins against *config* from now on; unchanged users are not compared again."""
         self._users = users = _by_name(config)
-        self._known = OrderedDict(
-            (mark, entry)
-            for mark, entry in self._known.items()
+        self._cached = OrderedDict(
+            (digest, entry)
+            for digest, entry in self._cached.items()
             if users.get(entry.user.name) == entry
         )
 
-    async def _compared(self, name: str, password: str, mark: bytes) -> "_Entry":
-        entry, known = self._users.get(name), self._known
-        kept = self._decoy if entry is None else entry.password
-        # of a decoy, too: nobody learns from the time which names there are
-        fits = await self._executor.run(kept.fits, password)
-        if entry is None or not fits:
+    async def _compare(self, name: str, password: str, digest: bytes) -> "_Entry":
+        # `replace_users` may come during the comparison: its result goes to the cache of before
+        entry, cached = self._users.get(name), self._cached
+        # for an unknown name compare a decoy: the time taken must not tell which names exist
+        expected = self._decoy if entry is None else entry.password
+        matches = await self._executor.run(expected.matches_password, password)
+        if entry is None or not matches:
             raise UnknownUserError("the user or the password is wrong")
-        known[mark] = entry  # in what is no longer looked at, where users were replaced meanwhile
-        if len(known) > _REMEMBERED:
-            known.popitem(last=False)
+
+        cached[digest] = entry
+        if len(cached) > _CACHED_LOGINS:
+            cached.popitem(last=False)
         return entry
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A user, and what *config*, by which two are compared, says of them."""
+    """A user as *config* describes them; two entries are equal if their *config* is."""
 
     config: UserConfig
-    password: passwords.Password = field(compare=False)
+    password: passwords.PasswordHash = field(compare=False)
     user: User = field(compare=False)
 
 
 def _by_name(config: UsersConfig) -> dict[str, _Entry]:
     return {
-        user.name: _Entry(user, passwords.parsed(user.password), User(user.name, user.grants()))
+        user.name: _Entry(user, passwords.parse_hash(user.password), User(user.name, user.grants()))
         for user in config.user
     }
 
 
-def _login(authorization: str) -> tuple[str, str]:
+def _parse_login(authorization: str) -> tuple[str, str]:
+    """Return user and password of an `authorization` header. Raises `UnknownUserError`."""
     scheme, _, text = authorization.partition(" ")
     if scheme.lower() != "basic" or len(text) > _LOGIN_CHARACTERS:
         raise UnknownUserError(
-            "this controller takes a user and a password: authorization: Basic …"
+            "this controller needs a user and a password: authorization: Basic …"
         )
     try:
         name, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
@@ -177,8 +188,8 @@ def _login(authorization: str) -> tuple[str, str]:
 
 
 def read_users(disk: Disk, path: str) -> UsersConfig:
-    """Read the file at *path*. Raises `ConfigError` with every mistake in it."""
-    data = read_file(disk, "users", path, _FILE_BYTES)
+    """Read the users file at *path*. Raises `ConfigError` with every mistake in it."""
+    data = read_auth_file(disk, "users", path, _FILE_BYTES)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -189,8 +200,11 @@ def read_users(disk: Disk, path: str) -> UsersConfig:
     return configuration(path, text, UsersConfig)
 
 
-def read_file(disk: Disk, key: str, path: str, most: int) -> bytes:
-    """Return what a file that [listen.auth] names under *key* holds. Raises `ConfigError`."""
+def read_auth_file(disk: Disk, key: str, path: str, most: int) -> bytes:
+    """Return the content of the file at *path*, which [listen.auth] names under *key*.
+
+    Raises `ConfigError` where it can't be read, or is longer than *most* bytes.
+    """
     try:
         file = disk.open(path)
         try:

@@ -18,10 +18,10 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import ClientTls, Transport
-from logdrive.services.auth.gate import TokenVerifier, new_pass
+from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.opening import LOCK_NAME
@@ -76,8 +76,8 @@ async def attached(
         return
 
     # for whoever asked for it, not for all who are on this host
-    gate = TokenVerifier(new_pass(random or SystemRandom()), clock)
-    async with _served_here(found, address, disk, transport, gate) as target:
+    verifier = TokenVerifier(new_local_token(random or SystemRandom()), clock)
+    async with _served_here(found, address, disk, transport, verifier) as target:
         yield target
 
 
@@ -118,15 +118,15 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
 
 @contextlib.asynccontextmanager
 async def _served_here(
-    store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: TokenVerifier
+    store: Store, address: StreamAddress, disk: Disk, transport: Transport, verifier: TokenVerifier
 ) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:
         _check_stream(store, address)
-        async with listening(
-            store, _LOOPBACK, 0, None, transport=transport, disk=disk, gate=gate
+        async with serve_segment_store(
+            store, _LOOPBACK, 0, None, transport=transport, disk=disk, verifier=verifier
         ) as (_, port):
-            yield Target(_LOOPBACK, port, token=gate.own_pass)
+            yield Target(_LOOPBACK, port, token=verifier.local_token)
     finally:
         await store.close()
         await running
@@ -139,7 +139,7 @@ async def _served_elsewhere(
 
     Raises `_NoFaceError` with what the operator is to do.
     """
-    found = endpoint.find(disk, address.path)
+    found = endpoint.read_endpoint(disk, address.path)
     if found is None:
         raise _no_face(address)
     if found.tls and tls is None:

@@ -1,8 +1,8 @@
-"""Where the appends in closed log files lie: on disk, one paged file for each log file.
+"""Extents in closed log files: on disk, one paged file per log file.
 
-A page has a column of offsets, then one of places (`logdrive.store.index.index`), i64 each,
-little-endian. What stands together in a segment stands together in the file, so that few numbers in
-memory say which rows belong to which segment (`logdrive.store.index.segment`).
+A page has a column of offsets, then one of places in the log, as little-endian i64. Rows that are
+consecutive in a segment are consecutive in the file, so few numbers in memory say which rows belong
+to which segment (`logdrive.store.index.segment`).
 """
 
 import sys
@@ -20,19 +20,19 @@ Columns = tuple["array[int]", "array[int]"]
 
 
 class PagedExtents:
-    """The rows of the log files in *files*, which are known by their bases."""
+    """The rows on disk, in *files*, which are known by the base of their log file."""
 
     def __init__(
         self, pages: PageFiles, limits: StoreLimits, files: dict[int, PagedFile] | None = None
     ) -> None:
         self.files = files or {}
         self._pages = pages
-        self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decoded)
+        self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decode_columns)
 
     def write_extents(
         self, base: int, offsets: "array[int]", places: "array[int]", as_of: int
     ) -> PagedFile:
-        """Write the rows of the log file of *base*; changes nothing here. Raises OSError."""
+        """Write the rows for the log file of *base*; changes nothing in memory. Raises OSError."""
         size = self._pages.per_page(_WIDTH)
         pages = (
             packed(offsets[at : at + size]) + packed(places[at : at + size])
@@ -41,8 +41,9 @@ class PagedExtents:
         return self._pages.write(extents_name(base, as_of), _WIDTH, pages)
 
     def find(self, base: int, row: int, until: int, offset: int) -> int:
-        """Return which of the rows in [row, until) is the last one at or before *offset*; the first
-        one is. Raises `StorageError`.
+        """Return the last row in [row, until) whose offset is not larger than *offset*.
+
+        The first row's offset must not be larger. Raises `StorageError`.
         """
         file = self.files[base]
         first, last = row // file.per_page, (until - 1) // file.per_page
@@ -79,7 +80,7 @@ class PagedExtents:
 
 
 def packed(column: "array[int]") -> bytes:
-    """Return the numbers in *column*, little-endian."""
+    """Return *column* as little-endian bytes."""
     if sys.byteorder == "big":
         column = array("q", column)
         column.byteswap()
@@ -87,7 +88,7 @@ def packed(column: "array[int]") -> bytes:
 
 
 def unpacked(data: bytes) -> "array[int]":
-    """Return the numbers in *data*. Raises ValueError where its length is not a multiple of 8."""
+    """Return the numbers in *data*. Raises ValueError if its length is not a multiple of 8."""
     column = array("q")
     column.frombytes(data)
     if sys.byteorder == "big":
@@ -95,6 +96,6 @@ def unpacked(data: bytes) -> "array[int]":
     return column
 
 
-def _decoded(rows: bytes) -> Columns:
+def _decode_columns(rows: bytes) -> Columns:
     half = len(rows) // 2
     return unpacked(rows[:half]), unpacked(rows[half:])

@@ -1,9 +1,9 @@
-"""Where every segment's bytes lie in the log, and every writer's number: what is durable.
+"""The index: where every segment's bytes are in the log, and every writer's number.
 
-It is the log replayed, and nothing else: `Index.apply` is the only way in, for a start and for a
-commit alike. What came since the last index that was written is in memory, 16 bytes for an append
-and about 200 for a writer; what came before is on disk, and in memory is only where
-(`logdrive.store.index.spill`).
+It has what is durable: the result of replaying the log. `Index.apply_entry` is the only way to
+change it, for a start and for a commit alike. Changes since the last index checkpoint are in
+memory, 16 bytes for an append and about 200 for a writer; older ones are on disk, and memory only
+says where (`logdrive.store.index.spill`).
 """
 
 from typing import NamedTuple
@@ -31,8 +31,9 @@ from logdrive.store.readers import is_reader_key
 
 
 class Appended(NamedTuple):
-    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970),
-    None where the log is damaged there.
+    """One append: bytes [offset, offset + length) of its segment.
+
+    *time_ms* is when it was appended (ms since 1970), None if the log is damaged there.
     """
 
     offset: int
@@ -41,44 +42,47 @@ class Appended(NamedTuple):
 
 
 class ContradictionError(Exception):
-    """An entry that can't follow what came before it."""
+    """An entry that can't follow the entries before it."""
 
 
 class Index:
     """All segments, by name and by the number that entries use.
 
-    *next_number* is the next segment's; *files* are told what lies in them.
-
-    What lies in the log before *paged_to* has its rows on disk, what comes after has them in
-    memory.
+    *next_number* is the number of the next new segment. *files* counts the live bytes of each log
+    file. *stored_numbers* has the writers' numbers that are on disk. Rows for the log before
+    *paged_to* are on disk, later ones in memory.
     """
 
     def __init__(self, files: LogFiles, pages: PageFiles, limits: StoreLimits) -> None:
         self.files = files
         self.pages = pages
         self.extents = PagedExtents(pages, limits)
-        self.cold = WriterNumbers(pages, limits)
+        self.stored_numbers = WriterNumbers(pages, limits)
         self.paged_to = 0
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
         self.next_number = 0
 
     def paged_files(self) -> list[PagedFile]:
-        """Return the files on disk that this index needs."""
-        return [*self.extents.files.values(), *self.cold.runs]
+        """Return the paged files that this index needs."""
+        return [*self.extents.files.values(), *self.stored_numbers.runs]
 
     def number(self, segment: SegmentIndex, writer: bytes) -> int:
-        """Return the writer's number, `ABSENT` for none; one not used for long is read from disk.
+        """Return the writer's number, `ABSENT` if it has none.
 
-        Raises `StorageError`.
+        A number that was not used for long is read from disk. Raises `StorageError`.
         """
         value = segment.numbers.get(writer)
         if value is not None:
             return value
-        return self.cold.find_number(segment.number, writer) if segment.cold else ABSENT
+        return (
+            self.stored_numbers.find_number(segment.number, writer)
+            if segment.has_stored_numbers
+            else ABSENT
+        )
 
     def add_segment(self, segment: SegmentIndex) -> None:
-        """Add a segment. Raises `ContradictionError` where its name or number is not new."""
+        """Add a segment. Raises `ContradictionError` if its name or number is not new."""
         if segment.number < self.next_number or segment.name in self.by_name:
             raise ContradictionError(f"segment {segment.name!r} is created twice or out of turn")
         self.by_name[segment.name] = segment
@@ -86,7 +90,7 @@ class Index:
         self.next_number = segment.number + 1
 
     def create_segment(self, number: int, name: str, time_ms: int) -> None:
-        """Take in a CREATE entry."""
+        """Apply a CREATE entry."""
         if number != self.next_number:
             raise ContradictionError(f"segment {name!r} is created out of turn")
         self.add_segment(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
@@ -94,11 +98,10 @@ class Index:
     def apply_entry(
         self, change: LogEntry | EntryHead, place: int, data: bytes | memoryview = b""
     ) -> None:
-        """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data*
-        itself.
+        """Apply any other entry, whose data is at *place* of the log.
 
-        Raises `ContradictionError` where it does not follow, and `StorageError` where what is on
-        disk can't be read.
+        A MERGE needs the *data* itself. Raises `ContradictionError` if the entry can't follow, and
+        `StorageError` if rows on disk can't be read.
         """
         if change.kind == COPY:
             self._move(change, place)
@@ -123,14 +126,12 @@ class Index:
     def _segment(self, number: int) -> SegmentIndex:
         segment = self.by_number.get(number)
         if segment is None:
-            raise ContradictionError(f"an entry of segment {number}, which there is not")
+            raise ContradictionError(f"an entry of segment {number}, which does not exist")
         return segment
 
     def _append(self, segment: SegmentIndex, change: LogEntry | EntryHead, place: int) -> None:
         if change.kind not in (APPEND, UPDATE):
-            raise ContradictionError(
-                f"an entry of kind {change.kind}, which is not one of a segment's"
-            )
+            raise ContradictionError(f"an entry of kind {change.kind}, which is not a segment's")
         self._advance(segment, change.writer, change.previous, change.number)
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)
@@ -146,7 +147,7 @@ class Index:
                 f"a writer of segment {segment.name!r} goes on from {previous}, but its "
                 f"number is {current}"
             )
-        if value != ABSENT or segment.cold:
+        if value != ABSENT or segment.has_stored_numbers:
             segment.numbers[writer] = value
         else:
             segment.numbers.pop(writer, None)
@@ -182,7 +183,7 @@ class Index:
         del self.by_number[segment.number]
 
     def _move(self, change: LogEntry | EntryHead, place: int) -> None:
-        """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
+        """Apply a COPY. It changes nothing if what it copied was deleted meanwhile."""
         segment = self.by_number.get(change.segment)
         moved = segment.move_extent(change.previous, place) if segment is not None else None
         if segment is None or moved is None:

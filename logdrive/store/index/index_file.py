@@ -1,9 +1,9 @@
-"""The index on disk: the one written last, and the one before it.
+"""The index on disk: the newest one, and the one before it.
 
-The log of a store from which nothing was freed can be read from its beginning, and its index is a
-cache. Once files were freed, a start needs an index; so there are two, and no file is freed that a
-start from the older one would have to read: of the log, or of what an index keeps in files of its
-own (`logdrive.store.index.pages`).
+As long as nothing was reclaimed, the log can be read from its beginning, and the index is a cache.
+Once log files were reclaimed, a start needs an index, so there are two. No file is removed that a
+start from the older one would read: neither log files, nor the index's own files
+(`logdrive.store.index.pages`).
 """
 
 import os
@@ -19,9 +19,9 @@ OLDER_NAME: Final = "index.old"
 
 
 def load_index(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot:
-    """Return what the index file *name* says.
+    """Return the index in the file *name*.
 
-    Raises FileNotFoundError, and ValueError saying what is wrong with it.
+    Raises FileNotFoundError, and ValueError, which says what is wrong with it.
     """
     path = os.path.join(directory, name)
     size = disk.stat(path).size
@@ -33,12 +33,10 @@ def load_index(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Sn
 
 
 def replace_index(disk: Disk, directory: str, data: bytes, *, keep: bool) -> None:
-    """Write the index; the one there becomes the older one where it is worth to *keep*.
+    """Write the index; with *keep* the previous one becomes the older one.
 
-    Raises OSError.
-
-    After a crash at any moment each of the two is there as it was before or as it is after, or
-    there is only the older one.
+    After a crash at any moment, each of the two is as before or as after, or only the older one
+    exists. Raises OSError.
     """
     path = os.path.join(directory, INDEX_NAME)
     new = write_beside(disk, path, data)

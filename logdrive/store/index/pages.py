@@ -1,10 +1,10 @@
-"""What the index keeps on disk: files of rows of one width, in pages with a checksum each.
+"""Paged files: what the index keeps on disk, as rows of one width in pages with a checksum each.
 
-A file is written once, under a name that is never used for anything else, and is not changed. It is
-there twice, `NAME.a` and `NAME.b`: a page that is damaged in one is read from the other. A page is
-the u32 CRC-32 of the store's id, NAME, the page's number (u32) and its rows, little-endian, and
-then the rows: as many as the index says, fewer in the last page only. So no page of another file,
-place or store passes for it.
+A file is written once, under a name that is never used again, and is not changed. It exists twice,
+`NAME.a` and `NAME.b`: a page that is damaged in one is read from the other. A page is a u32 CRC-32
+and then its rows, as many as the index says, fewer only in the last page. The CRC covers the
+store's id, NAME, the page's number (u32) and the rows, so no page of another file, place or store
+is accepted. Integers are little-endian.
 """
 
 import contextlib
@@ -34,14 +34,15 @@ T = TypeVar("T")
 
 
 def extents_name(base: int, as_of: int) -> str:
-    """Return the name of the file of where appends lie in the log file of *base*, written when the
-    log ended at *as_of*.
+    """Return the name of the extents file for the log file of *base*.
+
+    The log ended at *as_of* when it was written.
     """
     return f"extents-{base:016x}-{as_of:016x}"
 
 
 def numbers_name(as_of: int) -> str:
-    """Return the name of the file of numbers written when the log ended at *as_of*."""
+    """Return the name of the numbers file that was written when the log ended at *as_of*."""
     return f"numbers-{as_of:016x}"
 
 
@@ -55,11 +56,11 @@ class PagedFile(NamedTuple):
 
     @property
     def pages(self) -> int:
-        """How many pages it has."""
+        """The number of pages."""
         return -(-self.rows // self.per_page)
 
     def span(self, page: int) -> tuple[int, int]:
-        """Return where *page* stands in the file, and its size."""
+        """Return the offset of *page* in the file, and its size."""
         whole = _CRC.size + self.width * self.per_page
         rows = min(self.per_page, self.rows - page * self.per_page)
         return page * whole, _CRC.size + self.width * rows
@@ -68,27 +69,31 @@ class PagedFile(NamedTuple):
 class PageFiles:
     """The paged files of the store *store_id* in *directory*.
 
-    *suspects* are the paths of copies found to be missing or damaged.
+    *suspects* are the paths of copies that were found missing or damaged.
     """
 
     def __init__(self, disk: Disk, directory: str, store_id: UUID, page: int) -> None:
         self.suspects: dict[str, None] = {}
-        self._disk, self._directory, self._store_id = disk, directory, store_id
+        self._disk = disk
+        self._directory = directory
+        self._store_id = store_id
+        # bytes of a page
         self._page = page
+        # rows that `check` has read, by name and page
         self._held: dict[tuple[str, int], bytes] = {}
 
     def path(self, name: str, copy: str) -> str:
-        """Return where one of the copies of *name* stands."""
+        """Return the path of one copy of *name*."""
         return os.path.join(self._directory, f"{name}.{copy}")
 
     def per_page(self, width: int) -> int:
-        """Return how many rows of *width* a page of a new file has."""
+        """Return the number of rows of *width* bytes in a page of a new file."""
         return max(1, (self._page - _CRC.size) // width)
 
     def read(self, file: PagedFile, page: int) -> bytes:
-        """Return the rows of *page*, from whichever copy has it whole.
+        """Return the rows of *page*, from either copy.
 
-        Raises `StoreDamagedError` where neither has, OSError.
+        Raises `StoreDamagedError` if both are damaged, OSError.
         """
         if (held := self._held.get((file.name, page))) is not None:
             return held
@@ -97,7 +102,7 @@ class PageFiles:
             (self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__
         ):
             try:
-                with self._opened(path) as opened:
+                with self._open_copy(path) as opened:
                     if (rows := self.rows_in(opened, file, page)) is not None:
                         return rows
             except OSError as trouble:
@@ -111,7 +116,7 @@ class PageFiles:
         )
 
     def rows_in(self, opened: File, file: PagedFile, page: int) -> bytes | None:
-        """Return the rows of *page* in one copy of *file*, None where it is damaged there."""
+        """Return the rows of *page* in one copy of *file*; None if it is damaged."""
         offset, size = file.span(page)
         data = opened.pread(size, offset)
         rows = data[_CRC.size :]
@@ -119,24 +124,24 @@ class PageFiles:
         return rows if whole else None
 
     def missing(self, files: Iterable[PagedFile]) -> str:
-        """Return the name of a file of which neither copy is there, "" for none.
+        """Return the name of a file of which both copies are missing, "" if there is none.
 
-        Opens none of them. Raises OSError.
+        Opens no file. Raises OSError.
         """
         there = {name.partition(".")[0] for name in self._disk.names(self._directory)}
         return next((file.name for file in files if file.name not in there), "")
 
     def check(self, file: PagedFile, damaged: Callable[[str, int, str], None]) -> None:
-        """Read all of both copies, tell *damaged* of paths, offsets and reasons, and keep what was
-        read for `read`.
+        """Read all pages of both copies, and keep them in memory for `read`.
 
-        Raises FileNotFoundError where there is no copy, OSError.
+        Calls *damaged* with a path, an offset and a reason. Raises FileNotFoundError if both copies
+        are missing, OSError.
         """
         missing: list[FileNotFoundError] = []
         for copy in COPIES:
             path = self.path(file.name, copy)
             try:
-                with self._opened(path) as opened:
+                with self._open_copy(path) as opened:
                     for page in range(file.pages):
                         rows = self.rows_in(opened, file, page)
                         if rows is None:
@@ -157,17 +162,17 @@ class PageFiles:
             damaged(str(gone.filename), 0, "a file of the index is missing")
 
     def write(self, name: str, width: int, pages: Iterable[bytes]) -> PagedFile:
-        """Write a new file of the rows in *pages*, each full but the last; its names are not
-        durable yet.
+        """Write a new file with the rows in *pages*, each full but the last.
 
-        Raises OSError, and what *pages* raise, leaving none.
+        The name is not durable yet. Raises OSError, and what *pages* raises; the copies are removed
+        then.
         """
         faults.reach("store.pages.before_write")
         opened: list[File] = []
         try:
             for copy in COPIES:
                 with contextlib.suppress(FileNotFoundError):
-                    # left by an attempt that failed; no index tells of it
+                    # left by a failed attempt; no index refers to it
                     self._disk.remove(self.path(name, copy))
                 opened.append(self._disk.open(self.path(name, copy), write=True, create=True))
             size = self._append(name, pages, opened)
@@ -187,9 +192,9 @@ class PageFiles:
         return PagedFile(name, size // width, width, self.per_page(width))
 
     def restore_copies(self, files: Iterable[PagedFile]) -> None:
-        """Write those copies of *files* anew that are missing or damaged, from the others.
+        """Write missing or damaged copies of *files* again, from the other copy.
 
-        What can't be mended now stays as it is.
+        Copies that can't be written now stay as they are.
         """
         there = set(self._disk.names(self._directory))
         for file in files:
@@ -202,31 +207,33 @@ class PageFiles:
         log = structlog.get_logger("logdrive.store")
         try:
             data = b"".join(
-                self._framed(file.name, page, self.read(file, page)) for page in range(file.pages)
+                self._encode_page(file.name, page, self.read(file, page))
+                for page in range(file.pages)
             )
             write_atomically(self._disk, path, data)
         except (OSError, StoreDamagedError) as error:
             reason = file_error_text(error) if isinstance(error, OSError) else str(error)
-            log.warning("a file of the index stays damaged or missing", file=path, reason=reason)
+            log.warning("a damaged file of the index can't be restored", file=path, reason=reason)
         else:
             self.suspects.pop(path, None)
-            log.warning("a damaged file of the index was written anew from its copy", file=path)
+            log.warning("a damaged file of the index was restored from its copy", file=path)
 
     def remove_unknown(self, known: Set[str]) -> None:
-        """Remove all paged files but those whose names are *known*, and what an interrupted write
-        left of them. Raises OSError.
+        """Remove all paged files whose names are not *known*, and what interrupted writes left.
+
+        Raises OSError.
         """
-        for found in sorted(self._disk.names(self._directory)):
-            name, _, copy = found.partition(".")
+        for entry in sorted(self._disk.names(self._directory)):
+            name, _, copy = entry.partition(".")
             if _NAME.fullmatch(name) and (name not in known or copy not in COPIES):
                 faults.reach("store.free.before_sweep")
-                self._disk.remove(os.path.join(self._directory, found))
+                self._disk.remove(os.path.join(self._directory, entry))
 
     def _append(self, name: str, pages: Iterable[bytes], opened: list[File]) -> int:
         parts: list[bytes] = []
         waiting = size = 0
         for number, rows in enumerate(pages):
-            parts.append(self._framed(name, number, rows))
+            parts.append(self._encode_page(name, number, rows))
             size += len(rows)
             waiting += len(rows)
             if waiting >= _BUFFER:
@@ -241,7 +248,7 @@ class PageFiles:
         for file in opened:
             file.append([data])
 
-    def _framed(self, name: str, page: int, rows: bytes) -> bytes:
+    def _encode_page(self, name: str, page: int, rows: bytes) -> bytes:
         return _CRC.pack(self._crc(name, page, rows)) + rows
 
     def _crc(self, name: str, page: int, rows: bytes) -> int:
@@ -255,7 +262,7 @@ class PageFiles:
             )
 
     @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[File]:
+    def _open_copy(self, path: str) -> Iterator[File]:
         file = self._disk.open(path)
         try:
             yield file
@@ -264,11 +271,13 @@ class PageFiles:
 
 
 class PageCache(Generic[T]):
-    """Pages as *decode* makes them of their rows, those used last in memory, up to *most*."""
+    """Decoded pages: the ones used last are kept in memory, at most *most*."""
 
     def __init__(self, files: PageFiles, most: int, decode: Callable[[bytes], T]) -> None:
         self.files = files
-        self._most, self._decode = most, decode
+        self._most = most
+        self._decode = decode
+        # decoded pages by file name and number, the one used last at the end
         self._pages: OrderedDict[tuple[str, int], T] = OrderedDict()
 
     def __len__(self) -> int:
@@ -277,10 +286,10 @@ class PageCache(Generic[T]):
     def page(self, file: PagedFile, number: int) -> T:
         """Return a page. Raises `StoreDamagedError`, `StorageError`."""
         key = file.name, number
-        found = self._pages.get(key)
-        if found is None:
+        page = self._pages.get(key)
+        if page is None:
             try:
-                found = self._pages[key] = self._decode(self.files.read(file, number))
+                page = self._pages[key] = self._decode(self.files.read(file, number))
             except OSError as error:
                 raise StorageError(
                     f"the store can't read its index: {file_error_text(error)}"
@@ -289,4 +298,4 @@ class PageCache(Generic[T]):
                 self._pages.popitem(last=False)
         else:
             self._pages.move_to_end(key)
-        return found
+        return page

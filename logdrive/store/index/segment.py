@@ -1,9 +1,9 @@
-"""One segment: what is durable of it, and where its bytes lie.
+"""The index of one segment: its durable state, and where its bytes are in the log.
 
-Its extents are the appends that it is made of. Those in log files that were closed before the last
-index stand on disk, and a *chunk* says where; the others are rows in memory. Both are sorted by
-offset, and between them they hold each extent once: a copy (freeing) that lies in the newest log
-file may be a row between two chunks.
+Its extents are the appends it consists of. Extents in log files that were closed before the last
+index checkpoint are rows on disk; a *chunk* (`ExtentRun`) says which. The others are rows in
+memory. Both are sorted by offset, and together they hold each extent once. A copy made by
+reclaiming lies in the newest log file, so it may be a row in memory between two chunks.
 """
 
 from array import array
@@ -18,9 +18,7 @@ from logdrive.store.log.files import LogFiles
 
 
 class SegmentInfo(NamedTuple):
-    """What is durable of a segment: bytes [start, length), and how many events were said to be
-    appended to it.
-    """
+    """The durable state of a segment: bytes [start, length), and the count of its events."""
 
     length: int
     start: int
@@ -30,9 +28,7 @@ class SegmentInfo(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """*length* bytes of a segment from *offset*, one append's data, which lie at *place* in the
-    log.
-    """
+    """One append's data: *length* bytes of a segment from *offset*, at *place* in the log."""
 
     offset: int
     place: int
@@ -43,32 +39,51 @@ class Extent(NamedTuple):
 class SegmentIndex:
     """One segment.
 
-    *offsets* and *places* are columns of its rows in memory; the first extent holds *start*.
-
-    *numbers* are those changed since the last index; *cold* tells whether there may be others on
-    disk. The next *followed* appends have readers who wait for them, and are kept in memory. What
-    reads rows on disk raises `StorageError` where they can't be read, and `DamagedError` where they
-    are not what was written.
+    Methods that read rows on disk raise `StorageError` if they can't be read, and
+    `StoreDamagedError` if they are damaged.
     """
 
+    # the segment's number in log entries
     number: int
     name: str
+    # rows on disk, of all segments
     paged: PagedExtents
+    # its range: bytes [start, length)
     length: int = 0
     start: int = 0
     sealed: bool = False
+    # when it was changed last, in ms since 1970
     modified_ms: int = 0
+    # count of the events that were appended
     events: int = 0
-    cold: bool = False
+    # whether there may be writers' numbers on disk
+    has_stored_numbers: bool = False
+    # rows in memory, in two columns; the first extent holds *start*
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
+    # which rows on disk belong to the segment
     chunks: ExtentRuns = field(default_factory=ExtentRuns)
+    # writers' numbers that changed since the last index checkpoint
     numbers: dict[bytes, int] = field(default_factory=dict)
+    # count of the next appends to keep in memory for readers of the tail
     followed: int = 0
 
     def info(self) -> SegmentInfo:
-        """Return what is durable."""
+        """Return the durable state."""
         return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
+
+    def keep_next_appends(self, count: int) -> None:
+        """Have the next *count* appends kept in memory for readers of the tail."""
+        self.followed = count
+
+    def on_append_kept(self) -> None:
+        """Count an append that was kept for readers of the tail."""
+        self.followed -= 1
+
+    def on_numbers_stored(self) -> None:
+        """Drop the writers' numbers from memory: they are on disk now."""
+        self.numbers = {}
+        self.has_stored_numbers = True
 
     # Looking for extents -------------------------------------------------------------------------
 
@@ -77,9 +92,10 @@ class SegmentIndex:
         return next(self.extents(offset))
 
     def extents(self, offset: int) -> Iterator[Extent]:
-        """Yield the extents from the one that holds *offset* on."""
+        """Yield the extents in order, beginning with the one that holds *offset*."""
         while offset < self.length:
             row, at = bisect_right(self.offsets, offset) - 1, self.chunks.before(offset)
+            # the rows in memory or the chunk: whichever begins later holds the offset
             if row >= 0 and (at < 0 or self.offsets[row] > self.chunks.firsts[at]):
                 end = self.block_end(row)
                 yield from self._rows(row, end)
@@ -89,8 +105,9 @@ class SegmentIndex:
             offset = end
 
     def next_extent_in(self, base: int, offset: int) -> Extent | None:
-        """Return the first extent from *offset* on that lies in the log file of *base*, all of
-        whose rows are on disk.
+        """Return the first extent from *offset* on in the log file of *base*; None if none is left.
+
+        All rows of that file must be on disk.
         """
         bases, at = self.chunks.bases, max(0, self.chunks.before(offset))
         while True:
@@ -103,15 +120,16 @@ class SegmentIndex:
             at += 1
 
     def chunk_end(self, at: int) -> int:
-        """Return where the bytes of a chunk end."""
+        """Return the offset at which the bytes of the chunk *at* end."""
         first = self.chunks.firsts[at]
         end = self.chunks.firsts[at + 1] if at + 1 < len(self.chunks) else self.length
         row = bisect_right(self.offsets, first)
         return min(end, self.offsets[row]) if row < len(self.offsets) else end
 
     def block_end(self, row: int) -> int:
-        """Return where the bytes of the rows in memory end that follow each other from *row* on: at
-        a chunk, or at the segment's end.
+        """Return the offset at which the consecutive rows in memory from *row* on end.
+
+        That is where a chunk begins, or the segment's end.
         """
         at = self.chunks.before(self.offsets[row]) + 1
         return self.chunks.firsts[at] if at < len(self.chunks) else self.length
@@ -139,12 +157,19 @@ class SegmentIndex:
 
     # Changing them -------------------------------------------------------------------------------
 
+    def on_rows_stored(self, first: int, end: int, chunk: ExtentRun) -> None:
+        """Replace the rows [first, end) in memory by *chunk*: they are on disk now."""
+        del self.offsets[first:end]
+        del self.places[first:end]
+        self.chunks.add(chunk)
+
     def drop_before(self, start: int, files: LogFiles) -> None:
-        """Drop the extents that end at or before *start*, and tell *files*."""
+        """Drop the extents that end at or before *start*, and count them out in *files*."""
         first = self.extent_at(start).offset if start < self.length else self.length
         at = self.chunks.before(first)
         if at >= 0 and self.chunks.firsts[at] < first < self.chunk_end(at):
             self._split(at, first)
+
         rows, chunks = bisect_left(self.offsets, first), bisect_left(self.chunks.firsts, first)
         self._lose_rows(rows, files)
         for at in range(chunks):
@@ -158,9 +183,7 @@ class SegmentIndex:
         self.chunks.drop(0, chunks)
 
     def _lose_rows(self, count: int, files: LogFiles) -> None:
-        """Tell *files* that the first *count* rows in memory are gone; costs about half a µs
-        each.
-        """
+        """Count the first *count* rows in memory out in *files*; costs about half a µs each."""
         offsets, places, at = self.offsets, self.places, 0
         while at < count:
             first, until, (base, end) = at, self.block_end(at), files.span_of(places[at])
@@ -171,38 +194,41 @@ class SegmentIndex:
             files.remove_live(base, until - offsets[first], at - first)
 
     def append_all_of(self, source: "SegmentIndex") -> None:
-        """Put all that *source* has at the end."""
+        """Append all extents of *source*."""
         self.offsets.extend(array("q", [offset + self.length for offset in source.offsets]))
         self.places.extend(source.places)
         self.chunks.extend(source.chunks, self.length)
         self.length += source.length
 
     def move_extent(self, offset: int, place: int) -> Extent | None:
-        """Let the extent that begins at *offset* lie at *place*, and return what it was; None where
-        none begins there.
+        """Set the place of the extent that begins at *offset*, and return the extent as it was.
+
+        None if no extent begins there.
         """
         if not self.start < self.length or not self._first() <= offset < self.length:
             return None
         extent = self.extent_at(offset)
         if extent.offset != offset:
             return None
+
+        # a row in memory: change its place
         row = bisect_left(self.offsets, offset)
         if row < len(self.offsets) and self.offsets[row] == offset:
             self.places[row] = place
             return extent
+
+        # a row on disk: take it out of its chunk, and add it in memory
         self._take_out(self.chunks.before(offset), offset)
         self.offsets.insert(row, offset)
         self.places.insert(row, place)
         return extent
 
     def _first(self) -> int:
-        """Return where the first extent begins."""
+        """Return the offset of the first extent."""
         return min(column[0] for column in (self.offsets, self.chunks.firsts) if column)
 
     def _split(self, at: int, offset: int) -> None:
-        """Let a chunk end at *offset*, where a row of it begins after its first one, and another
-        one begin there.
-        """
+        """Split a chunk at *offset*, where one of its rows, not the first, begins."""
         chunk = self.chunks[at]
         row = self._row(chunk, offset)
         self.chunks.counts[at] = row - chunk.row
@@ -211,7 +237,7 @@ class SegmentIndex:
         )
 
     def _take_out(self, at: int, offset: int) -> None:
-        """Take the row at *offset* out of a chunk."""
+        """Remove the row at *offset* from a chunk."""
         if self.chunks.firsts[at] < offset:
             self._split(at, offset)
             at += 1

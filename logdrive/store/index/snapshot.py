@@ -1,8 +1,8 @@
 """The index as a file, so that a start reads only the log's end.
 
 `LDINDEX3`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns
-are little-endian. It says which files have the rest (`logdrive.store.index.pages`). Version 2 had
-all extents and numbers in itself; it is read, and not written.
+are little-endian. It names the files that have the rest (`logdrive.store.index.pages`). Version 2
+had all extents and numbers in itself; it is read, but no longer written.
 """
 
 import struct
@@ -29,9 +29,9 @@ _MAGIC_2: Final = b"LDINDEX2"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The index as of *tip*, an end that the log once had.
+    """The index at *tip*, a former end of the log.
 
-    *names* are those of the paged files that it needs, as read.
+    *names* are the paged files that it needs.
     """
 
     store_id: UUID
@@ -90,32 +90,44 @@ class _Snapshot2(msgspec.Struct):
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file's content.
 
-    No number may have changed since they were put on disk: it has none.
+    All numbers must be on disk: the file has none.
     """
     segments = [
         _Segment(
-            *(s.number, s.name, s.length, s.start, s.sealed, s.modified_ms, s.events, s.cold),
-            *(
-                packed(s.offsets),
-                packed(s.places),
-                [packed(column) for column in s.chunks.columns()] if s.chunks else [],
-            ),
+            number=s.number,
+            name=s.name,
+            length=s.length,
+            start=s.start,
+            sealed=s.sealed,
+            modified_ms=s.modified_ms,
+            events=s.events,
+            cold=s.has_stored_numbers,
+            offsets=packed(s.offsets),
+            places=packed(s.places),
+            chunks=[packed(column) for column in s.chunks.columns()] if s.chunks else [],
         )
         for s in snapshot.index.by_number.values()
     ]
     index, files = snapshot.index, snapshot.index.files
-    rows = [(base, files.ends.get(base, 0), files.live[base]) for base in files.bases]
-    paged = index.paged_to, list(index.extents.files.items()), index.cold.runs
     body = msgspec.msgpack.encode(
-        _Snapshot(snapshot.store_id.bytes, snapshot.tip, rows, index.next_number, *paged, segments)
+        _Snapshot(
+            store_id=snapshot.store_id.bytes,
+            tip=snapshot.tip,
+            files=[(base, files.ends.get(base, 0), files.live[base]) for base in files.bases],
+            next_number=index.next_number,
+            paged_to=index.paged_to,
+            extents=list(index.extents.files.items()),
+            runs=index.stored_numbers.runs,
+            segments=segments,
+        )
     )
     return _HEAD.pack(_MAGIC, crc_of([body])) + body
 
 
 def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits) -> Snapshot:
-    """Return what the file, of the store in *directory*, holds.
+    """Return the index in *data*, the file's content, of the store in *directory*.
 
-    Raises ValueError saying what is wrong with it.
+    Raises ValueError, which says what is wrong with it.
     """
     if len(data) < _HEAD.size or not data.startswith((_MAGIC, _MAGIC_2)):
         raise ValueError("not an index of this version")
@@ -123,20 +135,20 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
     if crc_of([body]) != _HEAD.unpack_from(data)[1]:
         raise ValueError("its checksum is wrong")
     try:
-        found = _decoded(body, data.startswith(_MAGIC))
-        store_id = UUID(bytes=found.store_id)
+        stored = _decode_body(body, data.startswith(_MAGIC))
+        store_id = UUID(bytes=stored.store_id)
         files = LogFiles(
             directory,
-            [base for base, _, _ in found.files],
-            {base: end for base, end, _ in found.files if end},
+            [base for base, _, _ in stored.files],
+            {base: end for base, end, _ in stored.files if end},
         )
-        files.live.update((base, live) for base, _, live in found.files)
+        files.live.update((base, live) for base, _, live in stored.files)
         index = Index(files, PageFiles(disk, directory, store_id, limits.page), limits)
-        if isinstance(found, _Snapshot):
-            index.paged_to = found.paged_to
-            index.extents.files.update(found.extents)
-            index.cold.runs = found.runs
-        for segment in found.segments:
+        if isinstance(stored, _Snapshot):
+            index.paged_to = stored.paged_to
+            index.extents.files.update(stored.extents)
+            index.stored_numbers.runs = stored.runs
+        for segment in stored.segments:
             index.add_segment(
                 _segment(segment, index)
                 if isinstance(segment, _Segment)
@@ -144,15 +156,15 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
             )
     except (msgspec.DecodeError, ContradictionError) as error:
         raise ValueError(str(error)) from error
-    if index.next_number > found.next_number:
-        raise ValueError(f"segments up to {index.next_number}, but {found.next_number} comes next")
-    index.next_number = found.next_number
+    if index.next_number > stored.next_number:
+        raise ValueError(f"segments up to {index.next_number}, but {stored.next_number} comes next")
+    index.next_number = stored.next_number
     return Snapshot(
-        store_id, found.tip, index, frozenset(file.name for file in index.paged_files())
+        store_id, stored.tip, index, frozenset(file.name for file in index.paged_files())
     )
 
 
-def _decoded(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
+def _decode_body(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
     return (
         msgspec.msgpack.decode(body, type=_Snapshot)
         if latest
@@ -160,50 +172,49 @@ def _decoded(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
     )
 
 
-def _segment(found: _Segment, index: Index) -> SegmentIndex:
-    columns = [unpacked(column) for column in found.chunks]
+def _segment(stored: _Segment, index: Index) -> SegmentIndex:
+    columns = [unpacked(column) for column in stored.chunks]
     chunks = ExtentRuns(columns) if len(columns) == len(ExtentRun._fields) else ExtentRuns()
-    offsets, places = unpacked(found.offsets), unpacked(found.places)
+    offsets, places = unpacked(stored.offsets), unpacked(stored.places)
     if len(offsets) != len(places) or len({len(column) for column in chunks.columns()}) != 1:
-        raise ValueError(f"columns of segment {found.name!r} differ in length")
+        raise ValueError(f"columns of segment {stored.name!r} differ in length")
     if not index.extents.files.keys() >= set(chunks.bases):
-        raise ValueError(f"no file for the extents of segment {found.name!r}")
+        raise ValueError(f"no file for the extents of segment {stored.name!r}")
     return SegmentIndex(
-        *(
-            found.number,
-            found.name,
-            index.extents,
-            found.length,
-            found.start,
-            found.sealed,
-            found.modified_ms,
-            found.events,
-            found.cold,
-        ),
-        *(offsets, places, chunks),
+        stored.number,
+        stored.name,
+        index.extents,
+        length=stored.length,
+        start=stored.start,
+        sealed=stored.sealed,
+        modified_ms=stored.modified_ms,
+        events=stored.events,
+        has_stored_numbers=stored.cold,
+        offsets=offsets,
+        places=places,
+        chunks=chunks,
     )
 
 
-def _segment_2(found: _Segment2, index: Index) -> SegmentIndex:
+def _segment_2(stored: _Segment2, index: Index) -> SegmentIndex:
     offsets, places, numbers = (
-        unpacked(found.offsets),
-        unpacked(found.places),
-        unpacked(found.numbers),
+        unpacked(stored.offsets),
+        unpacked(stored.places),
+        unpacked(stored.numbers),
     )
-    writers = [found.writers[at : at + 16] for at in range(0, len(found.writers), 16)]
+    writers = [stored.writers[at : at + 16] for at in range(0, len(stored.writers), 16)]
     if len(offsets) != len(places) or len(writers) != len(numbers):
-        raise ValueError(f"columns of segment {found.name!r} differ in length")
+        raise ValueError(f"columns of segment {stored.name!r} differ in length")
     return SegmentIndex(
-        *(
-            found.number,
-            found.name,
-            index.extents,
-            found.length,
-            found.start,
-            found.sealed,
-            found.modified_ms,
-            found.events,
-            False,
-        ),
-        *(offsets, places, ExtentRuns(), dict(zip(writers, numbers, strict=True))),
+        stored.number,
+        stored.name,
+        index.extents,
+        length=stored.length,
+        start=stored.start,
+        sealed=stored.sealed,
+        modified_ms=stored.modified_ms,
+        events=stored.events,
+        offsets=offsets,
+        places=places,
+        numbers=dict(zip(writers, numbers, strict=True)),
     )

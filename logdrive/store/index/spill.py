@@ -1,9 +1,9 @@
-"""Puts on disk what the index need not keep in memory: the extents in closed log files, and the
-numbers changed since the last time.
+"""Spills the index to disk: extents in closed log files, and numbers changed since the last time.
 
-In three steps: what there is to write is gathered where the index is changed; it is written
-elsewhere, while the index stays as it is; and once it is durable, the index lets go of it. A step
-that fails leaves everything in memory, for the next time.
+In three steps. `gather_spill` collects what to write, on the thread that changes the index.
+`write_spill` writes it elsewhere, while the index does not change. `apply_spill`, once it is
+durable, drops it from the index's memory. If a step fails, everything stays in memory for the next
+time.
 """
 
 from array import array
@@ -22,9 +22,7 @@ from logdrive.store.log.files import LogFiles
 
 
 class Stretch(NamedTuple):
-    """Rows [first, end) in the memory of *segment*, which follow each other there and lie in the
-    log file of *base*.
-    """
+    """Consecutive rows [first, end) in the memory of *segment*, in the log file of *base*."""
 
     segment: SegmentIndex
     base: int
@@ -34,9 +32,9 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class Spill:
-    """What is to be written, *as_of* an end of the log: all rows below *to*.
+    """What is to be written for a log that ends at *as_of*: all rows for the log before *to*.
 
-    *files* and *runs* are what there is then.
+    *files* and *runs* are the new paged files.
     """
 
     as_of: int
@@ -48,8 +46,9 @@ class Spill:
 
 
 def gather_spill(index: Index, as_of: int) -> Spill:
-    """Return what of *index*, which is that of a log that ends at *as_of*, belongs on disk;
-    nanoseconds for each row in memory.
+    """Return what of *index*, of a log that ends at *as_of*, belongs on disk.
+
+    Costs nanoseconds per row in memory.
     """
     to = index.files.bases[-1]
     segments = index.by_number.values()
@@ -57,14 +56,14 @@ def gather_spill(index: Index, as_of: int) -> Spill:
         stretch
         for segment in segments
         if segment.offsets
-        for stretch in _stretches(index, segment, to)
+        for stretch in _find_stretches(index, segment, to)
     ]
     changed = {segment.number: segment.numbers for segment in segments if segment.numbers}
-    return Spill(as_of, to, stretches, changed, index.cold.runs)
+    return Spill(as_of, to, stretches, changed, index.stored_numbers.runs)
 
 
 def write_spill(index: Index, spill: Spill) -> None:
-    """Write it; changes nothing else. Raises OSError, `DamagedError`."""
+    """Write *spill* to disk. Raises OSError, `StoreDamagedError`."""
     by_base: dict[int, list[Stretch]] = {}
     for stretch in spill.stretches:
         by_base.setdefault(stretch.base, []).append(stretch)
@@ -74,41 +73,40 @@ def write_spill(index: Index, spill: Spill) -> None:
             offsets.extend(segment.offsets[first:end])
             places.extend(segment.places[first:end])
         spill.files[base] = index.extents.write_extents(base, offsets, places, spill.as_of)
-    spill.runs = index.cold.write_run(spill.changed, index.by_number, spill.as_of)
+    spill.runs = index.stored_numbers.write_run(spill.changed, index.by_number, spill.as_of)
 
 
 def apply_spill(index: Index, spill: Spill) -> None:
-    """Let *index* go on with what was written, and forget files of which it needs nothing any
-    more.
-    """
+    """Make *index* use what was written, and forget the files that it no longer needs."""
+    # rows counted so far in the new file of each log file
     rows = dict.fromkeys(spill.files, 0)
     chunks: list[ExtentRun] = []
     for segment, base, first, end in spill.stretches:
         chunks.append(ExtentRun(segment.offsets[first], base, rows[base], end - first, 0))
         rows[base] += end - first
+
+    # from the end on, so that the other stretches' rows do not move
     for (segment, _, first, end), chunk in zip(
         reversed(spill.stretches), reversed(chunks), strict=True
     ):
-        del segment.offsets[first:end]
-        del segment.places[first:end]
-        segment.chunks.add(chunk)
+        segment.on_rows_stored(first, end, chunk)
+
     files = index.files
     kept = {base: file for base, file in index.extents.files.items() if files.live.get(base)}
     index.extents.files.clear()
     index.extents.files.update(kept | spill.files)
     index.paged_to = spill.to
-    index.cold.use_runs(spill.runs, spill.changed)
+    index.stored_numbers.use_runs(spill.runs, spill.changed)
     for number in spill.changed:
-        segment = index.by_number[number]
-        segment.numbers, segment.cold = {}, True
+        index.by_number[number].on_numbers_stored()
 
 
-def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:
-    """Yield what of *segment* lies below *to*, in order."""
+def _find_stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:
+    """Yield the stretches of *segment* in the log before *to*, in order."""
     row = 0
     while row < len(segment.offsets):
         end = bisect_left(segment.offsets, segment.block_end(row))
-        parts = _parts(index.files, segment.places, row, end)
+        parts = _split_by_file(index.files, segment.places, row, end)
         for base, group in groupby(parts, key=itemgetter(0)):
             stretch = list(group)
             if base < to:
@@ -116,11 +114,12 @@ def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch
         row = end
 
 
-def _parts(
+def _split_by_file(
     files: LogFiles, places: "array[int]", first: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield [first, end) in parts that lie in one log file each, with its base: found by halving,
-    as they are mostly long.
+    """Yield the rows [first, end) in parts that are in one log file each, with its base.
+
+    They are found by halving, since most parts are long.
     """
     base, until = files.span_of(places[first])
     part = places[first:end]
@@ -128,5 +127,5 @@ def _parts(
         yield base, first, end
     else:
         middle = (first + end) // 2
-        yield from _parts(files, places, first, middle)
-        yield from _parts(files, places, middle, end)
+        yield from _split_by_file(files, places, first, middle)
+        yield from _split_by_file(files, places, middle, end)

@@ -1,11 +1,12 @@
-"""Writers' numbers that did not change since the last index: on disk, in sorted runs.
+"""Writers' numbers on disk, in sorted runs: an LSM tree.
 
-Each index that is written puts the numbers changed since the one before into a new run, together
-with the newest runs there as long as these are not several times its size: so there are few runs,
-and a number is written again only a few times, however many there are. A row is the segment's
-number (u32), the writer and its number (i64), big-endian so that rows sort as bytes; a number that
-is `ABSENT` hides those in older runs. What belongs to segments that are gone is left out when runs
-are merged.
+Each index checkpoint writes the numbers that changed since the one before to a new run. It merges
+the newest runs into it as long as they are not several times its size. So there are few runs, and a
+number is rewritten only a few times, however many numbers there are.
+
+A row is the segment's number (u32), the writer and its number (i64), big-endian, so that rows sort
+as bytes. A number that is `ABSENT` hides those in older runs. Rows of deleted segments are dropped
+when runs are merged.
 """
 
 import struct
@@ -21,15 +22,13 @@ from logdrive.store.index.pages import PageCache, PagedFile, PageFiles, numbers_
 from logdrive.store.limits import StoreLimits
 
 Numbers = Mapping[int, Mapping[bytes, int]]
-"""By segment, then by writer."""
+"""Numbers by segment, then by writer."""
 
 _ROW: Final = struct.Struct(">I16sq")
 _KEY: Final = 20
 _NONE: Final = _ROW.pack(0, bytes(16), ABSENT)[_KEY:]
 _GROWTH: Final = 4
-"""A run is written again together with newer ones once these have one part in so many of its
-rows.
-"""
+"""A run is merged into a new one that has at least 1/N of its rows."""
 
 
 class WriterNumbers:
@@ -45,34 +44,33 @@ class WriterNumbers:
         self._warm: dict[tuple[int, bytes], int] = {}
 
     def find_number(self, segment: int, writer: bytes) -> int:
-        """Return a number, `ABSENT` for none. Raises `StorageError`."""
+        """Return a number, `ABSENT` if there is none. Raises `StorageError`."""
         warm = self._warm.get((segment, writer))
         if warm is not None:
             return warm
         key = segment.to_bytes(4, "big") + writer
         for run in reversed(self.runs):
-            if (found := self._find(run, key)) is not None:
-                return found
+            if (value := self._find(run, key)) is not None:
+                return value
         return ABSENT
 
     def all_numbers(self) -> dict[int, dict[bytes, int]]:
-        """Return all of them. Raises `StorageError`."""
-        found: dict[int, dict[bytes, int]] = {}
+        """Return all numbers. Raises `StorageError`."""
+        numbers: dict[int, dict[bytes, int]] = {}
         for run in self.runs:
             for number in range(run.pages):
                 for segment, writer, value in _ROW.iter_unpack(self._cache.page(run, number)):
-                    found.setdefault(segment, {})[writer] = value
+                    numbers.setdefault(segment, {})[writer] = value
         return {
             segment: {w: value for w, value in values.items() if value != ABSENT}
-            for segment, values in found.items()
+            for segment, values in numbers.items()
         }
 
     def write_run(self, changed: Numbers, living: Container[int], as_of: int) -> list[PagedFile]:
-        """Write a run of what *changed*, in a log that ends at *as_of*, and return the runs that
-        there are with it.
+        """Write *changed* as a run, for a log that ends at *as_of*; return all runs with it.
 
-        Reads and writes, but changes nothing here. About 1 µs for each row. A run that is damaged
-        stays as it is. Raises OSError.
+        Changes nothing in memory. Costs about 1 µs per row. A damaged run is not merged but kept as
+        it is. Raises OSError.
         """
         rows = [
             _ROW.pack(segment, writer, number)
@@ -81,6 +79,8 @@ class WriterNumbers:
         ]
         if not rows:
             return self.runs
+
+        # merge with the newest runs, unless they are much larger
         kept = list(self.runs)
         per_page, size = self._files.per_page(_ROW.size), len(rows)
         merged: list[PagedFile] = []
@@ -89,18 +89,19 @@ class WriterNumbers:
             size += merged[-1].rows
         while True:
             sources = [iter(rows), *(self._rows(run) for run in merged)]
-            pages = _paged(_merged(sources, living, oldest=not kept), per_page)
+            pages = _group_pages(_merge_rows(sources, living, oldest=not kept), per_page)
             try:
                 written = self._files.write(numbers_name(as_of), _ROW.size, pages)
-            # concerns what that run tells, and should keep no index from being written
+            # a damaged run must not keep the index from being written
             except StoreDamagedError:
                 kept.append(merged.pop())
             else:
                 return [*kept, written] if written.rows else kept
 
     def use_runs(self, runs: Sequence[PagedFile], changed: Numbers) -> None:
-        """Go on with *runs*, which now have what *changed*; some of that stays in memory, as it may
-        change again.
+        """Continue with *runs*, which include *changed*.
+
+        Some of the changed numbers stay in memory, as they may change again.
         """
         self.runs = list(runs)
         if changed:
@@ -140,11 +141,12 @@ class WriterNumbers:
                 yield page[start : start + _ROW.size]
 
 
-def _merged(
+def _merge_rows(
     sources: Sequence[Iterator[bytes]], living: Container[int], *, oldest: bool
 ) -> Iterator[bytes]:
-    """Yield the newest row of each key; the sources go from new to old, and where the *oldest* is
-    among them nothing need be hidden.
+    """Yield the newest row of each key; *sources* are ordered from new to old.
+
+    If *oldest* is True they include the oldest run, and `ABSENT` rows have nothing to hide.
     """
     before = b""
     for row in merge(*sources, key=_key):
@@ -160,6 +162,6 @@ def _key(row: bytes) -> bytes:
     return row[:_KEY]
 
 
-def _paged(rows: Iterator[bytes], per_page: int) -> Iterator[bytes]:
+def _group_pages(rows: Iterator[bytes], per_page: int) -> Iterator[bytes]:
     while page := b"".join(islice(rows, per_page)):
         yield page

@@ -1,6 +1,4 @@
-"""The log's files: which there are, where each begins and ends, and how much of each still belongs
-to a segment.
-"""
+"""The log's files: their ranges in the log, and how much of each still belongs to a segment."""
 
 import os
 import re
@@ -21,16 +19,15 @@ def file_name(base: int) -> str:
 
 def bases_in(names: Sequence[str]) -> list[int]:
     """Return the bases of the log files among *names*, in order."""
-    return sorted(int(found[1], 16) for name in names if (found := _NAME.fullmatch(name)))
+    return sorted(int(match[1], 16) for name in names if (match := _NAME.fullmatch(name)))
 
 
 class LogFiles:
-    """The files by their bases, in order.
+    """The log files, by their bases, in order.
 
-    Changed by whoever commits, one at a time; read by others.
-
-    *ends* has the end of every file but the last, *live* how many bytes of each belong to segments,
-    heads of entries included. *changed* is set whenever a file may have become one to be freed.
+    Only the commit loop changes it; others read it. *ends* has the end of every file but the last.
+    *live* has how many bytes of each file belong to segments, entries' heads included. *changed* is
+    set whenever a file may have become reclaimable.
     """
 
     def __init__(
@@ -47,46 +44,55 @@ class LogFiles:
         return self.bases[bisect_right(self.bases, position) - 1]
 
     def span_of(self, position: int) -> tuple[int, int]:
-        """Return the base of the file that holds *position*, and where the next file begins."""
+        """Return the base of the file that holds *position*, and the base of the next file."""
         at = bisect_right(self.bases, position)
         return self.bases[at - 1], self.bases[at] if at < len(self.bases) else sys.maxsize
 
     def path(self, base: int) -> str:
-        """Return where the file of *base* stands."""
+        """Return the path of the file of *base*."""
         return os.path.join(self.directory, file_name(base))
 
     def begin_file(self, base: int) -> None:
-        """Let the last file end at *base*, where the next one begins."""
+        """Add a file that begins at *base*, where the last one ends."""
         if self.bases:
             self.ends[self.bases[-1]] = base
         self.add_file(base)
 
     def add_file(self, base: int) -> None:
-        """Add a file that is there, in its place."""
+        """Add a file that exists, at its place in the order."""
         insort(self.bases, base)
         self.live[base] = 0
         self.changed = True
 
     def add_unknown_file(self, base: int) -> None:
-        """Take in a file that is there, unless it is known."""
+        """Add a file that exists, unless it is known."""
         if base > self.bases[-1]:
             self.begin_file(base)
         elif base not in self.live:
             self.add_file(base)
 
     def remove_file(self, base: int) -> None:
-        """Take a file out that is there no more."""
+        """Remove a file that no longer exists."""
         self.bases.remove(base)
         self.ends.pop(base, None)
         del self.live[base]
 
+    def search_again(self) -> None:
+        """Have the files searched once more for one to reclaim."""
+        self.changed = True
+
+    def on_searched(self) -> None:
+        """Note that the files were searched for one to reclaim."""
+        self.changed = False
+
     def add_live(self, place: int, length: int) -> None:
-        """Count an entry whose *length* bytes at *place* belong to a segment."""
+        """Count an entry with *length* bytes of data at *place* as live."""
         self.live[self.base_of(place)] += ENTRY_HEAD + length
 
     def remove_live(self, place: int, length: int, entries: int) -> None:
-        """Count *entries* out again that have *length* bytes together and lie in the file of
-        *place*.
+        """Count *entries* entries with *length* bytes of data together as no longer live.
+
+        All are in the file of *place*.
         """
         self.live[self.base_of(place)] -= ENTRY_HEAD * entries + length
         self.changed = True

@@ -1,6 +1,6 @@
-"""Entries of the commit log, and the head of its files, sans I/O.
+"""Encoding of the log's entries and of its files' heads; no I/O.
 
-The format is told in `logdrive.store.log.log`.
+`logdrive.store.log.log` describes the format.
 """
 
 import struct
@@ -35,14 +35,14 @@ _CHANGE: Final = struct.Struct("<16sqq")
 
 
 class FileHead(NamedTuple):
-    """What a log file says of itself."""
+    """The head of a log file."""
 
     store_id: UUID
     version: int
 
 
 class EntryHead(NamedTuple):
-    """What an entry says of itself. *crc* names it to its successor, whose *link* repeats it."""
+    """The head of an entry; the next entry's *link* repeats its *crc*."""
 
     crc: int
     link: int
@@ -61,9 +61,9 @@ class EntryHead(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LogEntry:
-    """One change on its way into the log; *parts* are its data.
+    """A change on its way into the log; *parts* are its data.
 
-    *place* is where in the log the data lies, once written.
+    *place* is the position of the data in the log, once it is written.
     """
 
     kind: int
@@ -79,9 +79,7 @@ class LogEntry:
 
 
 class NumberChange(NamedTuple):
-    """An attribute's value goes from *previous* to *number*, as a writer's number does in an
-    UPDATE.
-    """
+    """A change of an attribute, such as a writer's number, from *previous* to *number*."""
 
     writer: bytes
     previous: int
@@ -89,14 +87,14 @@ class NumberChange(NamedTuple):
 
 
 def encode_changes(changes: Sequence[NumberChange]) -> bytes:
-    """Return the data of a MERGE that comes with *changes*."""
+    """Return the data of a MERGE with *changes*."""
     return b"".join(_CHANGE.pack(*change) for change in changes)
 
 
 def decode_changes(data: bytes | memoryview) -> list[NumberChange]:
-    """Return the changes that a MERGE with *data* comes with.
+    """Return the changes in the *data* of a MERGE.
 
-    Raises ValueError where they are not whole.
+    Raises ValueError if they are not whole.
     """
     if len(data) % _CHANGE.size:
         raise ValueError(f"{len(data)} bytes of changes")
@@ -112,8 +110,9 @@ def crc_of(parts: Sequence[bytes | memoryview]) -> int:
 
 
 def seed_of(store_id: UUID) -> int:
-    """Return the CRC that every entry's head begins with, so that no other store's entry passes for
-    one of this store.
+    """Return the CRC that the CRC of every entry's head is seeded with.
+
+    So an entry of another store is never accepted.
     """
     return crc_of([store_id.bytes])
 
@@ -121,31 +120,30 @@ def seed_of(store_id: UUID) -> int:
 def encode_head(
     entry: LogEntry, *, seed: int, link: int, position: int, committed: int
 ) -> tuple[bytes, int]:
-    """Return the head of *entry* as it stands at *position*, and its CRC; costs one CRC over the
-    data.
-    """
+    """Return the head of *entry* at *position*, and its CRC; computes a CRC over the data."""
     data_crc = crc_of(entry.parts)
     rest = _ENTRY.pack(
-        *(
-            link,
-            data_crc,
-            entry.length,
-            entry.events,
-            entry.segment,
-            entry.kind,
-            position,
-            committed,
-            entry.time_ms,
-        ),
-        *(entry.writer, entry.previous, entry.number),
+        link,
+        data_crc,
+        entry.length,
+        entry.events,
+        entry.segment,
+        entry.kind,
+        position,
+        committed,
+        entry.time_ms,
+        entry.writer,
+        entry.previous,
+        entry.number,
     )
     crc = _crc32(rest, seed)
     return _MARK.pack(ENTRY_MAGIC, crc) + rest, crc
 
 
 def decode_head(buffer: bytes, at: int, *, seed: int, position: int) -> EntryHead | None:
-    """Return the head at *at* if it is whole, of this store, and belongs at *position* of the log;
-    else None.
+    """Return the head at *at* of *buffer*; None if it is damaged or does not belong there.
+
+    It must be of the store of *seed* and be written for *position* of the log.
     """
     if len(buffer) - at < ENTRY_HEAD:
         return None
@@ -159,22 +157,22 @@ def decode_head(buffer: bytes, at: int, *, seed: int, position: int) -> EntryHea
 
 
 def encode_file_head(store_id: UUID, base: int) -> bytes:
-    """Return the head of the log file whose first byte is at *base* of the log."""
+    """Return the head of the log file that begins at *base* of the log."""
     head = _FILE.pack(_FILE_MAGIC, VERSION, 0, store_id.bytes, base)
     return _FILE.pack(_FILE_MAGIC, VERSION, crc_of([head]), store_id.bytes, base)
 
 
 def decode_file_head(data: bytes, base: int) -> FileHead | None:
-    """Return what *data* says if it is the head of the file at *base*; None where it is damaged.
+    """Return the head of the file at *base* in *data*; None if it is damaged.
 
-    Raises ValueError for a whole head of a version that is not known.
+    Raises ValueError for an unknown version.
     """
     if len(data) < FILE_HEAD:
         return None
-    magic, version, crc, store_id, found = _FILE.unpack_from(data)
+    magic, version, crc, store_id, stored_base = _FILE.unpack_from(data)
     if (
         magic != _FILE_MAGIC
-        or found != base
+        or stored_base != base
         or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]])
     ):
         return None

@@ -11,60 +11,70 @@ A file begins with a head of 64 bytes::
     16 bytes store id · i64 base · zeros
 
 The store's id is made with its first file and repeated in each. Version 1 had only the kinds of
-entry up to 4: a store whose last file is such a one begins a new file before it writes, so that an
-older program never takes what it does not know for a torn tail. In version 2 a MERGE had no data;
-the same is done there, so that an older program never passes over changes. Then entries follow,
-back to back, a head of 88 bytes and the data each::
+entry up to 4, and in version 2 a MERGE had no data. A store whose last file has an older version
+begins a new file before it writes. So an older program never mistakes an entry that it does not
+know for a torn tail, and never skips the changes of a MERGE. After the head come entries, back to
+back, each a head of 88 bytes and its data::
 
     magic "LDE1" · u32 CRC · u32 link · u32 CRC-32 of the data · u32 length of the data ·
     u32 events · u32 segment · u32 kind · i64 position · i64 committed · i64 ms since 1970 ·
     16 bytes writer · i64 previous · i64 number
 
-- CRC is the CRC-32 of the head's bytes after it, begun with the CRC-32 of the store id. *link* is
-  the CRC of the entry before (0 for the first). *position* is where in the log the entry stands. So
-  an entry of another store, at another place, or left over from a history that was cut off never
-  passes for one of this log.
+- CRC is the CRC-32 of the rest of the head, seeded with the CRC-32 of the store id. *link* is the
+  CRC of the entry before (0 for the first). *position* is the entry's place in the log. So an entry
+  of another store, of another place, or of a history that was cut off is never accepted as part of
+  this log.
 - *committed* is how much of the log was durable when the entry was written: where its group begins.
-- kind 1 CREATE: the data is the name of segment number *segment*, the next in turn; numbers are
-  never used again. 2 APPEND: the data goes to the segment's end, the writer's number goes from
-  *previous* to *number* (absent: -2^63), in one. 3 UPDATE: the same without data. 4 SEAL. 5
-  TRUNCATE: the segment, which began at *previous*, begins at *number*. 6 DELETE. 7 MERGE: all that
-  segment *number* has goes to the end of *segment*, which is *previous*, and segment *number* is
-  gone, with its writers' numbers. The data are changes that come with it, 16 bytes writer · i64
-  previous · i64 number each: what an UPDATE of *segment* would be. 8 COPY: the append at offset
-  *previous* of the segment, if it still has it, lies here too from now on.
+- The kinds of entry are in the table below. Segments' numbers are never used again.
 
-**Commit.** All entries of a group go into the file with one write and one fdatasync, then they are
-acknowledged. While that goes on the next group is put together in memory; not a byte of it is
-written before. Data is never acknowledged before the file's name and head are durable (a new file
-is made, synced, and its directory synced, first). When a write fails before its sync (a full disk),
-the file is durably cut back to what it was, and the log goes on. When a sync fails, nothing is
-known of the group, and a second sync would report success without having written it: the file is
-cut back, and the log refuses everything from then on.
+The kinds::
 
-Files are written past the page cache where the file system lets them (`logdrive.host.direct_file`),
-in blocks of 4 KiB: up to 4,095 zeros follow the end of the one that grows, until it is closed or
-another one is begun. A start cuts them off without a word.
+    1 CREATE    the data is the name of segment number *segment*, the next in turn
+    2 APPEND    the data goes to the segment's end, and the writer's number goes from
+                *previous* to *number* (absent: -2^63)
+    3 UPDATE    the same without data
+    4 SEAL      the segment accepts no more appends
+    5 TRUNCATE  the segment, which began at *previous*, begins at *number*
+    6 DELETE    the segment is gone, with its writers' numbers
+    7 MERGE     all bytes of segment *number* go to the end of *segment*, which is
+                *previous*; segment *number* is gone, with its writers' numbers. The data
+                is changes of numbers of *segment*, as UPDATEs would make them, each
+                16 bytes writer · i64 previous · i64 number
+    8 COPY      the append at offset *previous* of the segment, if the segment still has
+                it, is here, too, from now on
 
-**Freeing.** A file in which nothing of any segment lies is removed, wherever in the log it is; what
-follows keeps its positions. What little is left in a file may be copied to the log's end first
-(`logdrive.store.reclaim`). A file goes only once the entries in it are not needed for a start from
-either of the two indexes (`logdrive.store.index.index_file`).
+**Commit.** All entries of a group are written with one write and one fdatasync, then they are
+acknowledged. Meanwhile the next group is collected in memory; none of it is written before. Data is
+never acknowledged before the file's name and head are durable: a new file is created and synced,
+and its directory is synced, first. If a write fails before its sync (a full disk), the file is
+durably cut back to what it was, and the log goes on. If a sync fails, nothing is known about the
+group, and a second sync would report success without having written it. So the file is cut back,
+and the log refuses everything from then on.
 
-**A start** reads the log from where the index checkpoint ends (all of it where there is no good
-one) and replays it. It stops at the first entry that is not whole:
+Files are written past the page cache if the file system allows it (`logdrive.host.direct_file`), in
+blocks of 4 KiB. Up to 4,095 zeros follow the end of the file that grows, until it is closed or the
+next one is begun. A start cuts them off silently.
 
-- *A torn tail*: what follows belongs to a group whose sync had not come back. A power cut keeps any
-  part of such a group, even its end without its beginning. Nothing of it was acknowledged from
-  there on, so it is cut, and the cut is reported. A last file of which not even the head is whole,
-  and which holds no more, is taken away likewise.
+**Reclaiming.** A file without data of any segment is removed, wherever in the log it is; the
+positions of later files do not change. What little is left in a file may be copied to the log's end
+first (`logdrive.store.reclaim`). A file is removed only once a start needs its entries with neither
+of the two indexes (`logdrive.store.index.index_file`).
+
+**Start.** A start reads the log from the end of the index checkpoint (the whole log if there is no
+good checkpoint) and replays it. It stops at the first entry that is not whole, and must tell two
+cases apart:
+
+- *A torn tail*: the rest belongs to a group whose sync had not returned. A power cut keeps any part
+  of such a group, even its end without its beginning. Nothing in it was acknowledged, so it is cut
+  off, and the cut is reported. A last file without a whole head, and with nothing after it, is
+  removed likewise.
 - *Damage*: there is proof that the bytes were durable once. Proof is a whole entry later in the
-  file whose *committed* is beyond the place; or a later file; or an index checkpoint that covers
-  it. The start is refused, naming file and offset. Cutting there would lose acknowledged data
-  without a word.
+  file whose *committed* is beyond the place, or a later file, or an index checkpoint that covers
+  it. The start is refused, with file and offset: cutting there would silently lose acknowledged
+  data.
 
-What can't be told from a torn tail is damage inside the very last group before a crash; after a
-clean stop the checkpoint covers that too.
+Damage inside the very last group before a crash can't be distinguished from a torn tail. After a
+clean stop the checkpoint covers that group, too.
 """
 
 import contextlib
@@ -91,8 +101,9 @@ from logdrive.store.log.format import (
 
 
 class Tip(NamedTuple):
-    """Where a log ends: *position*; and its last entry, by its position (-1 for none) and its
-    CRC.
+    """The end of a log: its *position*, and its last entry.
+
+    That entry is at *last* (-1 for none) and has the CRC *link*.
     """
 
     position: int
@@ -102,8 +113,9 @@ class Tip(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CommitGroup:
-    """What becomes durable together: encoded entries, which begin at *start* of the log; *end*,
-    *last* and *link* are its tip then.
+    """Encoded entries that become durable together, beginning at *start* of the log.
+
+    *end*, *last* and *link* are the log's tip after the group.
     """
 
     stage: Stage
@@ -114,11 +126,11 @@ class CommitGroup:
 
 
 class Log:
-    """The end of the log, where it grows.
+    """The growing end of the log.
 
-    The next group is put together on the event loop (`fits`, `add_entry`, `seal_group`) while the
-    one before it is written, and everything else is done, by the store's one sync thread, or before
-    that runs. *tip* is the end of what is durable; *rolls* counts the files begun since the start.
+    The event loop fills the next group (`fits`, `add_entry`, `seal_group`) while the store's one
+    sync thread writes the previous one. All other methods run on that thread, or before it starts.
+    *tip* is the end of what is durable; *rolls* counts the files begun since the start.
     """
 
     def __init__(
@@ -131,18 +143,23 @@ class Log:
         self._disk = disk
         self._limits = limits
         self._seed = seed_of(store_id)
+        # the last log file
         self._file: File | None = None
+        # the group being filled
         self._open: CommitGroup | None = None
+        # the group sealed last, which the open one follows
         self._sealed: CommitGroup | None = None
+        # True if the last file must not be written to
         self._must_roll = False
+        # why the log refuses everything, after a failed sync
         self._broken: StorageError | None = None
 
     # The group that is open ----------------------------------------------------------------------
 
     def fits(self, length: int) -> bool:
-        """Tell whether an entry with *length* bytes of data fits into the open group and its file.
+        """Return whether an entry with *length* bytes of data fits into the open group.
 
-        One in a new group always does.
+        The group's file must have room for it, too. The first entry of a group always fits.
         """
         if self._file is None or self._must_roll:
             return False
@@ -153,13 +170,12 @@ class Log:
         return used == FILE_HEAD or used + size <= self._limits.log_file
 
     def add_entry(self, entry: LogEntry) -> None:
-        """Put *entry*, which must fit, at the end of the open group, and set its place.
+        """Add *entry*, which must fit, to the open group, and set its place.
 
-        Costs about 3 µs, and 0.3 ms a MiB.
-
-        Raises `TransientError` where there is no memory for a group; nothing is changed then.
+        Costs about 3 µs, and 0.3 ms per MiB. Raises `TransientError` if there is no memory for a
+        group; nothing is changed then.
         """
-        group = self._open or self._begun(ENTRY_HEAD + entry.length)
+        group = self._open or self._open_group(ENTRY_HEAD + entry.length)
         position = group.end
         head, group.link = encode_head(
             entry, seed=self._seed, link=group.link, position=position, committed=group.start
@@ -170,7 +186,7 @@ class Log:
         group.end = entry.place + entry.length
 
     def seal_group(self) -> CommitGroup:
-        """Close the open group and return it, to be committed; the next one follows it."""
+        """Close the open group and return it; the next `commit_group` must be given this one."""
         group = self._open
         if group is None:
             raise ValueError("no group is open")
@@ -178,26 +194,26 @@ class Log:
         return group
 
     def drop_uncommitted(self) -> None:
-        """Drop what is not durable, after a failure: the next group follows what is."""
+        """Drop all groups that are not durable, after a failure."""
         self._sealed = self._open = None
 
     @property
     def end(self) -> int:
-        """Where what is durable ends."""
+        """The position at which the durable log ends."""
         return self.tip.position
 
-    def _begun(self, size: int) -> CommitGroup:
+    def _open_group(self, size: int) -> CommitGroup:
         """Open a group whose first entry has *size* bytes."""
         room = max(size, self._limits.group)
         try:
-            self._open = self._following(room)
+            self._open = self._next_group(room)
         except OSError as error:
             raise TransientError(
-                f"the store gets no {room} bytes of memory: {os_error_text(error)}"
+                f"the store can't allocate {room} bytes for a group: {os_error_text(error)}"
             ) from error
         return self._open
 
-    def _following(self, room: int) -> CommitGroup:
+    def _next_group(self, room: int) -> CommitGroup:
         if (before := self._sealed) is not None:
             return CommitGroup(
                 before.stage.next_stage(room), before.end, before.end, before.last, before.link
@@ -209,10 +225,10 @@ class Log:
     # On the sync thread --------------------------------------------------------------------------
 
     def commit_group(self, group: CommitGroup) -> None:
-        """Make *group*, which was sealed last, durable.
+        """Make *group*, the one sealed last, durable.
 
-        Raises `TransientError` where it could not be written, and the log is as before;
-        `StorageError` where it is over.
+        Raises `TransientError` if it could not be written, and the log is as before; `StorageError`
+        if the log has failed for good.
         """
         file = self._usable()
         faults.reach("store.commit.before_write")
@@ -228,7 +244,7 @@ class Log:
         try:
             file.datasync()
         except OSError as error:
-            # the next start must not take for durable what only the page cache has
+            # the next start must not read from the page cache what is not on the disk
             with contextlib.suppress(OSError):
                 file.truncate(self.tip.position - self.files.bases[-1])
             raise self._over(
@@ -238,11 +254,10 @@ class Log:
         self.tip = Tip(group.end, group.last, group.link)
 
     def begin_next_file(self) -> None:
-        """Begin a new file. Nothing is sealed or open. Raises as `commit_group` does."""
+        """Begin a new log file; no group may be sealed or open. Raises as `commit_group` does."""
         before = self._usable()
         position = self.tip.position
-        # until it is done: what a failed attempt left behind must not be overtaken by the file
-        # before it
+        # no write to the old file if this fails: a half-made next file may begin at its end
         self._must_roll = True
         faults.reach("store.roll.before_create")
         try:
@@ -251,7 +266,7 @@ class Log:
             file = self._new_file(position)
         except OSError as error:
             raise TransientError(
-                f"the store can't begin {self.files.path(position)}: {os_error_text(error)}"
+                f"the store can't create {self.files.path(position)}: {os_error_text(error)}"
             ) from error
         before.close()
         self._file = file
@@ -268,37 +283,35 @@ class Log:
         return self._file
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def open_last_file(self, store_is_new: bool) -> None:
-        """Open the last file for writing; make the first one where the store is new.
+        """Open the last file for writing; create the first file of a new store.
 
-        Raises OSError.
-
-        What a start has found whole may be in the page cache only, if the process before was
-        killed: it is synced here, before anything is told of it.
+        The file is synced: if the previous process was killed, what the start has read may be in
+        the page cache only. Raises OSError.
         """
         if store_is_new:
             self._file = self._new_file(0)
             self.tip = Tip(FILE_HEAD)
         else:
-            self._file = self._opened(self._path())
+            self._file = self._open_file(self._path())
             self._file.datasync()
             self._disk.sync_directory(self.files.directory)
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
             self._must_roll = head is None or head.version != VERSION
 
     def _new_file(self, base: int) -> File:
-        """Return a new file, durable with its head and its name.
+        """Return a new file that is durable with its head and its name.
 
-        Raises OSError, and leaves none, before anything was synced.
+        Raises OSError; the file is removed then, before anything was synced.
         """
         path = self.files.path(base)
         with contextlib.suppress(FileNotFoundError):
-            # left by an attempt that failed; no entry was ever acknowledged in it
+            # left by a failed attempt; no entry was ever acknowledged in it
             self._disk.remove(path)
         file = self._disk.open(path, write=True, create=True)
         try:
@@ -309,7 +322,7 @@ class Log:
             raise
         finally:
             file.close()
-        return self._opened(path)
+        return self._open_file(path)
 
     def _write_head(self, file: File, base: int) -> None:
         file.append([encode_file_head(self.store_id, base)])
@@ -321,12 +334,13 @@ class Log:
                 f"{self.files.path(base)} could not be synced: {os_error_text(error)}"
             ) from error
 
-    def _opened(self, path: str) -> File:
+    def _open_file(self, path: str) -> File:
         return self._disk.open(path, write=True, direct=self._limits.direct)
 
     def _cut_zeros(self, file: File, size: int) -> None:
-        """Let *file*, of *size* bytes, durably end where the next one begins, without what fills
-        its last block up. Raises OSError.
+        """Cut the zeros off the end of *file*, durably, so that it ends at *size*.
+
+        The next file begins there. Raises OSError.
         """
         file.truncate(size)
         try:
@@ -337,10 +351,10 @@ class Log:
             ) from error
 
     def _cut_back(self, file: File) -> None:
-        """Take a failed write back, durably: the next file begins where this one ends."""
+        """Undo a failed write, durably: the next file begins where this one ends."""
         size = self.tip.position - self.files.bases[-1]
         try:
-            # a disk that has become read-only took nothing, and would not be cut either
+            # a disk that became read-only wrote nothing, and would refuse to truncate
             if file.stat().size != size:
                 file.truncate(size)
                 file.datasync()

@@ -1,9 +1,10 @@
-"""The state of all streams beside the segments that it is about, changed by one at a time.
+"""The catalog: the state of all streams, kept consistent with their segments.
 
-A turn looks at the state, submits one change and what it asks of segments, in that order, and ends
-once all is durable. So whoever has a turn finds nothing pending, and a crash leaves some beginning
-of what was submitted, of which the next start does the rest. A turn that fails or is cancelled
-midway leaves memory and store apart: the next one begins with what the journal says.
+Changes take turns. A turn examines the state, submits one change and what it requires of segments,
+in that order, and ends once everything is durable. So a turn finds nothing pending, and a crash
+leaves some beginning of what was submitted; the next start does the rest. If a turn fails or is
+cancelled midway, the state in memory may differ from the store: the next turn begins by replaying
+the journal.
 """
 
 import asyncio
@@ -41,25 +42,28 @@ from logdrive.wire.pravega.names import segment_id, segment_name
 
 
 class Catalog:
-    """What `Streams` and `Transactions` stand on; they take turns at it.
+    """The state of all streams of *store*; `Streams` and `Transactions` take turns at changing it.
 
-    *store* runs for as long.
+    *store* must run as long as the catalog is used.
     """
 
     def __init__(self, store: Store, *, clock: Clock, random: Random, slack: int = MIB) -> None:
-        self.store, self.clock, self.random = store, clock, random
+        self.store = store
+        self.clock = clock
+        self.random = random
         self._journal = Journal(store, slack=slack)
         self._state = CatalogState()
         self._turn = asyncio.Lock()
+        # False if the state must be replayed from the journal first
         self._known = False
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[CatalogState]:
-        """Have the streams alone. A `StreamsError` leaves everything as it was."""
+        """Lock the catalog during the context. A `StreamsError` leaves everything as it was."""
         async with self._turn:
             known, self._known = self._known, False
             if not known:
-                await self._begin()
+                await self._replay_journal()
             try:
                 yield self._state
             except StreamsError:
@@ -67,52 +71,57 @@ class Catalog:
                 raise
             self._known = True
 
-    async def _begin(self) -> None:
+    async def _replay_journal(self) -> None:
         self._state = await self._journal.replay()
-        for scope, name, place in list(self._state.all_streams()):
-            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit_changes())
-            await self.commit_puts(follow_up_puts(scope, name, place))
+        for scope, name, stream_state in list(self._state.all_streams()):
+            await asyncio.gather(
+                *Reconciler(self.store, scope, name, stream_state).submit_changes()
+            )
+            await self.commit_puts(follow_up_puts(scope, name, stream_state))
         for scope, name, _ in list(self._state.all_streams()):
-            await asyncio.gather(*self._settle_watermark(scope, name))
+            await asyncio.gather(*self._reconcile_watermark(scope, name))
         maps = [
             MapPut(scope, name, now)
-            for scope, found in self._state.scopes.items()
-            for name, now in found.maps.items()
+            for scope, scope_state in self._state.scopes.items()
+            for name, now in scope_state.maps.items()
         ]
-        await self._settle_maps(maps)
+        await self._reconcile_kv_tables(maps)
         await self.adopt_all()
 
     async def commit_puts(self, puts: Sequence[Put]) -> None:
-        """Make *puts* durable, then what they ask of the segments, then that this is done; within a
-        turn.
+        """Make *puts* durable, then what they require of segments, then that this is done.
+
+        Only within a turn.
         """
         while puts:
             submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]
             self._state.apply_puts(puts)
             places = self._places(puts)
-            for scope, name, place in places:
-                submitted += Reconciler(self.store, scope, name, place).submit_changes()
+            for scope, name, stream_state in places:
+                submitted += Reconciler(self.store, scope, name, stream_state).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
-                    submitted += self._settle_watermark(put.scope, put.stream)
+                    submitted += self._reconcile_watermark(put.scope, put.stream)
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
-            await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
+            await self._reconcile_kv_tables([put for put in puts if isinstance(put, MapPut)])
             puts = [
-                put for scope, name, place in places for put in follow_up_puts(scope, name, place)
+                put
+                for scope, name, stream_state in places
+                for put in follow_up_puts(scope, name, stream_state)
             ]
 
-    def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
-        place, mark = (
+    def _reconcile_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
+        stream_state, mark = (
             self._state.stream_state(scope, stream),
             self._state.stream_state(scope, mark_stream(stream)),
         )
-        if place is None or place.watermark is None or mark is None:
+        if stream_state is None or stream_state.watermark is None or mark is None:
             return []
-        return reconcile_watermark(self.store, scope, stream, mark.stream, place.watermark)
+        return reconcile_watermark(self.store, scope, stream, mark.stream, stream_state.watermark)
 
-    async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
-        """Do what is missing of *maps*, which are durable."""
+    async def _reconcile_kv_tables(self, maps: Sequence[MapPut]) -> None:
+        """Do what *maps*, which are durable, still require."""
         await asyncio.gather(
             *(
                 future
@@ -134,25 +143,25 @@ class Catalog:
             (put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut)
         )
         return [
-            (scope, name, place)
+            (scope, name, stream_state)
             for scope, name in names
-            if (place := self._state.stream_state(scope, name)) is not None
+            if (stream_state := self._state.stream_state(scope, name)) is not None
         ]
 
     # Finding -------------------------------------------------------------------------------------
 
     async def stream_state(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
-        found = self._state.stream_state(scope, stream)
-        if found is None and await self.adopt_stream(scope, stream):
-            found = self._state.stream_state(scope, stream)
-        if found is None:
+        state = self._state.stream_state(scope, stream)
+        if state is None and await self.adopt_stream(scope, stream):
+            state = self._state.stream_state(scope, stream)
+        if state is None:
             await self.scope_state(scope)
             raise NoSuchStreamError(f"there is no stream {scope}/{stream}")
-        return found
+        return state
 
     async def scope_state(self, scope: str) -> Scope:
-        """Return a scope, within a turn; it is there also for streams that nobody has asked for.
+        """Return a scope, within a turn; streams that were not adopted yet make it exist, too.
 
         Raises `NoSuchScopeError`.
         """
@@ -166,54 +175,58 @@ class Catalog:
         return scope in self._state.scopes and self._state.scopes[scope].present
 
     def creation_put(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
-        """Return the put that makes a stream, which is not there, of *config*.min_segments equal
-        key ranges.
-        """
+        """Return the put that creates a stream of *config*.min_segments equal key ranges."""
         made = new_stream(
             config, config.min_segments, self.next_number(scope, stream), self.clock.now_ms()
         )
         return StreamPut(scope, stream, made)
 
     def next_number(self, scope: str, stream: str) -> int:
-        """Return the first segment number that no stream of that name had."""
-        found = self._state.scopes.get(scope)
-        place = found.places.get(stream) if found is not None else None
-        return place.stream.next_number if place is not None else 0
+        """Return the first segment number that no stream of that name has had."""
+        scope_state = self._state.scopes.get(scope)
+        stream_state = scope_state.streams.get(stream) if scope_state is not None else None
+        return stream_state.stream.next_number if stream_state is not None else 0
 
     def known_stream(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
         return self._state.stream_state(scope, stream)
 
     def active_streams(self) -> list[tuple[str, str, Stream]]:
-        """Return the streams that take appends, as far as they are known without a turn."""
+        """Return the streams that accept appends, as far as they are known without a turn."""
         return [
-            (scope, name, place.stream)
-            for scope, name, place in self._state.all_streams()
-            if place.stream.status == "active"
+            (scope, name, stream_state.stream)
+            for scope, name, stream_state in self._state.all_streams()
+            if stream_state.stream.status == "active"
         ]
 
     def streams_with_times(self) -> list[tuple[str, str]]:
         """Return the streams whose writers note times, as far as they are known without a turn."""
-        return [(scope, name) for scope, name, place in self._state.all_streams() if place.writers]
+        return [
+            (scope, name)
+            for scope, name, stream_state in self._state.all_streams()
+            if stream_state.writers
+        ]
 
     def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
-        """Return the reader groups that hold a stream's retention back, as far as they are known
-        without a turn.
+        """Return the reader groups that hold back a stream's retention.
+
+        Only those known without a turn.
         """
         return [group for _, group in self._state.subscribers(scope, stream)]
 
     # Adopting ------------------------------------------------------------------------------------
 
     async def adopt_all(self) -> None:
-        """Take in every stream that somebody made by making its segments; within a turn."""
+        """Adopt all streams that were made by creating their segments; within a turn."""
         for segment in self.store.segments():
-            found = stream_of_first_segment(segment)
-            if found is not None and self._state.stream_state(*found) is None:
-                await self.adopt_stream(*found)
+            names = stream_of_first_segment(segment)
+            if names is not None and self._state.stream_state(*names) is None:
+                await self.adopt_stream(*names)
 
     async def adopt_stream(self, scope: str, stream: str) -> bool:
-        """Take in a stream that is not known and whose segments 0, 1, 2 … are there, and tell
-        whether it was; within a turn.
+        """Adopt an unknown stream whose segments 0, 1, 2 … exist; within a turn.
+
+        Return whether it was adopted.
         """
         count = 0
         if self._state.stream_state(scope, stream) is not None:
@@ -227,7 +240,7 @@ class Catalog:
         ):
             return False
         config = StreamConfig(min_segments=count)
-        # older than its data
+        # the stream's time 0 is before all of its data
         await self.commit_puts(
             [ScopePut(scope), StreamPut(scope, stream, new_stream(config, count, 0, now_ms=0))]
         )

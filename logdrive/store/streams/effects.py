@@ -1,4 +1,4 @@
-"""What is written of a stream once all that its state asked of its segments is durable."""
+"""Follow-up changes: what is written once everything that a stream's state required is durable."""
 
 from typing import Final
 
@@ -15,34 +15,34 @@ from logdrive.store.streams.state import (
 )
 
 KEPT: Final = 1000
-"""Transactions of a stream that are remembered after their end, for those who ask how it went."""
+"""Limit on ended transactions of a stream that are remembered, for queries of their result."""
 
 _ENDING: Final = ("committing", "aborting")
 
 
-def follow_up_puts(scope: str, name: str, place: StreamState) -> list[Put]:
-    """Return the puts that say that nothing is left to do; none where nothing was."""
-    stream = place.stream
+def follow_up_puts(scope: str, name: str, stream_state: StreamState) -> list[Put]:
+    """Return the puts that say that nothing is left to do; none if nothing was."""
+    stream = stream_state.stream
     if stream.status == "deleting":
         empty = msgspec.structs.replace(stream, segments=(), epochs=(), status="deleted", cut={})
         return [
-            *(TransactionPut(scope, name, key, None) for key in place.transactions),
+            *(TransactionPut(scope, name, key, None) for key in stream_state.transactions),
             StreamPut(scope, name, empty),
         ]
     puts: list[Put] = [
         TransactionPut(scope, name, key, _ended(now))
-        for key, now in place.transactions.items()
+        for key, now in stream_state.transactions.items()
         if now.status in _ENDING
     ]
     if puts:
-        over = [key for key, now in place.transactions.items() if now.ended]
+        over = [key for key, now in stream_state.transactions.items() if now.ended]
         puts += [
             TransactionPut(scope, name, key, None)
             for key in over[: max(0, len(over) + len(puts) - KEPT)]
         ]
     used = {
         number
-        for now in place.transactions.values()
+        for now in stream_state.transactions.values()
         if now.status == "open"
         for number in now.segments
     }

@@ -1,38 +1,38 @@
-"""Why something asked of streams was refused. Nothing was changed then."""
+"""Reasons why a request on streams was refused. Nothing was changed then."""
 
 from logdrive.errors import LogdriveError
 
 
 class StreamsError(LogdriveError):
-    """What was asked can't be, as things are."""
+    """The request can't be done in the present state."""
 
 
 class BadNameError(StreamsError):
-    """No name for a scope or a stream."""
+    """Not a valid name of a scope or a stream."""
 
 
 class NoSuchScopeError(StreamsError):
-    """There is no such scope."""
+    """The scope does not exist."""
 
 
 class ScopeExistsError(StreamsError):
-    """The scope is there."""
+    """The scope exists already."""
 
 
 class ScopeNotEmptyError(StreamsError):
-    """The scope still has streams."""
+    """The scope still has streams, reader groups or key-value tables."""
 
 
 class NoSuchStreamError(StreamsError):
-    """There is no such stream in the scope."""
+    """The scope has no such stream."""
 
 
 class StreamExistsError(StreamsError):
-    """The stream is there."""
+    """The stream exists already."""
 
 
 class StreamSealedError(StreamsError):
-    """The stream takes nothing more."""
+    """The stream accepts no more changes."""
 
 
 class StreamNotSealedError(StreamsError):
@@ -44,7 +44,7 @@ class NoSuchStreamSegmentError(StreamsError):
 
 
 class PreconditionError(StreamsError):
-    """What was asked does not fit the stream as it is."""
+    """The request does not fit the stream's present state."""
 
 
 class NoSuchTransactionError(StreamsError):
@@ -52,7 +52,7 @@ class NoSuchTransactionError(StreamsError):
 
 
 class TransactionEndedError(StreamsError):
-    """The transaction went the other way already: *committed* says which."""
+    """The transaction has ended the other way: *committed* says how."""
 
     def __init__(self, committed: bool) -> None:
         super().__init__(f"the transaction is {'committed' if committed else 'aborted'}")
@@ -60,7 +60,7 @@ class TransactionEndedError(StreamsError):
 
 
 class LeaseError(StreamsError):
-    """The lease asked for is not one that is given."""
+    """The requested lease is out of range."""
 
 
 class NoSuchGroupError(StreamsError):
@@ -68,7 +68,7 @@ class NoSuchGroupError(StreamsError):
 
 
 class GenerationError(StreamsError):
-    """The reader group was changed since, or is another one of that name."""
+    """The reader group was changed since, or is another one with that name."""
 
 
 class NoSuchMapError(StreamsError):
@@ -76,20 +76,20 @@ class NoSuchMapError(StreamsError):
 
 
 class MapExistsError(StreamsError):
-    """The key-value table is there."""
+    """The key-value table exists already."""
 
 
 class NoSuchWriterError(StreamsError):
-    """No writer of that name has noted a time, or it is forgotten."""
+    """No writer of that name has noted a time, or it was forgotten."""
 
 
 class TimeError(StreamsError):
-    """The writer has noted a later time before."""
+    """The writer has noted a later time already."""
 
 
 class PositionError(StreamsError):
-    """The stream has no such place, or the writer was further before."""
+    """The stream has no such position, or the writer was further already."""
 
 
 class TooMuchNotedError(StreamsError):
-    """More writers, or longer positions, than are kept of a stream."""
+    """More writers, or longer positions, than are kept for a stream."""

@@ -1,13 +1,12 @@
-"""The changes of all streams, durable in a segment of the store itself.
+"""The journal: the changes of all streams, durable in a segment of the store itself.
 
-Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the
-one before it ended, so that nothing that was not read can lie between two of them. Now and then the
-whole state is put again, and what lies before is cut off: since changes only say what things are
-now, it does no harm if a crash comes between.
+Each record is one event, in JSON, of the segment `_system/_controller/0.#epoch.0`. It is appended
+only where the previous one ended, so nothing unread can come between two. From time to time the
+whole state is appended again, and what is before it is cut off. A crash in between does no harm:
+records only say what things are now.
 """
 
 import asyncio
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid5
@@ -15,35 +14,45 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
+from logdrive.model.framing import EVENT_HEAD, event_head, event_length
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.limits import StoreLimits
-from logdrive.store.streams.names import OWN
+from logdrive.store.streams.names import CONTROLLER, SYSTEM
 from logdrive.store.streams.state import CatalogState, JournalRecord, Put
+from logdrive.wire.pravega.names import segment_name
 
-SEGMENT: Final = f"{OWN}0.#epoch.0"
+SEGMENT: Final = segment_name(SYSTEM, CONTROLLER, 0)
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
-_HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
+"""Bytes read at once during a replay."""
 _PORTION: Final = 1 * MIB
+"""Bytes after which a record of the whole state is complete."""
 _LONGEST: Final = StoreLimits().entry
+"""Limit on the bytes of one record."""
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(JournalRecord)
 
 
 class Journal:
-    """The journal of one store; one user at a time."""
+    """The journal of one store, for one user at a time."""
 
     def __init__(self, store: Store, *, slack: int = MIB) -> None:
-        self._store, self._slack = store, slack
-        self._begin = self._end = self._whole = 0
+        self._store = store
+        # bytes of journal below which it is not shortened
+        self._slack = slack
+        # the journal's range in its segment
+        self._begin = 0
+        self._end = 0
+        # bytes of the whole state when it was written last
+        self._whole = 0
 
     async def replay(self) -> CatalogState:
-        """Return the state as it is durable, once nothing of the journal is pending.
+        """Return the durable state, once nothing of the journal is pending.
 
-        Raises `StorageError` where it is unreadable.
+        Raises `StorageError` if it is unreadable.
         """
         try:
             await self._store.number(SEGMENT, _WRITER)
@@ -66,13 +75,14 @@ class Journal:
     def append_puts(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
         """Append a change.
 
-        Raises what `Store.append` raises: replay then, as after a future that fails.
+        Raises what `Store.append` raises. Replay the journal then, and after a future that fails.
         """
         return self._append(JournalRecord(tuple(puts)))
 
     def shorten(self, state: CatalogState) -> "list[asyncio.Future[Any]]":
-        """Put *state*, which all changes submitted add up to, again, where that makes the journal
-        much shorter.
+        """Append the whole *state* and truncate the journal, if that makes it much shorter.
+
+        *state* must include all changes submitted.
         """
         if self._end - self._begin < max(self._slack, 4 * self._whole):
             return []
@@ -85,7 +95,7 @@ class Journal:
 
     def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
-        parts = [_HEAD.pack(0, len(body)), body]
+        parts = [event_head(len(body)), body]
         number = max(self._store.submitted_number(SEGMENT, _WRITER), 0) + 1
         future = self._store.append(
             SEGMENT,
@@ -96,36 +106,41 @@ class Journal:
             events=1,
             expected_offset=self._end,
         )
-        self._end += _HEAD.size + len(body)
+        self._end += EVENT_HEAD + len(body)
         return future
 
 
 def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
-    """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
-    bytes they are. Raises `StorageError`.
+    """Return the whole records at the beginning of *data*, and their length in bytes.
+
+    *data* is at *offset* of the journal. Raises `StorageError`.
     """
     changes: list[JournalRecord] = []
-    place = 0
-    while place + _HEAD.size <= len(data):
-        kind, length = _HEAD.unpack_from(data, place)
-        if kind != 0 or not 0 <= length <= _LONGEST:
+    at = 0
+    while at + EVENT_HEAD <= len(data):
+        try:
+            length = event_length(data[at : at + EVENT_HEAD])
+            if length > _LONGEST:
+                raise ValueError(f"a record of {length} bytes")
+        except ValueError as error:
             raise StorageError(
-                f"{SEGMENT} has no record at offset {offset + place}: something else wrote there"
-            )
-        if (end := place + _HEAD.size + length) > len(data):
+                f"{SEGMENT} has no record at offset {offset + at}: something else wrote there"
+            ) from error
+
+        if (end := at + EVENT_HEAD + length) > len(data):
             break
         try:
-            changes.append(_decoder.decode(data[place + _HEAD.size : end]))
+            changes.append(_decoder.decode(data[at + EVENT_HEAD : end]))
         except msgspec.DecodeError as error:
             raise StorageError(
-                f"{SEGMENT} has no change at offset {offset + place}: {error}"
+                f"{SEGMENT} has no change at offset {offset + at}: {error}"
             ) from error
-        place = end
-    return changes, place
+        at = end
+    return changes, at
 
 
 def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:
-    """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
+    """Yield the puts that make *state* from nothing, in portions that fit into one record."""
     portion: list[Put] = []
     size = 0
     for put in state.puts_for_all():

@@ -1,5 +1,7 @@
-"""Which segments of a stream hold which keys, and which follow which: pure questions to one
-stream's state.
+"""Key ranges: which segments of a stream hold which keys, and which replaced which.
+
+Pure functions of one stream's state. A *cut* is one position in the whole stream: offsets by
+segment id, one segment for each key.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +15,11 @@ from logdrive.wire.pravega.names import epoch_of_id, segment_id
 KeyRange = tuple[float, float]
 
 MAX_HISTORY = 100_000
-"""Segments of a stream that have not been cut off, current and past: its record in the journal has
-them all.
-"""
+"""Limit on a stream's segments, past ones included, unless truncated: its record has them all."""
 
 
 def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int) -> Stream:
-    """Return a stream of *count* equal key ranges, which begins at *now_ms*."""
+    """Return a stream of *count* equal key ranges that begins at *now_ms*."""
     bounds = [n / count for n in range(count)] + [1.0]
     segments = tuple(
         Segment(segment_id(first_number + n, 0), bounds[n], bounds[n + 1]) for n in range(count)
@@ -28,7 +28,7 @@ def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int)
 
 
 def current_segments(stream: Stream) -> list[Segment]:
-    """Return the segments that take appends; none of a sealed stream."""
+    """Return the segments that accept appends; none of a sealed stream."""
     return (
         [segment for segment in stream.segments if segment.until == CURRENT]
         if stream.status == "active"
@@ -46,16 +46,17 @@ def segments_in_epoch(stream: Stream, epoch: int) -> list[Segment]:
 
 
 def segment_of(stream: Stream, segment: int) -> Segment:
-    """Return the segment of that id. Raises `NoSuchStreamSegmentError`."""
-    for found in stream.segments:
-        if found.id == segment:
-            return found
+    """Return the segment with the id *segment*. Raises `NoSuchStreamSegmentError`."""
+    for candidate in stream.segments:
+        if candidate.id == segment:
+            return candidate
     raise NoSuchStreamSegmentError(f"the stream has no segment {segment}")
 
 
 def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
-    """Return the segments that took the place of *segment*, each with all those that it follows;
-    none for one that is current.
+    """Return the segments that replaced *segment*, each with the ids of all that it replaced.
+
+    Empty for a current segment.
     """
     before = segment_of(stream, segment)
     if before.until == CURRENT:
@@ -74,14 +75,14 @@ def scale_stream(
 ) -> Stream:
     """Return *stream* with the segments *sealed* replaced by new ones of *ranges*.
 
-    Raises `PreconditionError` where these don't fit.
+    Raises `PreconditionError` if these don't fit.
     """
     gone = set(sealed)
     there = current_segments(stream)
     replaced = [s for s in there if s.id in gone]
     if not replaced or len(replaced) != len(gone):
         raise PreconditionError("only current segments can be replaced")
-    if _joined(ranges) != _joined([(s.low, s.high) for s in replaced]):
+    if _join_ranges(ranges) != _join_ranges([(s.low, s.high) for s in replaced]):
         raise PreconditionError(
             "the new key ranges must be those of the segments that they replace, without "
             "gap or overlap"
@@ -105,40 +106,39 @@ def scale_stream(
 
 
 def head_cut(stream: Stream) -> dict[int, int]:
-    """Return where the stream begins: segment id to offset."""
+    """Return the cut at which the stream begins."""
     return dict(stream.cut) if stream.cut else {s.id: 0 for s in segments_in_epoch(stream, 0)}
 
 
 def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
-    """Return a place at or before what was written at *time_ms*: the segments of that time from
-    their beginning, or the head.
+    """Return a cut at or before what was written at *time_ms*.
+
+    It is the beginning of the segments of that time, or of the stream.
     """
     epoch = max(
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
     begin, gone = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
-    found = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
-    return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
+    segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
+    return {s.id: begin.get(s.id, 0) for s in segments} if _is_whole(segments) else begin
 
 
 def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
-    """Return a whole place that nothing in *positions*, segments of any epochs and how far each was
-    written, lies behind.
+    """Return a cut that includes everything before *positions*, as segments with offsets.
 
-    It may lie further on than it must: of the latest epoch in *positions*, or the present one where
-    some of that epoch is cut off.
+    *positions* has segments of any epochs, and how far each was written. The cut may be further on
+    than necessary: it is in the latest epoch of *positions*, or in the present one if part of that
+    epoch is cut off.
     """
     latest = max((epoch_of_id(number) for number in positions), default=0)
-    found = segments_in_epoch(stream, latest)
-    if not _is_whole(found):
-        found = segments_in_epoch(stream, len(stream.epochs) - 1)
-    return [(segment, positions.get(segment.id, 0)) for segment in found]
+    segments = segments_in_epoch(stream, latest)
+    if not _is_whole(segments):
+        segments = segments_in_epoch(stream, len(stream.epochs) - 1)
+    return [(segment, positions.get(segment.id, 0)) for segment in segments]
 
 
 def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
-    """Raise `PreconditionError` unless *cut* is one place in the whole stream, not before where it
-    begins now.
-    """
+    """Raise `PreconditionError` unless *cut* has all keys and is not before the stream's start."""
     segments = [segment_of(stream, number) for number in cut]
     if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
         raise PreconditionError("a cut has one offset for each key")
@@ -148,7 +148,7 @@ def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
 
 
 def segments_before(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
-    """Return the segments all of whose bytes lie before *cut*."""
+    """Return the segments all of whose bytes are before *cut*."""
     places = [s for s in stream.segments if s.id in cut]
     return [
         s
@@ -160,7 +160,7 @@ def segments_before(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
 
 
 def segments_after(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
-    """Return the segments all of whose bytes lie after *cut*."""
+    """Return the segments all of whose bytes are after *cut*."""
     places = [s for s in stream.segments if s.id in cut and s.until != CURRENT]
     return [
         s
@@ -170,8 +170,9 @@ def segments_after(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
 
 
 def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
-    """Return from which offset each segment, by its id, has what lies after *cut*; those that have
-    nothing of it are not there.
+    """Return the offsets from which segments have bytes after *cut*, by id.
+
+    Segments without such bytes are missing.
     """
     begin = cut or head_cut(stream)
     gone = {s.id for s in segments_before(stream, begin)}
@@ -181,9 +182,9 @@ def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
 def segments_between(
     stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]
 ) -> list[Segment]:
-    """Return the segments that have what lies between two places.
+    """Return the segments that have bytes between two cuts.
 
-    Raises `PreconditionError` unless one comes after the other.
+    Raises `PreconditionError` unless *begin* is before *end*.
     """
     for cut in (begin, end):
         if not _is_whole(segment_of(stream, number) for number in cut):
@@ -206,12 +207,13 @@ def _overlap(one: Segment, other: Segment) -> bool:
 
 
 def _is_whole(segments: Iterable[Segment]) -> bool:
-    return _joined([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
+    return _join_ranges([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
 
 
-def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
-    """Return *ranges* in order, adjoining ones as one; overlapping or empty ones stay as they are,
-    and so equal no proper list.
+def _join_ranges(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+    """Return *ranges* in order, with adjacent ones joined.
+
+    Overlapping or empty ranges stay as they are, so the result equals no valid list.
     """
     joined: list[KeyRange] = []
     for low, high in sorted(ranges):

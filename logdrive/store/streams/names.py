@@ -1,4 +1,4 @@
-"""What scopes, streams and their segments are called (Pravega's naming)."""
+"""Names of scopes and streams (Pravega's naming), and of streams that belong to others."""
 
 import re
 from typing import Final
@@ -7,10 +7,13 @@ from logdrive.store.streams.errors import BadNameError
 from logdrive.wire.pravega.names import KV_TABLE_SUFFIX, SegmentName, segment_name
 
 SYSTEM: Final = "_system"
-"""The scope of the store's own segments, which has no streams of users."""
+"""The scope of the store's own segments; users have no streams there."""
 
-OWN: Final = f"{SYSTEM}/_controller/"
-"""What the names of the store's own segments begin with."""
+CONTROLLER: Final = "_controller"
+"""The internal stream of `SYSTEM` that has the journal of streams."""
+
+OWN: Final = f"{SYSTEM}/{CONTROLLER}/"
+"""Prefix of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
 _NAME: Final = re.compile(r"_?[A-Za-z0-9.-]+")
@@ -19,32 +22,33 @@ _STREAM_LENGTH: Final = 250
 
 
 def check_scope(name: str) -> None:
-    """Raise `BadNameError` unless *name* can be a scope's: letters, digits, '.' and '-', after '_'
-    for what is internal to clients.
+    """Raise `BadNameError` unless *name* is valid for a scope.
+
+    Letters, digits, '.' and '-', after '_' for scopes that clients use internally.
     """
     if name == SYSTEM or len(name) > _SCOPE_LENGTH or _NAME.fullmatch(name) is None:
-        raise BadNameError(f"{name[:300]!r} is no name for a scope")
+        raise BadNameError(f"{name[:300]!r} is not a valid name for a scope")
 
 
 def check_stream(name: str) -> None:
-    """Raise `BadNameError` unless *name* can be a stream's."""
+    """Raise `BadNameError` unless *name* is valid for a stream."""
     if len(name) > _STREAM_LENGTH or _NAME.fullmatch(name) is None:
-        raise BadNameError(f"{name[:300]!r} is no name for a stream")
+        raise BadNameError(f"{name[:300]!r} is not a valid name for a stream")
 
 
 def group_stream(group: str) -> str:
-    """Return the stream in which the readers of *group* agree. Raises `BadNameError`."""
+    """Return the stream that the readers of *group* share their state in. Raises `BadNameError`."""
     check_stream(stream := f"_RG{group}")
     return stream
 
 
 def mark_stream(stream: str) -> str:
-    """Return the stream in which readers look for how far the time of *stream* has come."""
+    """Return the stream that has the watermarks of *stream*."""
     return f"{_MARK}{stream}"
 
 
 def marked_stream(stream: str) -> str | None:
-    """Return the stream whose mark *stream* is; None where it is none."""
+    """Return the stream whose watermarks *stream* has; None if it is not a mark stream."""
     return stream.removeprefix(_MARK) if stream.startswith(_MARK) else None
 
 

@@ -1,6 +1,6 @@
-"""What a stream's state asks of its segments.
+"""Reconciles segments with their stream's recorded state.
 
-Asking again is harmless, so whatever was cut short is done at the next start.
+Doing so again is harmless, so whatever was interrupted is done at the next start.
 """
 
 import asyncio
@@ -35,15 +35,16 @@ _REFUSALS: Final = (
     StoreDamagedError,
 )
 _MARKING: Final = uuid5(NAMESPACE, "_watermarks")
-"""The writer of marks: its number in one is the number of the watermark appended last."""
+"""The writer of mark streams: its number in one is that of the last watermark appended."""
 _log = structlog.get_logger("logdrive.store.streams")
 
 Submitted = list["asyncio.Future[Any]"]
 
 
 def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
-    """Submit what is missing of one key-value table; return futures that end once everything is
-    durable.
+    """Submit what is missing of one key-value table.
+
+    Return futures that are done once everything is durable.
     """
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
@@ -59,9 +60,9 @@ def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable
                     futures.append(
                         store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary)
                     )
-                except SegmentSealedError as error:  # by a client of the face
+                except SegmentSealedError as error:  # by a client
                     _log.warning(
-                        "a table's segment is not as it was made",
+                        "a table's segment was changed",
                         table=f"{scope}/{name}",
                         reason=str(error),
                     )
@@ -71,8 +72,9 @@ def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable
 def reconcile_watermark(
     store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark
 ) -> Submitted:
-    """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return
-    futures as above.
+    """Submit the append of a stream's latest *watermark* to its *mark* stream, unless it is there.
+
+    Return futures as above.
     """
     for segment in current_segments(mark):
         name = segment_name(scope, mark_stream(stream), segment.id)
@@ -86,9 +88,11 @@ def reconcile_watermark(
                     name, event, writer=_MARKING, expected=None, number=watermark.number, events=1
                 )
             ]
-        except _REFUSALS as error:  # sealed or deleted by a client of the face
+        except _REFUSALS as error:  # sealed or deleted by a client
             _log.warning(
-                "a stream's watermark reaches nobody", stream=f"{scope}/{stream}", reason=str(error)
+                "a stream's watermark can't be written",
+                stream=f"{scope}/{stream}",
+                reason=str(error),
             )
     return []
 
@@ -96,38 +100,41 @@ def reconcile_watermark(
 class Reconciler:
     """Submits what is missing of one stream, in the order in which it must become durable.
 
-    Nothing else of it may be pending.
+    Nothing else of the stream may be pending.
     """
 
-    def __init__(self, store: Store, scope: str, stream: str, place: StreamState) -> None:
-        self._store, self._place = store, place
-        self._scope, self._name = scope, stream
+    def __init__(self, store: Store, scope: str, stream: str, stream_state: StreamState) -> None:
+        self._store = store
+        self._state = stream_state
+        self._scope = scope
+        self._name = stream
+        # segments whose creation was submitted
         self._made: dict[str, None] = {}
         self._futures: Submitted = []
 
     def submit_changes(self) -> Submitted:
-        """Return futures that end once everything is durable."""
-        if self._place.stream.status == "deleting":
+        """Return futures that are done once everything is durable."""
+        if self._state.stream.status == "deleting":
             self._delete_all()
             return self._futures
         gone = {
-            segment.id for segment in segments_before(self._place.stream, self._place.stream.cut)
+            segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             if segment.id not in gone:
                 self._make(self._segment(segment.id))
         self._transactions()
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             if segment.id in gone:
                 self._delete(self._segment(segment.id))
-            elif segment.until != CURRENT or self._place.stream.status == "sealed":
+            elif segment.until != CURRENT or self._state.stream.status == "sealed":
                 self._seal(self._segment(segment.id))
-        for number, offset in self._place.stream.cut.items():
+        for number, offset in self._state.stream.cut.items():
             self._truncate(self._segment(number), offset)
         return self._futures
 
     def _transactions(self) -> None:
-        for key, transaction in self._place.transactions.items():
+        for key, transaction in self._state.transactions.items():
             if transaction.ended:
                 continue
             names = [
@@ -146,10 +153,10 @@ class Reconciler:
                     self._delete(name)
 
     def _delete_all(self) -> None:
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             name = self._segment(segment.id)
             self._delete(name)
-            for key in self._place.transactions:
+            for key in self._state.transactions:
                 self._delete(transaction_name(name, UUID(hex=key)))
 
     def _segment(self, number: int) -> str:
@@ -177,15 +184,15 @@ class Reconciler:
     def _do(self, change: "Callable[..., asyncio.Future[Any]]", *arguments: object) -> None:
         """Submit one change.
 
-        One that clients of the face, or damage, made impossible is told and left, lest the stream
-        hang on it.
+        If clients or damage have made it impossible, it is logged and skipped, so that the stream
+        does not hang.
         """
         try:
             self._futures.append(change(*arguments))
         except _REFUSALS as error:
-            told: LogdriveError = error
+            refusal: LogdriveError = error
             _log.warning(
-                "a segment is not as its stream's state says",
+                "a segment differs from its stream's state",
                 stream=f"{self._scope}/{self._name}",
-                reason=str(told),
+                reason=str(refusal),
             )

@@ -1,10 +1,9 @@
-"""Scaling by rate: segments that take more than the stream's maker wants of one are split,
-neighbours that take little are joined.
+"""Scaling by rate: splits busy segments, and joins idle neighbors.
 
-Only streams whose policy names a rate are looked at, once a minute. A segment is split that took
-more than the rate in each of the last two minutes; two are joined that together took less than half
-of it in each of the last ten, so what was joined is not split again at once. Rates are measured
-here and not kept: after a start they are measured anew.
+Only streams whose configuration has a rate are examined, once a minute. A segment is split if it
+took more than the rate in each of the last two minutes. Two neighbors are joined if together they
+took less than half of it in each of the last ten, so that what was joined is not split again at
+once. Rates are not stored: after a start they are measured again.
 """
 
 from collections import deque
@@ -27,6 +26,7 @@ from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 60.0
+"""Seconds between two measurements."""
 _HOT, _COLD = 2, 10  # measurements
 _MOST_PARTS: Final = 16
 _NARROWEST: Final = 1e-9
@@ -36,32 +36,38 @@ _log = structlog.get_logger("logdrive.store.streams")
 
 @dataclass(slots=True)
 class _Measured:
-    """What a segment had taken when it was last looked at, and its rates since, the latest last."""
+    """What a segment had taken at the last measurement, and its rates, the latest last."""
 
     total: float
     rates: "deque[float]"
 
 
 class Scaling:
-    """Scales the streams of a store whose policies want it."""
+    """Scales the streams of a store whose configuration asks for it."""
 
-    def __init__(self, catalogue: Catalog, streams: Streams) -> None:
-        self._catalogue, self._streams = catalogue, streams
+    def __init__(self, catalog: Catalog, streams: Streams) -> None:
+        self._catalog = catalog
+        self._streams = streams
+        # by segment
         self._measured: dict[str, _Measured] = {}
-        self._at = catalogue.clock.monotonic()
+        # when they were measured last, in seconds of the clock
+        self._at = catalog.clock.monotonic()
 
     async def run(self) -> None:
-        """Look at them again and again, until cancelled."""
+        """Measure and scale every minute, until cancelled."""
         while True:
-            await self._catalogue.clock.sleep(EVERY_SECONDS)
+            await self._catalog.clock.sleep(EVERY_SECONDS)
             await self.scale_streams()
 
     async def scale_streams(self) -> None:
-        """Measure, and scale each stream at most once. What is refused is told, and tried again."""
-        now = self._catalogue.clock.monotonic()
+        """Measure, and scale each stream at most once.
+
+        What is refused is logged, and tried again.
+        """
+        now = self._catalog.clock.monotonic()
         seconds, self._at = now - self._at, now
         before, self._measured = self._measured, {}
-        for scope, name, stream in self._catalogue.active_streams():
+        for scope, name, stream in self._catalog.active_streams():
             if (
                 stream.config.scale_type not in (_BY_KIB, _BY_EVENTS)
                 or stream.config.target_rate <= 0
@@ -81,10 +87,10 @@ class Scaling:
     def _rates(
         self, segment: str, stream: Stream, before: Mapping[str, _Measured], seconds: float
     ) -> Sequence[float]:
-        info = self._catalogue.store.info(segment)
+        info = self._catalog.store.info(segment)
         if info is None:
             return ()
-        total, known = _taken(info, stream.config), before.get(segment)
+        total, known = _total_taken(info, stream.config), before.get(segment)
         measured = self._measured[segment] = _Measured(
             total, known.rates if known is not None else deque(maxlen=_COLD)
         )
@@ -98,7 +104,7 @@ class Scaling:
         try:
             epoch, now = await self._streams.scale(scope, stream, sealed, ranges)
         except LogdriveError as error:
-            _log.warning("a stream is not scaled", stream=f"{scope}/{stream}", reason=str(error))
+            _log.warning("scaling failed", stream=f"{scope}/{stream}", reason=str(error))
         else:
             _log.info(
                 "a stream was scaled", stream=f"{scope}/{stream}", epoch=epoch, segments=len(now)
@@ -108,8 +114,9 @@ class Scaling:
 def plan_scaling(
     segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig
 ) -> tuple[list[int], list[KeyRange]]:
-    """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*,
-    latest last, and by which key ranges.
+    """Return the segments to be replaced, and the key ranges of those that replace them.
+
+    *segments* are in the order of their keys; *rates* has the latest rate last.
     """
     sealed: list[int] = []
     ranges: list[KeyRange] = []
@@ -121,7 +128,7 @@ def plan_scaling(
             and segment.high - segment.low > _NARROWEST
         ):
             sealed.append(segment.id)
-            ranges += _parts(
+            ranges += _split_range(
                 segment,
                 min(
                     max(2, config.scale_factor), _MOST_PARTS, ceil(min(latest) / config.target_rate)
@@ -129,6 +136,8 @@ def plan_scaling(
             )
     if sealed or len(segments) <= config.min_segments:
         return sealed, ranges
+
+    # nothing to split: join the first pair that is idle
     for one, other in pairwise(segments):
         both = [a + b for a, b in zip(rates[one.id], rates[other.id], strict=False)]
         if (
@@ -140,12 +149,12 @@ def plan_scaling(
     return [], []
 
 
-def _parts(segment: Segment, count: int) -> list[KeyRange]:
+def _split_range(segment: Segment, count: int) -> list[KeyRange]:
     width = (segment.high - segment.low) / count
     bounds = [segment.low, *(segment.low + width * n for n in range(1, count)), segment.high]
     return list(pairwise(bounds))
 
 
-def _taken(info: SegmentInfo, config: StreamConfig) -> float:
-    """Return what a segment has taken so far, in the unit of its stream's policy."""
+def _total_taken(info: SegmentInfo, config: StreamConfig) -> float:
+    """Return what a segment has taken so far, in the unit of its stream's configuration."""
     return info.length / KIB if config.scale_type == _BY_KIB else info.events

@@ -1,8 +1,20 @@
-"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in
-memory.
+"""All scopes, streams, transactions, reader groups and key-value tables, in memory.
 
-A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying
-is assigning, and the whole state is itself such a list, which is how the journal is kept short.
+The journal's records lead to this state. A record is a list of *puts*, each the new state of one
+thing, which are applied all or none. So replaying is assigning, and the whole state is such a list,
+too, which keeps the journal short.
+
+What a status requires of segments is done by `logdrive.store.streams.reconcile`; once that is
+durable, `logdrive.store.streams.effects` says what follows. The transitions::
+
+    stream       active -> sealed      requested; its open transactions become aborting
+                 sealed -> deleting    requested; also from active, with the whole scope
+                 deleting -> deleted   once its segments are deleted
+    transaction  open -> committing    requested
+                 open -> aborting      requested, or its lease has run out
+                 committing -> committed, aborting -> aborted
+                                       once its segments are merged, or deleted
+    table        active -> deleting -> deleted
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,24 +24,29 @@ from typing import Literal, TypeVar
 import msgspec
 
 CURRENT = -1
-"""The `until` of a segment that takes appends, unless its stream is sealed."""
+"""The `until` of a segment that accepts appends, unless its stream is sealed."""
 
 
 _Thing = TypeVar("_Thing")
-# Pravega's types of reader groups that hold retention back: where they say, or where their
-# checkpoints are
+# Pravega's types of reader groups that hold back retention: by request, or at their checkpoints
 _SUBSCRIBING = (1, 2)
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a stream's maker asked for, as it was asked: types and units are Pravega's."""
+    """A stream's configuration as it was requested; types and units are Pravega's."""
 
+    # 0: fixed, 1: by KiB per second, 2: by events per second
     scale_type: int = 0
+    # rate of one segment, in the unit of *scale_type*
     target_rate: int = 0
+    # limit on the segments that one is split into
     scale_factor: int = 0
     min_segments: int = 1
+    # 0: none, 1: by age in ms, 2: by size in bytes
     retention_type: int = 0
+    # what is kept, more if a reader group needs it; in the unit of *retention_type*
     retention_param: int = 0
+    # what is kept at most, whatever reader groups need
     retention_max: int = 0
     tags: tuple[str, ...] = ()
     timestamp_aggregation_ms: int = 0
@@ -37,8 +54,9 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which
-    others took its place.
+    """A segment of a stream: keys in (low, high].
+
+    It lasts from the epoch in its id to the epoch *until*, in which others replaced it.
     """
 
     id: int
@@ -50,43 +68,46 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 class Stream(msgspec.Struct, frozen=True):
     """One stream.
 
-    *epochs* are the times (ms) at which each began; *cut* is where it begins now (segment to
-    offset), empty: where it did.
-
-    A deleted one is kept for its *next_number*, so that no segment's name ever stands for other
-    bytes than it once did.
+    A deleted stream is kept for its *next_number*, so that a segment's name never stands for other
+    bytes than before.
     """
 
     config: StreamConfig
+    # all segments that were not cut off, current and past
     segments: tuple[Segment, ...]
+    # when each epoch began, in ms since 1970
     epochs: tuple[int, ...]
+    # number of the next new segment
     next_number: int
     status: Literal["active", "sealed", "deleting", "deleted"] = "active"
+    # where the stream begins now: segment id to offset; empty if nothing was cut off
     cut: dict[int, int] = {}
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """One transaction on the segments of *epoch*; when it commits, what *segments* gathered goes to
-    *targets*, one to one.
+    """A transaction on the segments of *epoch*.
+
+    On commit, the content of each of *segments* goes to the segment of *targets* at the same place.
     """
 
     epoch: int
+    # ms since 1970
     opened_ms: int
+    # ids of the stream's segments that it writes for
     segments: tuple[int, ...]
     status: Literal["open", "committing", "committed", "aborting", "aborted"] = "open"
     targets: tuple[int, ...] = ()
 
     @property
     def ended(self) -> bool:
-        """Tell whether nothing is left to do."""
+        """True if nothing is left to do."""
         return self.status in ("committed", "aborted")
 
 
 class WriterMark(msgspec.Struct, frozen=True, array_like=True):
-    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it
-    had written up to *position*.
+    """A writer's last note: it had come to *time* when it had written up to *position*.
 
-    One that is *leaving* will note no more.
+    *time* is in a unit of the writers' own. If *leaving*, the writer will note nothing more.
     """
 
     time: int
@@ -95,7 +116,7 @@ class WriterMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Passed(msgspec.Struct, frozen=True, array_like=True):
-    """A place in one segment of a watermark's cut, with the segment's keys."""
+    """A position in one segment of a watermark's cut, with the segment's keys."""
 
     segment: int
     low: float
@@ -104,8 +125,9 @@ class Passed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Watermark(msgspec.Struct, frozen=True):
-    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*,
-    and none further than *high*.
+    """The *number*th watermark of a stream: at *cut* all writers had come at least to time *low*.
+
+    None had come further than *high*.
     """
 
     number: int
@@ -115,9 +137,9 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class StreamCut(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a stream: segment to offset.
+    """A position in a stream: segment to offset.
 
-    Empty: where the stream begins, or nowhere, where an end is meant.
+    Empty is the stream's beginning, or no end.
     """
 
     scope: str
@@ -126,11 +148,10 @@ class StreamCut(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReaderGroup(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up
-    to *ending*.
+    """A reader group as it was requested: it reads the streams of *starting*, up to *ending*.
 
-    What its readers agree upon stands in a stream of its own, which only they understand. *read* is
-    what they say of how far the group has read: by scope/stream, segment to offset.
+    The group's readers keep their state in a stream of their own, which only they understand.
+    *read* is how far the group has read, as they report: by scope/stream, segment to offset.
     """
 
     id: str
@@ -145,15 +166,13 @@ class ReaderGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     read: dict[str, dict[int, int]] = {}
 
     def subscribes(self, scope: str, stream: str) -> bool:
-        """Tell whether it holds back what is cut off a stream."""
+        """Return whether it holds back the retention of a stream."""
         return self.retention_type in _SUBSCRIBING and any(
             (cut.scope, cut.stream) == (scope, stream) for cut in self.starting
         )
 
     def needs(self, scope: str, stream: str) -> dict[int, int]:
-        """Return where in a stream that begins what it has not read; empty: at the stream's
-        beginning.
-        """
+        """Return the cut of a stream from which the group has not read; empty is its beginning."""
         begin = next(
             (cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {}
         )
@@ -161,10 +180,9 @@ class ReaderGroup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeyValueTable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key-value table: equal shares of its keys in *partitions* table segments, which are
-    numbered from *first*.
+    """A key-value table: equal shares of its keys in *partitions* segments, numbered from *first*.
 
-    A deleted one is kept as a deleted stream is.
+    A deleted table is kept as a deleted stream is.
     """
 
     partitions: int
@@ -176,14 +194,14 @@ class KeyValueTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScopePut(msgspec.Struct, frozen=True, tag="scope"):
-    """A scope comes or goes."""
+    """A scope exists, or no longer does."""
 
     scope: str
     present: bool = True
 
 
 class StreamPut(msgspec.Struct, frozen=True, tag="stream"):
-    """A stream is *now* this."""
+    """The new state of a stream."""
 
     scope: str
     stream: str
@@ -191,7 +209,7 @@ class StreamPut(msgspec.Struct, frozen=True, tag="stream"):
 
 
 class TransactionPut(msgspec.Struct, frozen=True, tag="transaction"):
-    """A transaction is *now* this, or forgotten."""
+    """The new state of a transaction; None if it is forgotten."""
 
     scope: str
     stream: str
@@ -200,7 +218,7 @@ class TransactionPut(msgspec.Struct, frozen=True, tag="transaction"):
 
 
 class WriterPut(msgspec.Struct, frozen=True, tag="writer"):
-    """A writer has noted *now*, or is forgotten."""
+    """The new note of a writer; None if it is forgotten."""
 
     scope: str
     stream: str
@@ -209,7 +227,7 @@ class WriterPut(msgspec.Struct, frozen=True, tag="writer"):
 
 
 class WatermarkPut(msgspec.Struct, frozen=True, tag="watermark"):
-    """A stream's latest watermark is *now* this."""
+    """The new latest watermark of a stream."""
 
     scope: str
     stream: str
@@ -217,7 +235,7 @@ class WatermarkPut(msgspec.Struct, frozen=True, tag="watermark"):
 
 
 class GroupPut(msgspec.Struct, frozen=True, tag="group"):
-    """A reader group is *now* this, or gone."""
+    """The new state of a reader group; None if it is deleted."""
 
     scope: str
     group: str
@@ -225,7 +243,7 @@ class GroupPut(msgspec.Struct, frozen=True, tag="group"):
 
 
 class MapPut(msgspec.Struct, frozen=True, tag="map"):
-    """A key-value table is *now* this."""
+    """The new state of a key-value table."""
 
     scope: str
     name: str
@@ -243,8 +261,9 @@ class JournalRecord(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class StreamState:
-    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times,
-    and what follows from these.
+    """A stream with its transactions, writers and watermark.
+
+    *transactions* are by id in hex, the oldest first; *writers* are those that note times.
     """
 
     stream: Stream
@@ -255,89 +274,91 @@ class StreamState:
 
 @dataclass(slots=True)
 class Scope:
-    """A scope, all streams and key-value tables that it has or had, and its reader groups."""
+    """A scope: all streams and key-value tables that it has or had, and its reader groups."""
 
     present: bool = False
-    places: dict[str, StreamState] = field(default_factory=dict)
+    streams: dict[str, StreamState] = field(default_factory=dict)
     maps: dict[str, KeyValueTable] = field(default_factory=dict)
     groups: dict[str, ReaderGroup] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        """Tell whether nothing is in it any more."""
-        there = [place.stream.status != "deleted" for place in self.places.values()]
+        """True if nothing is left in it."""
+        there = [stream_state.stream.status != "deleted" for stream_state in self.streams.values()]
         return not (
             any(there)
             or self.groups
-            or any(found.status != "deleted" for found in self.maps.values())
+            or any(table.status != "deleted" for table in self.maps.values())
         )
 
 
 class CatalogState:
-    """What all changes so far add up to."""
+    """The state that all changes so far lead to."""
 
     def __init__(self) -> None:
         self.scopes: dict[str, Scope] = {}
 
     def apply_puts(self, puts: Sequence[Put]) -> None:
-        """Take in one change."""
+        """Apply one change."""
         for put in puts:
             scope = self.scopes.setdefault(put.scope, Scope())
             match put:
                 case ScopePut():
                     scope.present = put.present
-                case StreamPut() if put.stream in scope.places and put.now.status != "deleted":
-                    scope.places[put.stream].stream = put.now
+                case StreamPut() if put.stream in scope.streams and put.now.status != "deleted":
+                    scope.streams[put.stream].stream = put.now
                 case StreamPut():
-                    scope.places[put.stream] = StreamState(put.now)
+                    scope.streams[put.stream] = StreamState(put.now)
                 case TransactionPut():
-                    _set(scope.places[put.stream].transactions, put.id, put.now)
+                    _set(scope.streams[put.stream].transactions, put.id, put.now)
                 case WriterPut():
-                    _set(scope.places[put.stream].writers, put.writer, put.now)
+                    _set(scope.streams[put.stream].writers, put.writer, put.now)
                 case WatermarkPut():
-                    scope.places[put.stream].watermark = put.now
+                    scope.streams[put.stream].watermark = put.now
                 case GroupPut():
                     _set(scope.groups, put.group, put.now)
                 case MapPut(name=name, now=table):
                     scope.maps[name] = table
 
     def stream_state(self, scope: str, stream: str) -> StreamState | None:
-        """Return the stream that is there; None for one that never was, or is deleted."""
-        found = self.scopes.get(scope)
-        place = found.places.get(stream) if found is not None else None
-        return place if place is not None and place.stream.status != "deleted" else None
+        """Return a stream; None if it never existed, or is deleted."""
+        scope_state = self.scopes.get(scope)
+        stream_state = scope_state.streams.get(stream) if scope_state is not None else None
+        return (
+            stream_state
+            if stream_state is not None and stream_state.stream.status != "deleted"
+            else None
+        )
 
     def all_streams(self) -> Iterator[tuple[str, str, StreamState]]:
-        """Yield all streams that are there."""
-        for scope, found in self.scopes.items():
-            for name, place in found.places.items():
-                if place.stream.status != "deleted":
-                    yield scope, name, place
+        """Yield all streams that exist, as scope, name and state."""
+        for scope, scope_state in self.scopes.items():
+            for name, stream_state in scope_state.streams.items():
+                if stream_state.stream.status != "deleted":
+                    yield scope, name, stream_state
 
     def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, ReaderGroup]]:
-        """Yield the reader groups, each with its name as scope/group, that hold a stream's
-        retention back.
-        """
-        for name, found in self.scopes.items():
-            for group, now in found.groups.items():
+        """Yield the reader groups that hold back a stream's retention, as scope/group and state."""
+        for name, scope_state in self.scopes.items():
+            for group, now in scope_state.groups.items():
                 if now.subscribes(scope, stream):
                     yield f"{name}/{group}", now
 
     def puts_for_all(self) -> Iterator[Put]:
         """Yield the puts that make this state from nothing."""
-        for scope, found in self.scopes.items():
-            yield ScopePut(scope, found.present)
-            for name, place in found.places.items():
-                yield StreamPut(scope, name, place.stream)
-                for key, now in place.transactions.items():
+        for scope, scope_state in self.scopes.items():
+            yield ScopePut(scope, scope_state.present)
+            for name, stream_state in scope_state.streams.items():
+                yield StreamPut(scope, name, stream_state.stream)
+                for key, now in stream_state.transactions.items():
                     yield TransactionPut(scope, name, key, now)
-                for writer, noted in place.writers.items():
+                for writer, noted in stream_state.writers.items():
                     yield WriterPut(scope, name, writer, noted)
-                if place.watermark is not None:
-                    yield WatermarkPut(scope, name, place.watermark)
-            for name, group in found.groups.items():
+                if stream_state.watermark is not None:
+                    yield WatermarkPut(scope, name, stream_state.watermark)
+            for name, group in scope_state.groups.items():
                 yield GroupPut(scope, name, group)
-            for name, table in found.maps.items():
+            for name, table in scope_state.maps.items():
                 yield MapPut(scope, name, table)
 
 

@@ -1,5 +1,7 @@
-"""The indexes of a store against its log: what a replay makes of the older one must be the newer
-one.
+"""Replays a store's log and compares the result with its indexes.
+
+The newer index must be what a replay from the older one leads to. Recovery applies the same rules
+in code of its own: this is a second opinion.
 """
 
 import os
@@ -23,17 +25,17 @@ from logdrive.store.log.log import Tip
 
 _TRIES = 3
 _ALL = StoreLimits(pages=1 << 40)
-"""What was read of the index once is kept: a store in use may remove its files meanwhile."""
+"""Keeps all pages that were read once: a store in use may remove the files meanwhile."""
 
 
 class Replay:
-    """Takes in the entries of a log in their order.
+    """Applies the entries of a log in their order, and compares the result with the newer index.
 
-    *damaged* is told of a file, an offset in it, and what is wrong there.
+    *damaged* is called with a file, an offset in it, and what is wrong there.
 
-    *covered* is the position up to which an index proves that the log was durable, *ends* says
-    where the files ended. *index*, after `finish_replay`, is what the whole log comes to, None
-    where that can't be known.
+    *covered* is the position up to which an index proves that the log was durable; *ends* has the
+    ends of log files that the newer index knows. *index*, after `finish_replay`, is the state of
+    the whole log, None if it can't be known.
     """
 
     def __init__(
@@ -45,19 +47,22 @@ class Replay:
         self._directory = directory
         self._damaged = damaged
         self._newer, self._older = self._loaded(disk)
+        # the end of what was replayed
         self._tip = Tip(0)
+        # the position at which the replay began
         self._start = 0
+        # True after a missing entry that no index makes up for
         self._stopped = False
 
     def _loaded(self, disk: Disk) -> tuple[Snapshot | None, Snapshot | None]:
-        """Return the two indexes, with all they have on disk.
+        """Return the newer and the older index, with all their pages in memory.
 
-        They may just be replaced: what is wrong with them must be so each time.
+        They may be replaced meanwhile, so only errors that each attempt finds are reported.
         """
         for tries in range(_TRIES):
             damages: list[tuple[str, int, str]] = []
             older, newer = (self._load(disk, name, damages) for name in (OLDER_NAME, INDEX_NAME))
-            indexes = [found.index for found in (older, newer) if found is not None]
+            indexes = [snapshot.index for snapshot in (older, newer) if snapshot is not None]
             try:
                 for index in indexes:
                     for file in index.paged_files():
@@ -70,7 +75,7 @@ class Replay:
             except FileNotFoundError as error:
                 if tries == _TRIES - 1:
                     damages.append((str(error.filename), 0, "a file of the index is missing"))
-        for damage in dict.fromkeys(damages):  # both indexes have most files in common
+        for damage in dict.fromkeys(damages):  # the two indexes share most files
             self._damaged(*damage)
         return newer, older
 
@@ -86,23 +91,24 @@ class Replay:
         return None
 
     def begin_replay(self, disk: Disk, bases: Sequence[int], store_id: UUID) -> None:
-        """Begin with the oldest state that the log of *store_id*, which has files at *bases*, can
-        be replayed from.
+        """Begin with the oldest state from which the log of *store_id* can be replayed.
+
+        The log has files at *bases*.
         """
-        for name, found in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
-            if found is not None and found.store_id != store_id:
+        for name, snapshot in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
+            if snapshot is not None and snapshot.store_id != store_id:
                 self._damaged(
                     self._path(name),
                     0,
-                    f"the index is of store {found.store_id}, not of {store_id}",
+                    f"the index is of store {snapshot.store_id}, not of {store_id}",
                 )
         ours = [
-            found
-            for found in (self._newer, self._older)
-            if found is not None and found.store_id == store_id
+            snapshot
+            for snapshot in (self._newer, self._older)
+            if snapshot is not None and snapshot.store_id == store_id
         ]
         self._newer = ours[0] if ours else None
-        self.covered = max((found.tip.position for found in ours), default=0)
+        self.covered = max((snapshot.tip.position for snapshot in ours), default=0)
         self.ends = dict(ours[0].index.files.ends) if ours else {}
         if bases[0] == 0 and all(end in bases for end in self.ends.values()):
             self.index = Index(
@@ -111,7 +117,7 @@ class Replay:
                 _ALL,
             )
         elif ours:
-            self._go_on_from(ours[-1])
+            self._continue_from(ours[-1])
             self._start = self._tip.position
         else:
             self._damaged(
@@ -131,19 +137,20 @@ class Replay:
                 self.skip_missing(self._start)
 
     def may_follow(self, base: int, end: int) -> bool:
-        """Tell whether the file of *base* may be the next one after that which ends at *end*: what
-        was between them may be freed.
+        """Return whether the file of *base* can be the next one after a file that ends at *end*.
+
+        Files between them may have been reclaimed.
         """
         return base == end or (end < base and end in self.ends.values() and end < self._start)
 
-    def _go_on_from(self, snapshot: Snapshot) -> None:
+    def _continue_from(self, snapshot: Snapshot) -> None:
         before = self.index
         self.index, self._tip = snapshot.index, snapshot.tip
         for base in before.files.bases if before is not None else ():
             self.index.files.add_unknown_file(base)
 
     def replay_entry(self, head: EntryHead, data: "bytes | memoryview") -> None:
-        """Take in the next entry; one that the index has already is passed over."""
+        """Apply the next entry; an entry that the index already has is skipped."""
         if self.index is None or self._stopped or head.position < self._tip.position:
             return
         if self._newer is not None and head.position >= self._newer.tip.position:
@@ -163,17 +170,17 @@ class Replay:
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
 
     def skip_missing(self, position: int) -> None:
-        """The entry at *position* is missing: go on from the newer index, if that knows of it."""
+        """Skip the missing entry at *position*: continue from the newer index if that has it."""
         if position < self._tip.position:
             return
         if self._newer is not None and position < self._newer.tip.position:
-            self._go_on_from(self._newer)
+            self._continue_from(self._newer)
         else:
             self._stopped = True
         self._newer = None
 
     def finish_replay(self) -> None:
-        """Compare where no entry came after the newer index."""
+        """Compare with the newer index if no entry followed its end."""
         if self._newer is not None:
             self._compare(self._newer)
 
@@ -190,7 +197,7 @@ class Replay:
                 f"the index ends with the entry at {newer.tip.last}, the log before it "
                 f"with that at {self._tip.last}",
             )
-        with suppress(StorageError):  # told when the index was read
+        with suppress(StorageError):  # reported when the index was read
             self._compare_segments(index, newer.index, path)
         if index.next_number != newer.index.next_number:
             self._damaged(
@@ -218,15 +225,15 @@ class Replay:
 
 
 def _same(one: SegmentIndex, other: SegmentIndex) -> bool:
-    """Compare two indexes of a segment, extent by extent: there may be millions."""
+    """Return whether two indexes of a segment are equal; they may have millions of extents."""
     if (one.name, one.info()) != (other.name, other.info()):
         return False
     return all(starmap(eq, zip_longest(one.extents(one.start), other.extents(other.start))))
 
 
 def _numbers(index: Index) -> dict[int, dict[bytes, int]]:
-    """Return all numbers that there are of each segment that has some."""
-    numbers = index.cold.all_numbers()
+    """Return the numbers of all segments that have some."""
+    numbers = index.stored_numbers.all_numbers()
     for segment in index.by_number.values():
         known = numbers.setdefault(segment.number, {})
         known.update(segment.numbers)

@@ -1,9 +1,8 @@
-"""`logdrive store verify`: reads every byte of a store, and says of each whether it is what was
-written. It changes nothing.
+"""`logdrive store verify`: reads every byte of a store and checks it; changes nothing.
 
-Every file's head, every entry's checksums and link, every segment's every append, and the indexes
-against a replay of the log. A store may be in use meanwhile: what it appends, frees or writes at
-the end of its log after the look began is not judged.
+It checks every file's head, every entry's checksums and link, every append of every segment, and
+the indexes against a replay of the log. The store may be in use: what it appends, reclaims, or
+writes at its log's end after the verification began is not judged.
 """
 
 from array import array
@@ -23,14 +22,14 @@ from logdrive.store.opening import is_held
 from logdrive.store.verify.replay import Replay
 
 _STEP_BYTES = 1 << 20
-"""Between two words of progress."""
+"""Bytes between two calls of *progress*."""
 _LOOKED_BACK = 1000
-"""Damages among which one of the same place is looked for."""
+"""Damages that are searched for one of the same place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One place where a file is not what was written."""
+    """A place where a file is not what was written."""
 
     file: str
     offset: int
@@ -39,9 +38,9 @@ class Damage:
 
 @dataclass(slots=True)
 class Verification:
-    """What was looked at and found.
+    """What was checked and found.
 
-    *torn_bytes* is what an interrupted write left at the log's end, which the next start cuts off.
+    *torn_bytes* is what an interrupted write left at the log's end; the next start cuts it off.
     """
 
     directory: str
@@ -55,22 +54,22 @@ class Verification:
 
     @property
     def intact(self) -> bool:
-        """Whether nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.damages
 
 
 @dataclass(slots=True)
 class _Appends:
-    """Where data lies in one file, in order.
+    """Where data is in one log file, in order.
 
-    12 bytes an entry: all that a look keeps of one, beside what the index has.
+    12 bytes per entry are all that is kept of it, besides the index.
     """
 
     places: "array[int]" = field(default_factory=lambda: array("q"))
     lengths: "array[int]" = field(default_factory=lambda: array("I"))
 
     def has(self, place: int, length: int) -> bool:
-        """Tell whether an entry's data of *length* lies at *place*."""
+        """Return whether *length* bytes of an entry's data are at *place*."""
         at = bisect_left(self.places, place)
         return at < len(self.places) and self.places[at] == place and self.lengths[at] == length
 
@@ -78,53 +77,56 @@ class _Appends:
 def verify(
     disk: Disk, directory: str, progress: Callable[[int, int], None] = lambda done, whole: None
 ) -> Verification:
-    """Look at the whole store in *directory*; *progress* is told how many bytes of the log were
-    read, and of how many.
+    """Verify the store in *directory*.
 
-    Raises `StorageError` where there is no store, or the directory can't be read.
+    *progress* is called with the bytes of the log read so far, and their total. Raises
+    `StorageError` if there is no store, or the directory can't be read.
     """
     try:
-        return _Look(disk, directory, progress).look()
+        return _Verifier(disk, directory, progress).look()
     except OSError as error:
         raise StorageError(
             f"the store in {directory} can't be read: {file_error_text(error)}"
         ) from error
 
 
-class _Look:
-    """One verification. *files* are those there at its beginning, as long as they were then."""
+class _Verifier:
+    """One verification, of the files that exist when it begins, with their lengths at that time."""
 
     def __init__(self, disk: Disk, directory: str, progress: Callable[[int, int], None]) -> None:
         self._disk = disk
         self._found = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
-        self._replaying = Replay(disk, directory, self._damaged)
+        self._replay = Replay(disk, directory, self._damaged)
         self._files = LogFiles(directory, bases_in(disk.names(directory)))
         if not self._files.bases:
             raise StorageError(f"there is no store in {directory}")
         self._ends = {base: base + self._size(base) for base in self._files.bases}
         self._whole = sum(end - base for base, end in self._ends.items())
+        # where appends' data is, by file
         self._appends: dict[int, _Appends] = {}
+        # files that were reclaimed meanwhile
         self._gone: set[int] = set()
-        self._told = 0
+        # bytes at the last call of *progress*
+        self._reported = 0
         self._store_id = self._id()
         self._seed = seed_of(self._store_id)
 
     def look(self) -> Verification:
-        """Look at everything."""
-        self._replaying.begin_replay(self._disk, self._files.bases, self._store_id)
-        # where the file before ends, -1 if that can't be told, and the CRC of its last entry
+        """Verify everything."""
+        self._replay.begin_replay(self._disk, self._files.bases, self._store_id)
+        # where the previous file ends (-1 if unknown), and the CRC of its last entry
         before = (-1, 0)
         for base in self._files.bases:
             before = self._look_at_file(base, before)
-        self._replaying.finish_replay()
+        self._replay.finish_replay()
         self._look_at_segments()
         self._progress(self._whole, self._whole)
         return self._found
 
     def _look_at_file(self, base: int, before: tuple[int, int]) -> tuple[int, int]:
         path = self._files.path(base)
-        if before[0] >= 0 and not self._replaying.may_follow(base, before[0]):
+        if before[0] >= 0 and not self._replay.may_follow(base, before[0]):
             self._damaged(
                 path,
                 0,
@@ -132,7 +134,7 @@ class _Look:
             )
         try:
             file = self._disk.open(path)
-        except FileNotFoundError:  # freed since the look began
+        except FileNotFoundError:  # reclaimed since the verification began
             self._gone.add(base)
             self._pass_over_file(base)
             return -1, 0
@@ -146,18 +148,19 @@ class _Look:
             file.close()
 
     def _pass_over_file(self, base: int) -> None:
-        """Go on without the entries of a file, of which the last one matters: an index may end
-        between two of them.
+        """Continue without the entries of a file.
+
+        The position of its last entry matters: an index may end between two entries.
         """
         _, end = self._files.span_of(base)
-        self._replaying.skip_missing(min(end, max(self._ends.values())) - 1)
+        self._replay.skip_missing(min(end, max(self._ends.values())) - 1)
 
     def _scan(self, file: File, base: int, before: tuple[int, int]) -> tuple[int, int]:
         self._found.files += 1
         self._found.bytes += self._ends[base] - base
         end = self._ends[base]
         self._look_at_head(file, base)
-        if (expected := self._replaying.ends.get(base, end)) != end:
+        if (expected := self._replay.ends.get(base, end)) != end:
             self._damaged(
                 self._files.path(base),
                 min(expected, end) - base,
@@ -168,7 +171,7 @@ class _Look:
         if before[0] == base:
             scan.link = before[1]
         elif (first := scan.read_entry_head()) is not None:
-            scan.link = first.link  # the entry before it was freed
+            scan.link = first.link  # the entry before it was reclaimed
         self._appends[base] = _Appends()
         while scan.position < end:
             self._entries(scan)
@@ -183,33 +186,40 @@ class _Look:
             if head.kind in (APPEND, COPY):
                 appends.places.append(head.position + ENTRY_HEAD)
                 appends.lengths.append(head.length)
-            self._replaying.replay_entry(head, data)
-            self._tell(head)
+            self._replay.replay_entry(head, data)
+            self._report_progress(head)
 
     def _pass_over(self, file: File, scan: FileScan) -> bool:
-        """Judge the entry that is not whole, and go on behind it; False where nothing is behind
-        it.
+        """Judge an entry that is not whole, and continue after it.
+
+        Return False if nothing follows it.
         """
         position, last = scan.position, scan.base == self._files.bases[-1]
-        if last and scan.proof_beyond(position) is None and position >= self._replaying.covered:
+
+        # a torn tail, or nothing but padding
+        if last and scan.proof_beyond(position) is None and position >= self._replay.covered:
             if not self._found.held and not scan.ends_in_padding():
                 self._found.torn_bytes = scan.end - position
             return False
+
+        # the running store was writing there
         if last and self._found.held and self._goes_beyond(file, scan):
             return False
         if last and self._found.held and self._written_since(file, scan):
             return True
+
         self._damaged(
             self._files.path(scan.base),
             position - scan.base,
             "an entry is not whole, or does not follow the one before it",
         )
-        self._replaying.skip_missing(position)
+        self._replay.skip_missing(position)
         return scan.skip_to_next_entry()
 
     def _goes_beyond(self, file: File, scan: FileScan) -> bool:
-        """Tell whether the entry ends behind what there was when the look began: it was being
-        written then.
+        """Return whether the entry ends after the file's end when the verification began.
+
+        It was being written then.
         """
         again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
         again.position = scan.position
@@ -221,8 +231,9 @@ class _Look:
         )
 
     def _written_since(self, file: File, scan: FileScan) -> bool:
-        """Tell whether the entry is whole after all: it was being written, or another one was cut
-        back, when it was read.
+        """Return whether the entry is whole when it is read again.
+
+        It was being written, or another one was being cut back, at the first read.
         """
         again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
         again.position, again.link = scan.position, scan.link
@@ -232,7 +243,7 @@ class _Look:
         return True
 
     def _id(self) -> UUID:
-        """Return the store's id, from the first file whose head is whole."""
+        """Return the store's id, from the first file with a whole head."""
         for base in self._files.bases:
             with suppress(FileNotFoundError):
                 file = self._disk.open(self._files.path(base))
@@ -258,21 +269,21 @@ class _Look:
         elif (
             base != self._files.bases[-1]
             or self._ends[base] > base + FILE_HEAD
-            or base < self._replaying.covered
+            or base < self._replay.covered
         ):
             self._damaged(path, 0, "its head is not whole")
         elif not self._found.held:
             self._found.torn_bytes = self._ends[base] - base
 
     def _look_at_segments(self) -> None:
-        """Every append of every segment must be where the index, brought up to date, says."""
-        index = self._replaying.index
+        """Check that every append of every segment is where the up-to-date index says."""
+        index = self._replay.index
         if index is None:
             return
         self._found.segments = len(index.by_number)
         missing: set[int] = set()
         for segment in index.by_number.values():
-            with suppress(StorageError):  # told when the index was read
+            with suppress(StorageError):  # reported when the index was read
                 self._look_at_segment(index, segment, missing)
 
     def _look_at_segment(self, index: Index, segment: SegmentIndex, missing: set[int]) -> None:
@@ -293,7 +304,7 @@ class _Look:
                 )
 
     def _damaged(self, path: str, offset: int, reason: str) -> None:
-        """Note a damage; two of one place are one."""
+        """Add a damage; two at the same place become one."""
         for at, there in enumerate(
             self._found.damages[-_LOOKED_BACK:], max(0, len(self._found.damages) - _LOOKED_BACK)
         ):
@@ -302,10 +313,10 @@ class _Look:
                 return
         self._found.damages.append(Damage(path, offset, reason))
 
-    def _tell(self, head: EntryHead) -> None:
+    def _report_progress(self, head: EntryHead) -> None:
         done = self._found.bytes - self._ends[self._files.base_of(head.position)] + head.position
-        if done - self._told >= _STEP_BYTES:
-            self._told = done
+        if done - self._reported >= _STEP_BYTES:
+            self._reported = done
             self._progress(done, self._whole)
 
     def _size(self, base: int) -> int:

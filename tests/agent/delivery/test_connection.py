@@ -4,7 +4,7 @@ codes of E).
 
 import pytest
 
-from agent.delivery.logdrive1 import pause_after
+from agent.delivery.logdrive1 import refusal_pause_seconds
 from agent.sources.queue import SendQueue
 from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
@@ -160,10 +160,10 @@ def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> No
 
 
 def test_pauses_grow_and_differ_by_reason__E() -> None:
-    assert [pause_after(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
-    assert [pause_after(6, n, 0.0) for n in range(3)] == [60, 120, 240]
-    assert pause_after(77, 0, 0.0) == 1, "unknown codes are taken as 9"
-    assert pause_after(5, 40, 0.999) <= 3600 * 1.5
+    assert [refusal_pause_seconds(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
+    assert [refusal_pause_seconds(6, n, 0.0) for n in range(3)] == [60, 120, 240]
+    assert refusal_pause_seconds(77, 0, 0.0) == 1, "unknown codes are taken as 9"
+    assert refusal_pause_seconds(5, 40, 0.999) <= 3600 * 1.5
 
 
 def test_a_line_leaves_at_once_while_nothing_is_in_flight_else_it_may_wait__D9() -> None:
@@ -197,20 +197,26 @@ def test_demand_is_due_by_age_or_amount__D9() -> None:
         agent = world.start()
         await world.clock.sleep(1)
         await world.kill()
-        small, big = agent.book.sources
+        small, big = agent.registry.sources
         for source in (small, big):
-            source.open_without_asking()
+            source.open_unregistered()
         demand = SendQueue()
-        assert demand.due_in(0.0, in_flight=False, open_sources=1) is None
-        demand.want(small, 10.0)
-        assert demand.due_in(10.0, in_flight=False, open_sources=1) == 0.0
-        assert demand.due_in(10.05, in_flight=True, open_sources=1) == pytest.approx(0.15)
-        assert demand.due_in(10.05, in_flight=True, open_sources=5000) == pytest.approx(0.95)
-        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == pytest.approx(1.95)
-        demand.want(big, 10.05)
-        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == 0.0
-        assert demand.next_ready() is small
-        assert demand.next_ready() is big
+        assert demand.seconds_until_due(0.0, in_flight=False, open_sources=1) is None
+        demand.enqueue(small, 10.0)
+        assert demand.seconds_until_due(10.0, in_flight=False, open_sources=1) == 0.0
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=1) == pytest.approx(
+            0.15
+        )
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=5000) == pytest.approx(
+            0.95
+        )
+        assert demand.seconds_until_due(
+            10.05, in_flight=True, open_sources=50_000
+        ) == pytest.approx(1.95)
+        demand.enqueue(big, 10.05)
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=50_000) == 0.0
+        assert demand.next_to_send() is small
+        assert demand.next_to_send() is big
         assert not demand
 
     run(main())

@@ -7,11 +7,12 @@ from typing import cast
 import pytest
 
 from agent.delivery.reader import SourceReader
-from agent.delivery.session import _slices
-from agent.delivery.window import OutgoingWindow, WindowRoom, gather, packed
+from agent.delivery.session import _split_writes
+from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
 from agent.records.batch import Run
 from agent.sources.queue import SendQueue
-from agent.sources.source import Source, SourceState
+from agent.sources.registration import SourceState
+from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB
@@ -28,7 +29,7 @@ from logdrive.wire.lumberjack.reader import FrameReader
     ids=["plain", "monotonous"],
 )
 def test_a_reader_takes_every_window__D1(codec: Codec | None, payload: bytes) -> None:
-    data = b"".join(packed(json_frames(1, [payload]), 1, codec, 1))
+    data = b"".join(pack_window(json_frames(1, [payload]), 1, codec, 1))
     window, run = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").receive_data(data)
     assert window == WindowFrame(1)
     assert isinstance(run, JsonRun)
@@ -37,9 +38,9 @@ def test_a_reader_takes_every_window__D1(codec: Codec | None, payload: bytes) ->
 
 def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
     monotonous = json_frames(1, [b'"' + b"\\u0000" * 120_000 + b'"'])
-    (head, envelope) = packed(monotonous, 1, "zstd", 1)
+    (head, envelope) = pack_window(monotonous, 1, "zstd", 1)
     assert envelope[6:10] != ZSTD_MAGIC
-    (head, envelope) = packed(json_frames(1, [b'{"message":"x"}' * 100]), 1, "zstd", 1)
+    (head, envelope) = pack_window(json_frames(1, [b'{"message":"x"}' * 100]), 1, "zstd", 1)
     assert envelope[6:10] == ZSTD_MAGIC
     assert head == WindowFrame(1).encode()
 
@@ -49,7 +50,7 @@ def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
 )
 def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
-    slices = list(_slices(parts))
+    slices = list(_split_writes(parts))
     assert b"".join(b"".join(each) for each in slices) == b"".join(parts)
     assert all(sum(map(len, each)) <= 65_536 + 64 for each in slices)
     if sum(sizes) <= 65_536 + 64:
@@ -61,7 +62,7 @@ class Lines:
     bytes.
     """
 
-    state, epoch, backlog = SourceState.OPEN, 1, 0
+    state, epoch, backlog_bytes = SourceState.OPEN, 1, 0
 
     def __init__(self, size: int, records: int, left: int = 1_000_000, ahead: int = 1) -> None:
         self._size, self._records, self.left, self._ahead = size, records, left, ahead
@@ -71,7 +72,7 @@ class Lines:
     def has_more(self) -> bool:
         return self.left > 0
 
-    def next_run(self) -> Run | None:
+    def next_unsent_run(self) -> Run | None:
         """Return the next run of those that were read."""
         if self._read == 0:
             return None
@@ -85,17 +86,17 @@ class Lines:
 class Reads:
     """Stands for the producer."""
 
-    def next_run(self, source: Lines) -> Run | None:
+    def read_next_run(self, source: Lines) -> Run | None:
         source.read()
-        return source.next_run()
+        return source.next_unsent_run()
 
 
 def gathered(room: WindowRoom, *sources: Lines) -> OutgoingWindow:
     """Return the window that *sources*, all ready, make in *room*."""
     demand = SendQueue()
     for source in sources:
-        demand.want(cast("Source", source), 0.0)
-    return gather(demand, cast("SourceReader", Reads()), room, 0.0)
+        demand.enqueue(cast("Source", source), 0.0)
+    return gather_window(demand, cast("SourceReader", Reads()), room, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +123,9 @@ def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
 def test_many_sources_with_a_line_each_make_windows_of_512_runs() -> None:
     demand, sources = SendQueue(), [Lines(100, 1, left=1) for _ in range(1100)]
     for source in sources:
-        demand.want(cast("Source", source), 0.0)
+        demand.enqueue(cast("Source", source), 0.0)
     windows = [
-        gather(demand, cast("SourceReader", Reads()), WindowRoom(MIB), 0.0) for _ in range(4)
+        gather_window(demand, cast("SourceReader", Reads()), WindowRoom(MIB), 0.0) for _ in range(4)
     ]
     assert [len(window.runs) for window in windows] == [512, 512, 76, 0]
 

@@ -22,10 +22,10 @@ def _sent(pace: WindowSizer, windows: Sequence[int], seconds: float, now: float 
     acknowledged.
     """
     for size in windows:
-        pace.sent(size, now)
+        pace.on_window_sent(size, now)
     for _ in windows:
         now += seconds
-        pace.acknowledged(now)
+        pace.on_window_acknowledged(now)
     return now
 
 

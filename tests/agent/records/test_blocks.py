@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.records.batch import data_runs
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, EncodedRun, Encoder
+from agent.records.batch import Run
+from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
@@ -73,25 +73,25 @@ def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> TextChunk:
     )
 
 
-def whole(encoder: Encoder, text: bytes, start: int) -> list[EncodedRun]:
+def whole(encoder: Encoder, text: bytes, start: int) -> list[Run]:
     """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its
     next call.
     """
-    cuts: list[EncodedRun] = []
-    while not cuts or cuts[-1].end < start + len(text):
-        at = cuts[-1].end if cuts else start
-        cuts += encoder.encode(chunk(text[at - start :], at))
-        assert cuts[-1].end > at
+    cuts: list[Run] = []
+    while not cuts or cuts[-1].position < start + len(text):
+        at = cuts[-1].position if cuts else start
+        cuts += encoder.encode(chunk(text[at - start :], at), 0, 0)
+        assert cuts[-1].position > at
     return cuts
 
 
-def check(cuts: list[EncodedRun], text: bytes, start: int) -> None:
+def check(cuts: list[Run], text: bytes, start: int) -> None:
     """Hold *cuts* against rules R1 to R3."""
     records = [record for cut in cuts for record in cut.records]
     data, events = rebuilt(records, start)
     assert data == text
     assert events == sum(cut.events for cut in cuts)
-    assert cuts[-1].end == start + len(text)
+    assert cuts[-1].position == start + len(text)
     for cut in cuts:
         assert cut.records
         assert len(cut.records) <= RUN_RECORDS
@@ -110,7 +110,7 @@ def check(cuts: list[EncodedRun], text: bytes, start: int) -> None:
 def test_any_bytes_come_back_exactly__R2(
     encoder: Encoder, text: bytes, rest: bytes, start: int
 ) -> None:
-    check(encoder.encode(chunk(text + rest, start)), text + rest, start)
+    check(encoder.encode(chunk(text + rest, start), 0, 0), text + rest, start)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -149,7 +149,7 @@ def test_large_and_hostile_stretches_keep_the_limits__R3(
 
 def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
     text = b"".join(b"%06d %s\n" % (n, b"x" * (n % 300)) for n in range(6000))
-    cuts = BlockEncoder().encode(chunk(text))
+    cuts = BlockEncoder().encode(chunk(text), 0, 0)
     records = [orjson.loads(record) for cut in cuts for record in cut.records]
     assert all("lines" in record["log"] and record["message"].endswith("\n") for record in records)
     assert all(len(record["message"]) <= BLOCK_TEXT_BYTES for record in records)
@@ -158,17 +158,17 @@ def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
 
 def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
     text = (b"\0" * 999 + b"\n") * 260
-    records = [record for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    records = [record for cut in BlockEncoder().encode(chunk(text), 0, 0) for record in cut.records]
     assert len(records) > 1
     assert all(b'"lines"' in record for record in records)
-    check(BlockEncoder().encode(chunk(text)), text, 0)
+    check(BlockEncoder().encode(chunk(text), 0, 0), text, 0)
 
 
 def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
     text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
     records = [
         orjson.loads(record)
-        for cut in BlockEncoder().encode(chunk(text, 100))
+        for cut in BlockEncoder().encode(chunk(text, 100), 0, 0)
         for record in cut.records
     ]
     assert [("lines" in record["log"], record["message"]) for record in records] == [
@@ -185,7 +185,9 @@ def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
 def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -> None:
     text = "€".encode() * 200_000 + b"\nnext\n"
     records = [
-        orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records
+        orjson.loads(record)
+        for cut in BlockEncoder().encode(chunk(text), 0, 0)
+        for record in cut.records
     ]
     first = records[:-2]
     assert len(first) == 600_000 // PIECE_BYTES
@@ -195,12 +197,12 @@ def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -
     assert all("event" not in record for record in records)
     assert "flags" not in records[-2]["log"]
     assert records[-1]["message"] == "next\n"
-    check(BlockEncoder().encode(chunk(text)), text, 0)
+    check(BlockEncoder().encode(chunk(text), 0, 0), text, 0)
 
 
 def test_a_last_line_without_newline_says_so__P3_R2() -> None:
     whole, more = (
-        BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut))[-1].records[-1]
+        BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut), 0, 0)[-1].records[-1]
         for cut in (False, True)
     )
     assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
@@ -210,7 +212,7 @@ def test_a_last_line_without_newline_says_so__P3_R2() -> None:
 def test_a_full_record_stands_by_itself__R1() -> None:
     text = b"plain\nwith \xe4\r\n"
     records = [
-        orjson.loads(record) for cut in FULL.encode(chunk(text, 10)) for record in cut.records
+        orjson.loads(record) for cut in FULL.encode(chunk(text, 10), 0, 0) for record in cut.records
     ]
     assert records == [
         {
@@ -237,16 +239,19 @@ def test_a_full_record_stands_by_itself__R1() -> None:
 
 
 def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -> None:
-    together = [record for cut in FULL.encode(chunk(b"one\ntwo %s\n")) for record in cut.records]
+    together = [
+        record for cut in FULL.encode(chunk(b"one\ntwo %s\n"), 0, 0) for record in cut.records
+    ]
     alone = [
-        FULL.encode(chunk(line, at))[0].records[0] for at, line in ((0, b"one\n"), (4, b"two %s\n"))
+        FULL.encode(chunk(line, at), 0, 0)[0].records[0]
+        for at, line in ((0, b"one\n"), (4, b"two %s\n"))
     ]
     assert together == alone
     assert orjson.loads(together[1])["log"]["file"]["path"] == "/var/log/100%s.log"
 
 
 def test_full_runs_of_512_make_windows_of_2048() -> None:
-    cuts = FULL.encode(chunk(b"line\n" * 2048))
+    cuts = FULL.encode(chunk(b"line\n" * 2048), 0, 0)
     assert [len(cut.records) for cut in cuts] == [512] * 4
 
 
@@ -260,7 +265,7 @@ def test_runs_are_framed_as_their_records_are__D1(
     encoder: Encoder, text: bytes, first: int, longest: int
 ) -> None:
     of_a_file = chunk(text + b"x" * longest + b"\n")
-    for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
+    for run in encoder.encode(of_a_file, 0, 0):
         assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
 
 
@@ -276,7 +281,9 @@ def test_runs_are_framed_as_their_records_are__D1(
 def test_lines_that_are_not_utf_8_are_shown_as_each_by_itself__R2(lines: list[bytes]) -> None:
     text = b"\n".join([*lines, b""])
     records = [
-        orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records
+        orjson.loads(record)
+        for cut in BlockEncoder().encode(chunk(text), 0, 0)
+        for record in cut.records
     ]
     singles = [record for record in records if "lines" not in record["log"]]
     odd = [line.removesuffix(b"\r") for line in lines if not is_utf8(line)]
@@ -306,7 +313,7 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
 
     sys.setprofile(count)
     try:
-        runs = BlockEncoder().encode(of_a_file)
+        runs = BlockEncoder().encode(of_a_file, 0, 0)
     finally:
         sys.setprofile(None)
     assert sum(run.events for run in runs) == lines
@@ -319,11 +326,11 @@ def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: 
     text = unit * (200_000 // len(unit))
     start, records = 0, []
     while start < len(text):
-        cuts = encoder.encode(chunk(text[start:], start))
+        cuts = encoder.encode(chunk(text[start:], start), 0, 0)
         assert len(cuts) < 80
         records += [record for cut in cuts for record in cut.records]
-        assert cuts[-1].end > start
-        start = cuts[-1].end
+        assert cuts[-1].position > start
+        start = cuts[-1].position
     assert rebuilt(records, 0) == (text, text.count(b"\n"))
 
 
@@ -335,7 +342,7 @@ def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> No
     chunk = TextChunk.whole(text)
     tracemalloc.start()
     try:
-        runs = BlockEncoder().encode(chunk)
+        runs = BlockEncoder().encode(chunk, 0, 0)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import Run, data_runs
+from agent.records.batch import Run
 from agent.records.blocks import PIECE_BYTES
 from agent.records.chunk import TextChunk
 from agent.records.flatten import flat
@@ -32,7 +32,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
     runs, at, previous = list[Run](), 0, number_of(start, None)
     while at < len(data):  # an encoder may stop where the runs get too many
         chunk = TextChunk(start + at, data, at, len(data))
-        runs += data_runs(chunk, encoder.encode(chunk), previous, 0)
+        runs += encoder.encode(chunk, previous, 0)
         previous, at = runs[-1].number, runs[-1].position - start
     return runs
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.batch import data_runs
 from agent.records.blocks import BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
@@ -27,7 +26,7 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(
     text: bytes, data: st.DataObject, encoder: Encoder
 ) -> None:
     chunk = TextChunk.whole(text)
-    for run in data_runs(chunk, encoder.encode(chunk), 0, 0):
+    for run in encoder.encode(chunk, 0, 0):
         start = data.draw(st.integers(run.previous >> 16, run.position - 1))
         later = rebased(run, number_of(start, text[:start]))
         records = [orjson.loads(payload) for payload in later.records]
@@ -41,7 +40,7 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(
 def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
     text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
     chunk = TextChunk.whole(text)
-    (run,) = data_runs(chunk, encoder.encode(chunk), 0, 0)
+    (run,) = encoder.encode(chunk, 0, 0)
     for start in range(1, 3):
         (later,) = rebased(run, number_of(start, text[:start])).records
         assert file_bytes(orjson.loads(later)) == text[start:]

@@ -15,10 +15,8 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
-    path_of,
-    shown,
-    text_of,
 )
+from agent.sources.paths import path_from_text, path_to_text, printable_path
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from tests.agent.world import LOG, World, contents, lines
@@ -44,10 +42,10 @@ def entry(number: int = 5) -> CheckpointEntry:
 def test_what_is_written_is_read() -> None:
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
-    assert file.read("a") is None
+    assert file.load_checkpoint("a") is None
     written = Checkpoint(agent="a", entries=[entry(), entry(6)])
-    file.write(written.snapshot())
-    assert file.read("a") == written
+    file.write_snapshot(written.snapshot())
+    assert file.load_checkpoint("a") == written
 
 
 @pytest.mark.parametrize(
@@ -65,12 +63,12 @@ def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> No
     file = CheckpointFile(disk, "/state")
     disk.write(file.path, content)
     with pytest.raises(CheckpointDamagedError, match=reason):
-        file.read("a", touch=False)
+        file.load_checkpoint("a", touch=False)
     assert disk.content(file.path) == content
     with pytest.raises(CheckpointDamagedError) as caught:
-        file.read("a")
+        file.load_checkpoint("a")
     assert disk.content(caught.value.aside) == content
-    assert file.read("a") is None
+    assert file.load_checkpoint("a") is None
 
 
 def test_every_crash_leaves_the_old_or_the_new_one() -> None:
@@ -78,16 +76,16 @@ def test_every_crash_leaves_the_old_or_the_new_one() -> None:
         disk = MemoryDisk(["/state"])
         file = CheckpointFile(disk, "/state")
         old, new = (Checkpoint(agent="a", entries=[entry(number)] * 50) for number in (1, 2))
-        file.write(old.snapshot())
+        file.write_snapshot(old.snapshot())
         crashed: list[MemoryDisk] = []
         faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(
             disk.crash(random.Random(seed))
         )
         try:
-            file.write(new.snapshot())
+            file.write_snapshot(new.snapshot())
         finally:
             faults.on_reach = None
-        found = [CheckpointFile(after, "/state").read("a") for after in crashed]
+        found = [CheckpointFile(after, "/state").load_checkpoint("a") for after in crashed]
         assert len(found) == 3
         assert found[0] == old
         assert found[1] in (old, new)
@@ -97,8 +95,11 @@ def test_every_crash_leaves_the_old_or_the_new_one() -> None:
 def test_names_that_are_not_utf8_survive() -> None:
     for name in (b"/var/log/\xff\xfe.log", "/var/log/ä.log".encode(), b"/plain"):
         path = os.fsdecode(name)
-        assert path_of(msgspec.json.decode(msgspec.json.encode(text_of(path)), type=str)) == path
-        shown(path).encode()
+        assert (
+            path_from_text(msgspec.json.decode(msgspec.json.encode(path_to_text(path)), type=str))
+            == path
+        )
+        printable_path(path).encode()
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "removed"])
@@ -141,7 +142,7 @@ def test_a_full_disk_for_the_checkpoint_stops_nothing() -> None:
         assert contents(world.stored()) == [lines(0, 20)]
         world.disk._write_failures.clear()
         await world.clock.sleep(3)
-        checkpoint = CheckpointFile(world.disk, "/state").read("a")
+        checkpoint = CheckpointFile(world.disk, "/state").load_checkpoint("a")
         assert checkpoint is not None
         assert checkpoint.entries[0].number >> 16 == 240
         await world.stop()
@@ -158,12 +159,12 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
         await world.clock.sleep(20)
         agent = world.agent
         assert agent is not None
-        assert len(agent.book.ended) == 1
+        assert len(agent.registry.ended) == 1
         await world.clock.sleep(900)
         world.write(lines(0, 10), "/logs/other.log")
         await world.clock.sleep(10)
-        assert not agent.book.ended
-        assert len(agent.book.families) == 1
+        assert not agent.registry.ended
+        assert len(agent.registry.incarnations) == 1
         await world.stop()
 
     run(main())
@@ -198,4 +199,4 @@ def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
     disk = ReadOnly(["/state"])
     disk.write("/state/checkpoint.json", b"{")
     with pytest.raises(StorageError, match="Read-only"):
-        CheckpointFile(disk, "/state").read("a")
+        CheckpointFile(disk, "/state").load_checkpoint("a")

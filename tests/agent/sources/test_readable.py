@@ -10,11 +10,12 @@ from agent.records.batch import TRUNCATED, Mark, Run
 from agent.records.blocks import BlockEncoder
 from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine, Identity
+from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
-from agent.sources.registration import StoredNumber
+from agent.sources.registration import NextStep
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, NextStep, Source
+from agent.sources.source import Source
 from logdrive.host.clock import SystemClock
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, position_of
@@ -35,8 +36,8 @@ class Bytes:
         self.settings = InputTable(paths=["/"])
         self.start = self.position = self.modified_ns = 0
         self.seen = len(text)
-        self.first_line = FirstLine.of(text)
-        self.over = self.lost = False
+        self.first_line = FirstLine.find_in(text)
+        self.retired = self.lost = False
 
     @property
     def unread(self) -> int:
@@ -47,30 +48,33 @@ class Bytes:
         return self.unread > 0
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         return self.number_at(self.seen)
 
-    def go_to(self, number: int) -> None:
+    def set_start(self, position: int) -> None:
+        self.start = position
+
+    def resume_from(self, number: int) -> None:
         self.position = position_of(number)
 
-    def fits(self, number: int) -> bool:
+    def matches_number(self, number: int) -> bool:
         before = self._text[: position_of(number)][-TAIL_BYTES:]
         return position_of(number) <= self.seen and check_in(number) in (0, check_of(before))
 
     def number_at(self, position: int) -> int:
         return number_of(position, self._text[:position][-TAIL_BYTES:])
 
-    def read(self, now: float) -> TextChunk | None:
+    def read_lines(self, now: float) -> TextChunk | None:
         if self.lost:
             raise SourceTruncatedError
         begin, self.position = self.position, self._text.index(b"\n", self.position) + 1
         return TextChunk(begin, self._text, begin, self.position)
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
+    def give_back(self, chunk: TextChunk, position: int) -> None:
         self.position = position
 
-    def end(self) -> None:
-        self.over = True
+    def retire(self) -> None:
+        self.retired = True
 
 
 class BytesInput:
@@ -79,15 +83,15 @@ class BytesInput:
     def open_source(self, source: Source) -> None:
         pass
 
-    def prepare(self, source: Source) -> bool:
+    def verify_source(self, source: Source) -> bool:
         return True
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        source.end(Mark(TRUNCATED), 0)
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+        source.end_generation(Mark(TRUNCATED), 0)
 
 
 class NoInputs:
-    def of(self, path: str) -> None:
+    def settings_for(self, path: str) -> None:
         return None
 
 
@@ -96,9 +100,10 @@ def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
     readable = Bytes(text)
     assert readable.first_line is not None
     identity = Identity("a", "h", "", 0, 0, readable.first_line.text)
-    source = SourceRegistry("h", "a", NoInputs()).begin(readable, identity, Counting.KNOWN)
-    ((count, _),) = source.questions()
-    assert source.answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
+    registry = SourceRegistry("h", "a", NoInputs())
+    source = registry.add_generation(readable, identity, Counting.KNOWN)
+    ((count, _),) = source.next_registrations()
+    assert source.on_answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
     return (
         readable,
         source,
@@ -107,7 +112,7 @@ def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
 
 
 def runs(producer: SourceReader, source: Source) -> list[Run]:
-    return list(iter(lambda: producer.next_run(source), None))
+    return list(iter(lambda: producer.read_next_run(source), None))
 
 
 def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
@@ -120,7 +125,7 @@ def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
     ]
     assert sum(run.events for run in sent) == 3
     for run in sent:
-        assert source.acknowledge(source.epoch, run, 0)
+        assert source.on_acknowledged(source.epoch, run, 0)
     assert not source.has_more
 
 

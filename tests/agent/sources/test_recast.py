@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import REMOVED, Mark, Run, data_runs
+from agent.records.batch import REMOVED, Mark, Run
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
@@ -33,7 +33,7 @@ class _Names:
 
     stem: Any = None
 
-    def origin(self, count: int) -> Any:
+    def origin_for(self, count: int) -> Any:
         return count
 
 
@@ -41,8 +41,8 @@ def gone(runs: list[Run]) -> Source:
     """Return a source whose file is gone, which keeps *runs* and its end."""
     source: Source = Source(None, _Names(), b"", count=0)  # type: ignore[arg-type]
     source.number = runs[0].previous
-    source.keep(runs)
-    source.end(Mark(REMOVED), 0)
+    source.add_runs(runs)
+    source.end_generation(Mark(REMOVED), 0)
     return source
 
 
@@ -69,16 +69,16 @@ def test_the_bytes_and_where_they_lead_stay_the_same(
 ) -> None:
     head = random.Random(start).randbytes(start)
     chunk = TextChunk(start, head + data, start, start + len(data), open_end)
-    kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
+    kept = ENCODERS[before].encode(chunk, number_of(start, head), 7)
     source = gone(kept)
-    end = source.kept[-1]
+    end = source.unacknowledged.runs[-1]
     recast(source, ENCODERS[after])
-    runs = [run for run in source.kept if run.mark is None]
+    runs = [run for run in source.unacknowledged.runs if run.mark is None]
     assert b"".join(map(content, runs)) == data
     assert all(
         isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs
     )
-    assert (runs[0].previous, runs[-1].number, source.kept[-1]) == (
+    assert (runs[0].previous, runs[-1].number, source.unacknowledged.runs[-1]) == (
         kept[0].previous,
         kept[-1].number,
         end,

@@ -1,5 +1,6 @@
 """What a P means, case by case (D3, D4, D5, S3, P4)."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -49,7 +50,7 @@ def standing(
     return KnownPosition(number, store, kept or [], ended is None, ended, fits, lambda told: False)
 
 
-def positions(runs: list[Run]) -> list[tuple[int, int, int]]:
+def positions(runs: Sequence[Run]) -> list[tuple[int, int, int]]:
     return [(run.kind, position_of(run.previous), run.position) for run in runs]
 
 
@@ -73,8 +74,8 @@ def test_what_is_stored_is_acknowledged_and_the_rest_sent_again__D3() -> None:
     kept = [data(at(100), 200), data(at(200), 300), data(at(300), 400)]
     resumed = resume(standing(at(100), A, kept), at(200), A, 0)
     assert isinstance(resumed, Resumed)
-    assert resumed.kept == kept[1:]
-    assert resumed.kept[0] is kept[1], "kept as it is"
+    assert resumed.runs == kept[1:]
+    assert resumed.runs[0] is kept[1], "kept as it is"
 
 
 def test_a_position_inside_a_kept_run_drops_what_can_be_read_anew__D3() -> None:
@@ -87,8 +88,8 @@ def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P
     kept = [data(at(100), 200), end_run(at(200), mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
     assert isinstance(resumed, Resumed)
-    assert positions(resumed.kept) == [(DATA, 150, 200), (END, 200, 200)]
-    assert resumed.kept[0].records == [block_record(150, 200, 1, "x" * 49 + "\n")]
+    assert positions(resumed.runs) == [(DATA, 150, 200), (END, 200, 200)]
+    assert resumed.runs[0].records == [block_record(150, 200, 1, "x" * 49 + "\n")]
 
 
 def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
@@ -103,9 +104,9 @@ def test_what_a_store_lost_of_a_file_that_is_gone_is_a_gap__D5_P4() -> None:
     resumed = resume(standing(at(300), A, [end_run(at(300), mark, 0)], ended=mark), at(100), A, 0)
     assert isinstance(resumed, Resumed)
     assert resumed.stepped_back
-    assert positions(resumed.kept) == [(GAP, 100, 300), (END, 300, 300)]
-    assert resumed.kept[0].number == at(300)
-    assert b'"reason":"removed","end_exact":true' in mark_in_record(resumed.kept[0].records[0])
+    assert positions(resumed.runs) == [(GAP, 100, 300), (END, 300, 300)]
+    assert resumed.runs[0].number == at(300)
+    assert b'"reason":"removed","end_exact":true' in mark_in_record(resumed.runs[0].records[0])
 
 
 @pytest.mark.parametrize("told", [ABSENT, at(100)])
@@ -114,9 +115,9 @@ def test_another_store_is_told_what_is_elsewhere__D5(told: int) -> None:
     resumed = resume(standing(at(300), B, kept), told, A, 0)
     assert isinstance(resumed, Resumed)
     first = position_of(told) if told > 0 else 0
-    assert positions(resumed.kept) == [(GAP, first, 300), (DATA, 300, 400)]
-    assert resumed.kept[0].mark == Mark(ELSEWHERE, store=B)
-    assert str(B).encode() in resumed.kept[0].records[0]
+    assert positions(resumed.runs) == [(GAP, first, 300), (DATA, 300, 400)]
+    assert resumed.runs[0].mark == Mark(ELSEWHERE, store=B)
+    assert str(B).encode() in resumed.runs[0].records[0]
     assert not resumed.stepped_back
 
 
@@ -127,7 +128,7 @@ def test_another_store_ahead_of_us_is_gone_on_from__D5() -> None:
 def test_a_number_lost_there_opens_as_from_another_store__S3_D5() -> None:
     resumed = resume(standing(at(300), A), LOST, A, 0)
     assert isinstance(resumed, Resumed)
-    assert positions(resumed.kept) == [(GAP, 0, 300)]
+    assert positions(resumed.runs) == [(GAP, 0, 300)]
 
 
 def test_a_store_without_numbers_leaves_it_to_the_checkpoint__S5() -> None:
@@ -148,12 +149,12 @@ def test_gaps_and_ends_are_told_anew_from_where_the_store_is__P4_G3() -> None:
     kept = [gap, end_run(gap.number, mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(200), A, 0)
     assert isinstance(resumed, Resumed)
-    assert positions(resumed.kept) == [(GAP, 200, 300), (END, 300, 300)]
-    assert b'"start":200' in resumed.kept[0].records[0]
+    assert positions(resumed.runs) == [(GAP, 200, 300), (END, 300, 300)]
+    assert b'"start":200' in resumed.runs[0].records[0]
     beyond = resume(standing(at(100), A, kept, ended=mark), at(400), A, 0)
     assert isinstance(beyond, Resumed)
-    assert positions(beyond.kept) == [(END, 400, 400)]
-    assert beyond.kept[0].number == at(400) + CLOSED
+    assert positions(beyond.runs) == [(END, 400, 400)]
+    assert beyond.runs[0].number == at(400) + CLOSED
 
 
 @given(
@@ -179,10 +180,10 @@ def test_what_is_kept_always_follows_the_number_told__D1_D3(
     if told >= 0:
         assert resumed.number == told
     previous = resumed.number
-    for run in resumed.kept:
+    for run in resumed.runs:
         assert run.previous == previous < run.number
         previous = run.number
     if gone:
-        assert resumed.kept[-1].kind == END
+        assert resumed.runs[-1].kind == END
         reached = max(own + sum(cuts), position_of(resumed.number))
-        assert position_of(resumed.kept[-1].number) == reached, "nothing known is left out"
+        assert position_of(resumed.runs[-1].number) == reached, "nothing known is left out"

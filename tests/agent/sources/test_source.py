@@ -6,9 +6,10 @@ from uuid import UUID
 
 from agent.records.batch import REMOVED, Mark, Run
 from agent.sources.identity import Identity
+from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.incarnations import Incarnations
-from agent.sources.registration import MOST_COUNTS, IncarnationSearch, StoredNumber
-from agent.sources.source import Counting, NextStep, Source, SourceState
+from agent.sources.registration import NextStep, SourceState
+from agent.sources.source import Source
 from logdrive.model.numbers import ABSENT, CLOSED, number_of
 from logdrive.model.records import DATA, END
 
@@ -31,147 +32,110 @@ def run(previous: int, position: int) -> Run:
 def opened(*ends: int) -> Source:
     made = source()
     for end in ends:
-        made.keep([run(made.cursor, end)])
-    made.questions()
-    assert made.answer(StoredNumber(0, ABSENT, STORE), 0) is NextStep.GO_ON
+        made.add_runs([run(made.cursor, end)])
+    made.next_registrations()
+    assert made.on_answer(StoredNumber(0, ABSENT, STORE), 0) is NextStep.GO_ON
     return made
 
 
 def test_runs_are_sent_in_order_and_acknowledged_in_order__D3() -> None:
     made = opened(10, 20, 30)
-    sent = [made.next_run() for _ in range(4)]
+    sent = [made.next_unsent_run() for _ in range(4)]
     assert [each.position for each in sent if each] == [10, 20, 30]
     assert sent[3] is None
     assert sent[0] is not None
-    assert made.acknowledge(made.epoch, sent[0], 5)
+    assert made.on_acknowledged(made.epoch, sent[0], 5)
     assert (
         made.position,
         made.acknowledged.bytes,
         made.acknowledged.events,
         made.acknowledged.at_ms,
     ) == (10, 10, 1, 5)
-    assert len(made.kept) == made.sent == 2
+    assert len(made.unacknowledged) == made.unacknowledged.sent == 2
 
 
 def test_a_position_told_meanwhile_voids_what_is_in_flight__D3() -> None:
     made = opened(10, 20, 30)
-    epoch, sent = made.epoch, [made.next_run() for _ in range(3)]
-    assert made.told(number_of(10, b"x"), STORE, 0) is NextStep.GO_ON
-    assert [made.acknowledge(epoch, each, 0) for each in sent if each] == [False] * 3
+    epoch, sent = made.epoch, [made.next_unsent_run() for _ in range(3)]
+    assert made.on_position(number_of(10, b"x"), STORE, 0) is NextStep.GO_ON
+    assert [made.on_acknowledged(epoch, each, 0) for each in sent if each] == [False] * 3
     assert made.position == 10
-    again = made.next_run()
+    again = made.next_unsent_run()
     assert again is sent[1]
 
 
 def test_after_a_disconnect_everything_is_sent_again__D3() -> None:
     made = opened(10, 20)
-    made.next_run()
-    made.disconnected()
+    made.next_unsent_run()
+    made.on_disconnected()
     assert made.state is SourceState.IDLE
     assert made.has_more
-    made.questions()
-    assert made.answer(StoredNumber(0, number_of(10, b"x"), STORE), 0) is NextStep.GO_ON
-    again = made.next_run()
+    made.next_registrations()
+    assert made.on_answer(StoredNumber(0, number_of(10, b"x"), STORE), 0) is NextStep.GO_ON
+    again = made.next_unsent_run()
     assert again is not None
     assert again.position == 20
 
 
 def test_the_end_record_finishes_a_source__G3() -> None:
     made = opened(10)
-    made.end_at(Mark(REMOVED), 0, 10, 0)
-    runs = [made.next_run(), made.next_run()]
+    made.end_generation_at(Mark(REMOVED), 0, 10, 0)
+    runs = [made.next_unsent_run(), made.next_unsent_run()]
     assert runs[1] is not None
     assert runs[1].kind == END
     assert runs[1].number == runs[1].previous + CLOSED
     for each in runs:
         assert each is not None
-        made.acknowledge(made.epoch, each, 0)
-    assert made.finished
+        made.on_acknowledged(made.epoch, each, 0)
+    assert made.state is SourceState.DONE
     assert not made.has_more
 
 
 def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
     made = opened(10)
-    made.end_at(Mark(REMOVED, exact=False), 0, 25, 0)
-    assert [(each.kind, each.position) for each in made.kept] == [(DATA, 10), (1, 25), (END, 25)]
-    assert b'"end_exact":false' in made.kept[1].records[0]
-    assert b'"end_exact":false' in made.kept[2].records[0]
+    made.end_generation_at(Mark(REMOVED, exact=False), 0, 25, 0)
+    assert [(each.kind, each.position) for each in made.unacknowledged.runs] == [
+        (DATA, 10),
+        (1, 25),
+        (END, 25),
+    ]
+    assert b'"end_exact":false' in made.unacknowledged.runs[1].records[0]
+    assert b'"end_exact":false' in made.unacknowledged.runs[2].records[0]
 
 
 def test_what_was_never_wanted_stays_not_wanted_when_the_life_ends__P2() -> None:
     made = source()
-    made.end_at(Mark(REMOVED, exact=False), 40, 100, 0)
-    assert [each.position for each in made.kept] == [40, 100, 100]
-    assert b"not_wanted" in made.kept[0].records[0]
-    assert b"removed" in made.kept[1].records[0]
+    made.end_generation_at(Mark(REMOVED, exact=False), 40, 100, 0)
+    assert [each.position for each in made.unacknowledged.runs] == [40, 100, 100]
+    assert b"not_wanted" in made.unacknowledged.runs[0].records[0]
+    assert b"removed" in made.unacknowledged.runs[1].records[0]
 
 
 def test_a_refused_source_waits_and_asks_again__E() -> None:
     made = opened(10)
-    made.refused("no", 60.0)
+    made.on_refused("no", 60.0)
     assert made.state is SourceState.PAUSED
-    made.connected(59.0)
+    made.registration.end_pause_if_due(59.0)
     assert made.state is SourceState.PAUSED
-    made.disconnected()
+    made.on_disconnected()
     assert made.state is SourceState.PAUSED, "a pause outlives the connection"
-    made.connected(60.0)
+    made.registration.end_pause_if_due(60.0)
     assert made.state.name == "IDLE"
-    assert made.kept, "what can't be read again is kept"
+    assert made.unacknowledged, "what can't be read again is kept"
 
 
 def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
     first = source(Counting.MANY)
-    family = first.names
+    family = first.incarnations
     assert isinstance(family, Incarnations)
     second = Source(None, family, b"{}", count=family.next_count(), counting=Counting.AFTER)
     family.add(second)
     assert not second.may_register
-    for count, _ in first.questions():
-        first.answer(StoredNumber(count, number_of(10, b"x") if count <= 4 else ABSENT, STORE), 0)
+    for count, _ in first.next_registrations():
+        first.on_answer(
+            StoredNumber(count, number_of(10, b"x") if count <= 4 else ABSENT, STORE), 0
+        )
     assert first.count == 4
     assert second.may_register
-    assert [count for count, _ in second.questions()] == [5]
-    assert second.origin == IDENTITY.origin(5)
-
-
-def test_claims_take_the_highest_open_count_that_fits__G3() -> None:
-    claims = IncarnationSearch(0, many=True)
-    numbers = {
-        0: CLOSED + 5,
-        1: number_of(10, b"x"),
-        2: number_of(20, b"x"),
-        3: number_of(30, b"misfit"),
-        4: ABSENT,
-    }
-    for count in claims.questions():
-        assert claims.decide(lambda number: True) is None
-        claims.answer(StoredNumber(count, numbers.get(count, ABSENT), STORE))
-    decided = claims.decide(lambda number: number in (numbers[1], numbers[2]))
-    assert decided is not None
-    assert decided.count == 2
-    never = claims.decide(lambda number: False)
-    assert never is not None
-    assert never.count == 4
-
-
-def test_claims_ask_for_more_until_one_was_never_seen__G3() -> None:
-    claims = IncarnationSearch(0, many=True)
-    asked: list[int] = []
-    while True:
-        counts = claims.questions()
-        asked += counts
-        for count in counts:
-            claims.answer(StoredNumber(count, CLOSED if count < 70 else ABSENT, STORE))
-        decided = claims.decide(lambda number: False)
-        if decided is not None:
-            break
-    assert asked == list(range(8 + 56 + 56))
-    assert decided.count == 70
-
-
-def test_claims_end_even_where_everything_was_seen__G3() -> None:
-    claims = IncarnationSearch(0, many=True)
-    while (decided := claims.decide(lambda number: False)) is None:
-        for count in claims.questions():
-            claims.answer(StoredNumber(count, CLOSED, STORE))
-    assert decided.count < MOST_COUNTS + 56
+    assert [count for count, _ in second.next_registrations()] == [5]
+    assert second.origin == IDENTITY.origin_for(5)

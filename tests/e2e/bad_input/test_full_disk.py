@@ -133,10 +133,10 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(
             await _send(cramped, beat, "during" + "x" * 400_000)
         line = await cramped.said.one_line(
             "warning",
-            "the store takes nothing",
+            "writes to the store fail",
             ENOSPC,
             "log-0",
-            "once the disk has room, it goes on by itself",
+            "nothing is acknowledged until the disk has room",
         )
         assert str(cramped.installation.store) in line
         held = shipper.position
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(
         assert [
             bool(re.search(words, line))
             for words, line in zip(
-                ("takes nothing", "takes writes again"), cramped.said.lines(), strict=True
+                ("the store fail", "succeed again"), cramped.said.lines(), strict=True
             )
         ]
         for each in (idle, peer, again):
@@ -197,7 +197,9 @@ def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_i
         lines = [line for line in cramped.said.lines() if "level=warning" in line]
         assert [
             bool(re.search(words, line))
-            for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)
+            for words, line in zip(
+                ("can't be published yet", "writes to the store fail"), lines, strict=True
+            )
         ]
         assert not shipping.done()
         filler.unlink()
@@ -220,7 +222,9 @@ def test_an_agent_outlasts_a_full_disk_and_delivers_every_byte_once(cramped: Cra
     _append(system, content)
     _until(lambda: bool(cramped.said.lines()), 20, "the receiver says nothing of the full disk")
     time.sleep(2)
-    assert [line for line in cramped.said.lines() if "takes nothing" in line], cramped.said.lines()
+    assert [line for line in cramped.said.lines() if "writes to the store fail" in line], (
+        cramped.said.lines()
+    )
     # of which one is the agent's connection, if it came late
     assert len(cramped.said.lines()) <= 2, cramped.said.lines()
     assert agent.running()

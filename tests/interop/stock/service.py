@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.interop.stock.scenarios import SCOPE, STREAM
@@ -185,8 +185,9 @@ def _auth(root: Path, users: Mapping[str, tuple[str, str]]) -> str:
     (root / "token.secret").write_text("s" * 64)
     entries = [
         (
-            f'[[user]]\nname = "{name}"\npassword = "{kept(password, os.urandom(16))}"\nmay = '
-            f"{{ {grants} }}\n"
+            f'[[user]]\nname = "{name}"\n'
+            f'password = "{hash_password(password, os.urandom(16))}"\n'
+            f"may = {{ {grants} }}\n"
         )
         for name, (password, grants) in users.items()
     ]

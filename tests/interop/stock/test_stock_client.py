@@ -258,7 +258,9 @@ def test_strangers_end_with_an_error_that_says_why_and_others_go_on(
         error = failed(process)
         assert "Unauthenticated" in error, who
         assert (
-            "say who you are" if who == "no login" else "the user or the password is wrong"
+            "this controller needs a user"
+            if who == "no login"
+            else "the user or the password is wrong"
         ) in error
     read = by_key(service.told("read", "group", KEYS * 20, login=FLEET))
     assert read == {str(key): list(range(20)) for key in range(KEYS)}, (

@@ -16,7 +16,7 @@ from logdrive.errors import ConfigError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.services.auth.open import open_access
-from logdrive.services.auth.passwords import parsed
+from logdrive.services.auth.passwords import parse_hash
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import read_users
 from logdrive.services.pravega.server.config import StoreConfig
@@ -48,10 +48,13 @@ def test_entries_one_after_the_other_make_a_file_of_users(tmp_path: Path) -> Non
     users.write_text("".join(done.stdout for done in made))
     fleet, viewer = read_users(SystemDisk(), str(users)).user
     assert (fleet.name, viewer.name) == ("fleet", "viewer")
-    assert parsed(fleet.password).fits("a secret: yes")
+    assert parse_hash(fleet.password).matches_password("a secret: yes")
     assert fleet.password != viewer.password
-    assert fleet.grants().of_stream("logs", "app") == Permission.READ_UPDATE
-    assert (viewer.grants().of_stream("logs", "app"), viewer.grants().of_scope("logs")) == (
+    assert fleet.grants().stream_permission("logs", "app") == Permission.READ_UPDATE
+    assert (
+        viewer.grants().stream_permission("logs", "app"),
+        viewer.grants().scope_permission("logs"),
+    ) == (
         Permission.READ,
         Permission.NONE,
     )
@@ -96,7 +99,7 @@ def test_a_store_does_not_start_with_a_secret_that_is_too_short_or_users_that_ar
     )
     secret.write_text("short\n")
     assert refused(config, "token_secret", str(secret)).startswith(
-        "it has 5 bytes, and 64 are wanted: openssl rand"
+        "it has 5 bytes, and at least 64 are needed: openssl rand"
     )
     secret.write_text("s" * 64)
     assert refused(config, "users", str(users)).startswith("No such file")

@@ -1,4 +1,4 @@
-"""Whoever is cancelled while something else fails ends as cancelled."""
+"""A task that is cancelled while something else fails ends as cancelled."""
 
 import asyncio
 from collections.abc import Iterator
@@ -61,9 +61,7 @@ def _raising_in_groups(source: str) -> Iterator[int]:
 
 
 def test_nothing_is_raised_within_an_except_star_where_it_may_come_out_in_a_group() -> None:
-    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody
-    would hear of it.
-    """
+    """CPython before 3.11.4 wraps it, so that a cancelled task would end as failed, silently."""
     found = [
         f"{path.relative_to(_ROOT)}:{line}"
         for path in _SOURCES

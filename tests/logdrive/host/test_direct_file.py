@@ -1,6 +1,4 @@
-"""A file written past the page cache is, to whoever reads it, the file that was appended to, on
-whatever file system.
-"""
+"""A file written past the page cache reads as what was appended, on any file system."""
 
 import contextlib
 import os
@@ -19,7 +17,7 @@ disk = SystemDisk()
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[File]:
-    """Give the file at *path*, made where missing, past the page cache."""
+    """Return the file at *path*, created if missing, written past the page cache."""
     with contextlib.closing(
         disk.open(str(path), write=True, create=not path.exists(), direct=True)
     ) as file:
@@ -27,9 +25,7 @@ def opened(path: Path) -> Iterator[File]:
 
 
 def seen(path: Path, size: int) -> bytes:
-    """Return what a reader through the page cache sees, after looking that only zeros follow *size*
-    bytes.
-    """
+    """Return what a reader through the page cache sees; only zeros may follow *size* bytes."""
     content = path.read_bytes()
     assert content[size:] == bytes(len(content) - size)
     assert len(content) - size < DIRECT_BLOCK
@@ -38,7 +34,7 @@ def seen(path: Path, size: int) -> bytes:
 
 @pytest.fixture(params=["disk", "memory"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """Give a path on the disk, and one on a tmpfs, which may not know O_DIRECT."""
+    """Return a path on the disk, and one on a tmpfs, which may not know O_DIRECT."""
     if request.param == "disk":
         yield tmp_path / "log"
         return

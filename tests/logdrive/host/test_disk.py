@@ -1,4 +1,4 @@
-"""The real disk does what the protocol says, on whatever file system the tests run."""
+"""The real disk keeps the protocol, on whatever file system the tests run."""
 
 import contextlib
 import os
@@ -40,8 +40,9 @@ def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) ->
 
 
 def test_all_that_is_told_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
-    """Else a rotation between two system calls gives one file's inode another's birth, and its
-    lines are sent a second time.
+    """Otherwise a rotation could give one file's inode another's birth time.
+
+    Its lines would be sent a second time.
     """
     names, path = [str(tmp_path / name) for name in ("a", "b")], str(tmp_path / "c")
     for name in names:

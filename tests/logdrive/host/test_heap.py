@@ -1,4 +1,4 @@
-"""The heap is trimmed once, some seconds after much less is held than before, and only then."""
+"""The heap is trimmed once, some seconds after held memory fell by much, and only then."""
 
 import asyncio
 
@@ -8,9 +8,7 @@ from tests.support import virtual_time
 
 
 def trims(*steps: tuple[float, int]) -> list[float]:
-    """Return when the heap is trimmed where, each step so many seconds after the last, so many MiB
-    more are held.
-    """
+    """Return the times of trims if each step, some seconds after the last, holds some MiB more."""
 
     async def scene() -> list[float]:
         loop, found = asyncio.get_running_loop(), []

@@ -1,4 +1,4 @@
-"""The compiled loops give what those in Python give, byte for byte, for whatever comes."""
+"""The compiled loops return what the Python ones return, byte for byte, for any arguments."""
 
 import os
 import struct
@@ -19,7 +19,7 @@ from tests.conftest import unavailable
 
 @pytest.fixture(scope="module")
 def compiled() -> ModuleType:
-    """The compiled loops; those that test_sanitized.py built where it says so."""
+    """The compiled loops; those that test_sanitized.py built if the environment says so."""
     if (path := os.environ.get("SANITIZED_LOOPS")) is not None:
         spec = spec_from_file_location("logdrive.kernel._loops", path)
         assert spec is not None
@@ -38,12 +38,12 @@ def compiled() -> ModuleType:
 
 @pytest.fixture(params=["plain", "compiled"])
 def loops(request: pytest.FixtureRequest) -> ModuleType:
-    """Each of the two."""
+    """Each of the two implementations."""
     return plain if request.param == "plain" else request.getfixturevalue("compiled")
 
 
 def given_by(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what *function* gives, or that it found fault with its arguments."""
+    """Return what *function* returns, or that it refused its arguments."""
     try:
         return function(*arguments)
     except ValueError:

@@ -1,6 +1,4 @@
-"""The compiled loops touch no byte that is not theirs, and do no arithmetic that C leaves
-undefined, whatever comes.
-"""
+"""The compiled loops access no foreign byte and do no undefined arithmetic, for any arguments."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Rule R6: which bytes a piece has, which marks are pieces, and which pieces are an event."""
+"""Rule R6: which bytes a piece has, which marks are pieces, and which pieces form an event."""
 
 from typing import Any
 from uuid import UUID

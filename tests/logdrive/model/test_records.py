@@ -1,4 +1,4 @@
-"""Marks of gap and end records, which stand in headers and which every reader parses (P4, R4)."""
+"""Marks of gap and end records, which headers repeat and every reader parses (P4, R4)."""
 
 import base64
 from uuid import UUID

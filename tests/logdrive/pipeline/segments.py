@@ -10,7 +10,7 @@ import orjson
 
 from logdrive.model import records as record
 from logdrive.model.batch import BatchHeader
-from logdrive.model.dead_letters import Decision, Letter, note
+from logdrive.model.dead_letters import Decision, Letter, encode_note
 from logdrive.model.framing import frame_event, frame_events
 
 STORE = str(UUID(int=7))
@@ -88,7 +88,9 @@ class Segment:
         """Append the note that a dead letter was dismissed (R7)."""
         self.clock += 10
         mark = Letter("dead_letter_dismissed", size, letter)
-        self.data += note(mark, UUID(int=0), self.store, self.clock, decision=Decision(by, why))
+        self.data += encode_note(
+            mark, UUID(int=0), self.store, self.clock, decision=Decision(by, why)
+        )
 
     def batch(
         self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object

@@ -1,10 +1,9 @@
-"""A process to be killed: appends numbered records to a real store, and prints each number once it
-is acknowledged.
+"""A process to be killed: appends numbered records to a real store, and prints acknowledged ones.
 
 `python -m tests.logdrive.store.appender DIRECTORY COUNT`: each of two writers goes on from its
-durable number, eight appends in flight, for COUNT records. Beside them comes more that is cut off
-soon, so that log files are freed. A line `recovered …` comes first; then `WRITER NUMBER` for each
-acknowledgement.
+durable number, with eight appends in flight, for COUNT records. Other appends are soon truncated,
+so that log files are reclaimed. The first line is `recovered …`; then comes `WRITER NUMBER` for
+each acknowledgement.
 """
 
 import asyncio
@@ -26,9 +25,7 @@ LIMITS = StoreLimits(log_file=20_000)
 
 
 def record(writer: UUID, number: int) -> bytes:
-    """Return what writer appends as its record *number*: its length varies, and a sequel of others
-    can't be mistaken for it.
-    """
+    """Return record *number* of a writer: lengths vary, and no sequence of others equals it."""
     return b"<%d:%d:%s>" % (writer.int, number, b"x" * (number * 37 % 500))
 
 
@@ -69,7 +66,7 @@ async def main(directory: str, count: int) -> None:
 
 
 async def _pass(store: Store, turn: int) -> None:
-    """Append what is soon gone, and now and then cut off all of it."""
+    """Append what is truncated soon, and from time to time truncate all of it."""
     number = max(0, store.submitted_number(PASSING, WRITERS[0])) + 1
     length = store.append(
         PASSING, bytes(2000), writer=WRITERS[0], expected=None, number=number, events=1

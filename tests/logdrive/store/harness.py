@@ -1,4 +1,4 @@
-"""Stores on a disk in memory, run and ended in good order or in bad."""
+"""Stores on a disk in memory, ended in good order or by a crash."""
 
 import asyncio
 import contextlib
@@ -37,8 +37,9 @@ async def running(
     delay: float = 0.0,
     clean: bool = True,
 ) -> AsyncIterator[Store]:
-    """Run a store; end it by `close`, or, not *clean*, by cancelling it where it stands, as far as
-    a disk can tell a crash.
+    """Run a store; end it by `close`, or, unless *clean*, by cancelling it.
+
+    For a disk the latter is like a crash.
     """
     store = await opened(disk, limits, delay)
     task = asyncio.create_task(store.run(asyncio.Event()), name="store")
@@ -61,7 +62,7 @@ def submit(
     segment: str = SEGMENT,
     writer: UUID = WRITER,
 ) -> "asyncio.Future[int]":
-    """Append as a well-behaved writer does: from the number submitted last."""
+    """Append as a correct writer does: from the number submitted last."""
     return store.append(
         segment,
         data,
@@ -79,9 +80,7 @@ async def filled(
     *,
     clean: bool = False,
 ) -> None:
-    """Leave on *disk* a store whose one segment has *batches*, each in a group of its own, numbered
-    from 1.
-    """
+    """Leave a store on *disk* whose one segment has *batches*, one per group, numbered from 1."""
     async with running(disk, limits, clean=clean) as store:
         await store.create(SEGMENT)
         for number, batch in enumerate(batches, 1):

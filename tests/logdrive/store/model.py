@@ -1,6 +1,4 @@
-"""What a store may hold after a crash, said in the simplest way: the outcome of the first so many
-of all submissions.
-"""
+"""Model of a store after a crash: the result of a prefix of all submitted changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +18,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """One submission as the model sees it; *start* is where a truncation cuts, *source* what a
-    merge ends.
-    """
+    """One submitted change; *start* is a truncation's offset, *source* the segment a merge ends."""
 
     kind: Kind
     segment: str
@@ -36,7 +32,7 @@ class Submitted:
 
 @dataclass(slots=True)
 class SegmentState:
-    """One segment, all of it; what *content* has before *start* is zeros."""
+    """The whole state of a segment; *content* has zeros before *start*."""
 
     content: bytes = b""
     numbers: dict[UUID, int] = field(default_factory=dict)
@@ -88,7 +84,7 @@ def after(steps: Sequence[Submitted]) -> State:
 
 
 def state_of(store: Store, writers: Sequence[UUID]) -> State:
-    """Ask *store* for everything."""
+    """Ask *store* for its whole state."""
     state: State = {}
     for name in store.segments():
         info = store.info(name)
@@ -108,12 +104,11 @@ def state_of(store: Store, writers: Sequence[UUID]) -> State:
 
 @dataclass(slots=True)
 class Ledger:
-    """All that was submitted, in order; how much of it was acknowledged; and what failed since a
-    sync, which a crash may keep.
+    """All submitted changes in order, how many are acknowledged, and what a crash may keep.
 
-    A write that fails is cut back, but the cut is durable only with the next sync: until then the
-    disk may keep any beginning of what the write put down. It was never acknowledged, nor can what
-    follows it have been.
+    A failed write is cut back, but the cut is durable only with the next sync: until then the disk
+    may keep any prefix of what was written. That was never acknowledged, nor can anything after it
+    have been.
     """
 
     steps: list[Submitted] = field(default_factory=list)
@@ -121,12 +116,12 @@ class Ledger:
     failed: list[list[Submitted]] = field(default_factory=list)
 
     def acknowledge(self) -> None:
-        """Take the next submission for durable."""
+        """The next change is durable."""
         self.acknowledged += 1
         self.failed.clear()
 
     def fail(self) -> None:
-        """Take all that is not durable back."""
+        """Take back everything that is not durable."""
         self.failed.append(self.steps[self.acknowledged :])
         del self.steps[self.acknowledged :]
 
@@ -141,7 +136,7 @@ class Ledger:
                 yield durable + ahead[:count]
 
     def matching(self, found: State) -> list[Submitted]:
-        """Return the history that *found* is the outcome of."""
+        """Return the history that leads to *found*."""
         for history in self.histories():
             if after(history) == found:
                 return history

@@ -1,8 +1,8 @@
-"""A bit flipped anywhere in a store: `verify` finds it, a start refuses it or makes it good, and no
-reader is ever served it.
+"""A bit flipped anywhere in a store is found by `verify`, and never served to a reader.
 
-Every byte of a small store of everything: appends, attributes, a sealed, a truncated, a merged and
-a deleted segment, a table, log files of which some were freed, both indexes.
+A start refuses the damage or repairs it. The store is small and has everything: appends,
+attributes, a sealed, a truncated, a merged and a deleted segment, a table, reclaimed log files,
+both indexes. Every byte is flipped once.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ KEYS = [b"one", b"two", b"three"]
 
 @dataclass(frozen=True)
 class Served:
-    """All that a store serves: per segment its start, its attributes, and its bytes."""
+    """Everything a store serves: each segment's start, attributes and bytes."""
 
     segments: dict[str, tuple[int, int, int, bytes]]
     table: list[bytes]
@@ -56,16 +56,16 @@ async def served(store: Store) -> Served:
             store.attribute(name, OTHER),
             data,
         )
-    table = await Tables(store).get(TABLE, [TableKey(key) for key in KEYS])
+    table = await Tables(store).get_entries(TABLE, [TableKey(key) for key in KEYS])
     return Served(found, [entry.value for entry in table])
 
 
 async def everything(*, clean: bool) -> tuple[MemoryDisk, Served]:
-    """Return a disk with a store in which something of everything was done, and what it serves."""
+    """Return a disk with a store that has something of everything, and what it serves."""
     disk = MemoryDisk()
     async with running(disk, LIMITS, clean=clean) as store:
         tables = Tables(store)
-        await tables.create(TABLE)
+        await tables.create_table(TABLE)
         for name in (KEPT, SEALED, SEGMENT, "gone"):
             await store.create(name)
         await submit(store, b"sealed", 1, segment=SEALED)
@@ -75,7 +75,9 @@ async def everything(*, clean: bool) -> tuple[MemoryDisk, Served]:
             await store.create(side)
             await submit(store, b"side%d" % number, number, segment=side, writer=OTHER)
             await store.merge(KEPT, side)
-            await tables.put(TABLE, [TableEntry(TableKey(KEYS[number % 3]), b"value %d" % number)])
+            await tables.put_entries(
+                TABLE, [TableEntry(TableKey(KEYS[number % 3]), b"value %d" % number)]
+            )
             length = await submit(store, b"%d" % number * 100, number)
             if number % 2 == 0:
                 await store.truncate(SEGMENT, length - 40)
@@ -87,16 +89,14 @@ async def everything(*, clean: bool) -> tuple[MemoryDisk, Served]:
 
 
 def places(disk: MemoryDisk) -> Iterator[tuple[str, int]]:
-    """Yield every byte of the store: the lock is empty."""
+    """Yield every byte of the store; the lock file is empty."""
     for path in disk.paths():
         for offset in range(disk.stat(path).size):
             yield path, offset
 
 
 async def after_a_start(disk: MemoryDisk) -> Served | None:
-    """Return what a start finds to serve, read as a reader does; None where it, or a read, says
-    that there is damage.
-    """
+    """Return what a started store serves; None if the start, or a read, reports damage."""
     try:
         store = await opened(disk, LIMITS)
     except StorageError:
@@ -125,9 +125,7 @@ def test_after_a_clean_stop_every_flipped_bit_is_found_and_none_is_served() -> N
 
 
 def test_after_a_crash_a_flipped_bit_costs_at_most_the_group_written_last() -> None:
-    """Damage there can't be told from a torn write; nothing of it is served, and `verify` calls it
-    torn.
-    """
+    """Damage there can't be distinguished from a torn write, and nothing of it is served."""
 
     async def main() -> None:
         whole, truth = await everything(clean=False)

@@ -1,4 +1,4 @@
-"""Where reading may begin: at the appends' beginnings, wherever the index has them."""
+"""Reading begins where an append begins, wherever the index has it."""
 
 from bisect import bisect_left
 from random import Random
@@ -45,8 +45,9 @@ def test_it_is_the_least_append_boundary_from_the_target_on_within_what_is_there
 
 
 def test_it_is_not_amid_an_event_that_came_in_pieces() -> None:
-    """Clients put a large event together in a segment of its own, and merge that (specification,
-    section 2.11).
+    """Clients collect a large event in a segment of its own and merge that.
+
+    (Specification, section 2.11.)
     """
 
     async def main() -> None:

@@ -1,6 +1,4 @@
-"""Truncate, delete and merge: what is refused, what is told, what a reader then finds, and that it
-outlives a crash.
-"""
+"""Truncate, delete and merge: refusals, answers, what is read, and that it survives a crash."""
 
 import asyncio
 from random import Random
@@ -206,7 +204,7 @@ def test_a_change_that_the_disk_did_not_take_is_as_if_it_had_never_been_asked_fo
 
 
 def test_a_store_of_the_first_format_opens_and_goes_on_in_a_new_file() -> None:
-    """An older program must not take an entry that it does not know for a torn tail, and cut it."""
+    """An older program must not mistake an unknown entry for a torn tail, and cut it off."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -228,7 +226,7 @@ def test_a_store_of_the_first_format_opens_and_goes_on_in_a_new_file() -> None:
 
 
 def _as_version_1(disk: MemoryDisk) -> None:
-    """Give the first file the head that the first format gave it."""
+    """Give the first file the head of the first format."""
     data = bytearray(disk.content(FIRST_FILE))
     data[8] = 1
     data[12:16] = bytes(4)

@@ -1,6 +1,4 @@
-"""Group commit: one write and one sync for all that came meanwhile, in the order in which it
-came.
-"""
+"""Group commit: one write and one sync for all pending changes, in the order of submission."""
 
 import asyncio
 import errno
@@ -86,9 +84,7 @@ def test_a_group_is_told_of_as_soon_as_it_is_durable_while_the_next_is_being_wri
 def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(
     failing: int, after: int, direct: bool
 ) -> None:
-    """Its place in the log, and what it says of the entry before it, are those of a log that never
-    came to be.
-    """
+    """Its place in the log, and its link to the entry before, are those of a log never written."""
     limits = StoreLimits(direct=direct)
 
     async def main() -> None:
@@ -116,9 +112,7 @@ def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(
 
 
 def test_d2_power_cut_while_two_sessions_wait_for_one_sync() -> None:
-    """History 1 of the delivery rules: a run is in the group commit, its source registers anew,
-    then the power goes.
-    """
+    """A run is in the group commit, its source registers again, then the power goes."""
 
     async def main() -> None:
         disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""What the store promises to one process that uses it rightly, or asks for what is not so."""
+"""What the store promises to a process that uses it correctly, and what it refuses."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A full disk is waited out; a failed sync is the end."""
+"""The store waits until a full disk has room; a failed sync is final."""
 
 import asyncio
 import errno
@@ -59,7 +59,7 @@ def test_a_full_disk_fails_what_is_pending_and_the_store_goes_on() -> None:
 
 
 def test_bytes_of_a_failed_write_are_pending_no_more() -> None:
-    """Otherwise each failure takes room for good, until the store refuses everything."""
+    """Otherwise each failure would use up room for good, until the store refuses everything."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -108,7 +108,7 @@ def test_a_roll_on_a_full_disk_fails_until_there_is_room() -> None:
                 # the small one would fit in the old file, but no log may go on beside a new file's
                 # name
                 for size in (200, 1):
-                    with pytest.raises(TransientError, match="can't begin"):
+                    with pytest.raises(TransientError, match="can't create"):
                         await submit(store, bytes(size), 2)
                 assert disk.names(PATH) == ["lock", FIRST_FILE.rpartition("/")[2]]
             disk.capacity = None
@@ -224,9 +224,7 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
 
 
 def test_nothing_is_known_of_a_writer_whose_first_run_failed() -> None:
-    """History 3 of the delivery rules: two first runs in flight, the first fails in the sink, the
-    second is not stored (P2, D3).
-    """
+    """Two first runs are in flight; the first fails, and the second is not stored (P2, D3)."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -244,9 +242,7 @@ def test_nothing_is_known_of_a_writer_whose_first_run_failed() -> None:
 
 
 def test_a_write_taken_back_does_not_come_back_before_the_next_file() -> None:
-    """The cut must be durable before a file begins where it ends, or a crash leaves the old file
-    overlapping the new one.
-    """
+    """The cut must be durable before a file begins there, or a crash leaves overlapping files."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -265,9 +261,7 @@ def test_a_write_taken_back_does_not_come_back_before_the_next_file() -> None:
 
 
 def test_whichever_sync_fails_nothing_acknowledged_is_lost_and_nothing_else_believed() -> None:
-    """One of the log, of a new file, of a directory, or of an index, while files are freed and
-    indexes written.
-    """
+    """The sync of the log, a new file, a directory or an index fails while files are reclaimed."""
     limits = StoreLimits(log_file=1500, copy=300)
     told = 0
 

@@ -1,6 +1,4 @@
-"""SIGKILL of a real process on a real disk: what it acknowledged is there, once, and the next one
-goes on.
-"""
+"""SIGKILL of a real process on a real disk: acknowledged appends are there, once."""
 
 import asyncio
 import os
@@ -35,7 +33,7 @@ def _start(directory: Path, count: int, fault: str = "") -> "subprocess.Popen[st
 
 
 def _acknowledged(output: str) -> dict[int, int]:
-    """Return the highest number that each writer was told."""
+    """Return the highest acknowledged number of each writer."""
     told: dict[int, int] = {}
     for writer, number in re.findall(r"^(\d) (\d+)$", output, re.MULTILINE):
         told[int(writer)] = int(number)
@@ -43,9 +41,7 @@ def _acknowledged(output: str) -> dict[int, int]:
 
 
 def _check(directory: Path, told: dict[int, int]) -> None:
-    """The segment is the records of both writers, each in order from 1 without hole, at least as
-    far as acknowledged.
-    """
+    """The segment has both writers' records in order from 1, at least the acknowledged ones."""
 
     async def main() -> None:
         executor = ThreadExecutor("sync")

@@ -1,8 +1,7 @@
-"""Random lives of a store, ended by power cuts and kills at any step, compared with a model that is
-a list.
+"""Random lives of a store, ended by power cuts and kills, compared with a model that is a list.
 
-After each death the store must hold the outcome of some beginning of all submissions, whole ones
-only, that has at least all that was acknowledged; and must go on from there.
+After each death the store must hold the result of a prefix of all submitted changes, whole ones
+only, with at least all that were acknowledged, and must go on from there.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ LIMITS = StoreLimits(
 class Life:
     """One run of the store from open to death.
 
-    The state that the next submission must meet is the model's, pending included.
+    The next change is checked against the model's state, pending changes included.
     """
 
     def __init__(self, random: Random, disk: MemoryDisk, ledger: Ledger) -> None:
@@ -89,9 +88,7 @@ class Life:
             faults.on_reach = None
 
     def _spoil(self) -> None:
-        """Flip a bit of the newer index, or of one of the two copies of a file of the index, or
-        remove that.
-        """
+        """Flip a bit of the newer index or of one copy of a paged file, or remove it."""
         there = [
             path
             for path in self.disk.paths()
@@ -107,9 +104,7 @@ class Life:
         return path == INDEX or path.endswith(".a")
 
     def _reach(self, name: str) -> None:
-        """Die at some passage of a fault point: what comes after on this disk is done by a
-        ghost.
-        """
+        """Die when a fault point is passed: whatever follows does not reach this disk."""
         self.passed.add(name)
         self._dies_in -= 1
         if self._dies_in == 0:
@@ -162,9 +157,9 @@ class Life:
         self._waiting.append(future)
 
     def _look(self) -> None:
-        """Take in what became of what was submitted.
+        """Process the results of what was submitted.
 
-        (A future's callbacks come a turn too late for that.)
+        (A future's callbacks come one turn too late for that.)
         """
         while self._waiting and self._waiting[0].done():
             future = self._waiting.popleft()
@@ -287,7 +282,7 @@ class Life:
         self.disk.fail_write(errno.ENOSPC, after=self.random.choice((0, 1, 64, 100, 1000)))
 
     async def _ask(self, store: Store) -> None:
-        """What is told is durable, and agrees with what is acknowledged."""
+        """Answers are durable, and agree with what was acknowledged."""
         for name in store.segments():
             try:
                 told = {writer: await store.number(name, writer) for writer in WRITERS}

@@ -1,6 +1,4 @@
-"""A file system that becomes read-only: nothing is acknowledged that is not kept, what is there is
-served, and all goes on after it.
-"""
+"""A file system that becomes read-only: reads work, nothing unsaved is acknowledged."""
 
 import asyncio
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Reads: any range, over entries, other segments' entries between, files, small and large, with few
-files open.
-"""
+"""Reads of any range, across entries, other segments' entries and files, with few files open."""
 
 import asyncio
 from random import Random
@@ -91,9 +89,7 @@ def kept(store: Store) -> list[bytes]:
 
 
 def test_only_segments_followed_are_kept_in_memory_and_not_what_store_reads_for_itself() -> None:
-    """The log goes past the page cache, so readers at a tail need that; all others are not to pay
-    for it.
-    """
+    """The log bypasses the page cache, so readers of a tail need it; others should not pay."""
 
     async def main() -> None:
         async with running(MemoryDisk()) as store:

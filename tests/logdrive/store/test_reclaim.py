@@ -1,6 +1,4 @@
-"""Log files that nobody needs are removed, sparse ones after what is left in them was copied; and
-no start misses what is gone.
-"""
+"""Unneeded log files are removed, sparse ones after a copy, and no start misses them."""
 
 import asyncio
 import errno
@@ -40,7 +38,7 @@ def logs(disk: MemoryDisk) -> list[str]:
 
 
 async def passing(store: Store, count: int, first: int = 1) -> None:
-    """Append to SEGMENT, each batch in a group of its own, and cut it all off as it comes."""
+    """Append to SEGMENT, each batch in a group of its own, and truncate each at once."""
     for number in range(first, first + count):
         await store.truncate(SEGMENT, await submit(store, bytes(900), number))
 
@@ -111,7 +109,7 @@ def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -
 
 
 def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_own() -> None:
-    """Long segments come before short ones: where the search is in one says nothing of the next."""
+    """Long segments come first: the offset of the search in one must not be used for the next."""
 
     async def main() -> None:
         disk, parts = MemoryDisk(), {"long": 5, "middle": 2, "short": 1}
@@ -124,14 +122,14 @@ def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_
                     await submit(store, b"%02d" % number, number, segment=name, writer=OTHER)
             in_it = [base for base in store._index.files.bases if store._index.files.live[base]]
             assert in_it == [0]
-            searched, choose = list[int](), store._reclaimer._chosen
+            searched, choose = list[int](), store._reclaimer._choose_victim
 
             def chosen() -> _Victim | None:
                 victim = choose()
                 searched.extend([victim.base] if victim is not None else [])
                 return victim
 
-            store._reclaimer._chosen = chosen  # type: ignore[method-assign]
+            store._reclaimer._choose_victim = chosen  # type: ignore[method-assign]
             await passing(store, 60)
             assert searched.count(0) == 1
             assert FIRST_FILE not in logs(disk)
@@ -213,7 +211,7 @@ def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_i
 def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whenever the next index is being written, a kill leaves one that a start can use."""
+    """Whenever the next index is written, a kill leaves one that a start can use."""
     left: list[MemoryDisk] = []
 
     async def main() -> None:

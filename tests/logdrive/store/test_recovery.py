@@ -1,5 +1,6 @@
-"""Starts after crashes and damage: a torn tail is cut and told, damage is refused, nothing
-acknowledged is lost.
+"""Starts after crashes and damage: a torn tail is cut and reported, damage is refused.
+
+Nothing acknowledged is lost.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ CREATED = FILE_HEAD + ENTRY_HEAD + len(SEGMENT)  # where the first append of `fi
 
 
 def place(batches: list[bytes], number: int) -> int:
-    """Return where entry *number*, from 0, of `filled` stands in the first file."""
+    """Return the position of entry *number*, from 0, of `filled` in the first file."""
     return CREATED + sum(ENTRY_HEAD + len(batch) for batch in batches[:number])
 
 
@@ -134,8 +135,9 @@ def test_the_end_of_a_group_without_its_beginning_is_a_torn_tail() -> None:
 
 
 def test_entries_of_a_history_that_was_cut_never_come_back() -> None:
-    """The cut at a start is lost by a second crash: the old tail stands, aligned, behind the new
-    entry, but does not link to it.
+    """A second crash undoes the cut of a start.
+
+    The old tail follows the new entry, aligned, but does not link to it.
     """
 
     async def main() -> None:
@@ -302,9 +304,7 @@ def test_an_index_that_knows_more_than_the_log_has_is_refused() -> None:
 
 
 def test_an_index_of_another_history_is_not_used() -> None:
-    """The store was restored from a backup, all but its index; the log there now is longer, and not
-    the one indexed.
-    """
+    """The store was restored from a backup, all but its index, and the log is another one now."""
 
     async def main() -> None:
         one, two = MemoryDisk(), MemoryDisk()
@@ -319,9 +319,7 @@ def test_an_index_of_another_history_is_not_used() -> None:
 
 
 def test_what_a_killed_process_left_in_the_page_cache_is_synced_before_it_is_told() -> None:
-    """D2: SIGKILL between write and fdatasync, a start that tells the number, then the power is
-    cut.
-    """
+    """D2: SIGKILL between write and fdatasync, a start that reports the number, a power cut."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -365,9 +363,7 @@ def test_the_directory_of_a_new_store_outlives_a_crash_with_what_was_acknowledge
 
 
 class _KilledAtSync(MemoryDisk):
-    """A disk of which a copy is taken whenever a directory is about to be synced: what a SIGKILL
-    there leaves to the next start.
-    """
+    """A disk that is copied before each sync of a directory, as a SIGKILL would leave it."""
 
     def __init__(self) -> None:
         super().__init__()

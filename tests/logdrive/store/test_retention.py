@@ -1,6 +1,4 @@
-"""Retention cuts the oldest batches, whole ones only (S6), and nothing that a named reader still
-needs.
-"""
+"""Retention cuts off the oldest whole batches (S6), and nothing that a named reader needs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -73,7 +71,7 @@ def span(store: Store, segment: str = SEGMENT) -> tuple[int, int]:
 
 
 async def batches(store: Store, segment: str, count: int, pause: float = 0.0) -> list[int]:
-    """Append *count* batches, and return where each ends, after 0."""
+    """Append *count* batches, and return 0 and where each ends."""
     await store.create(segment)
     ends = [0]
     for number in range(1, count + 1):
@@ -105,9 +103,7 @@ def test_a_size_keeps_the_newest_batches_of_all_segments_together__S6() -> None:
 def test_oldest_batch_goes_first_whichever_segment_has_it_and_whichever_was_made_first(
     newest: int,
 ) -> None:
-    """Batches come to both by turns, two at a time; the segment made first has the newer ones of
-    each four.
-    """
+    """Both get batches in turns, two at a time; the first has the newer two of each four."""
 
     async def main() -> None:
         async with running(MemoryDisk()) as store:

@@ -20,8 +20,8 @@ AGENT = (
         "agent.sources.resume",
         (
             (
-                "        return Resumed(told, _from(standing, told))\n",
-                "        return Resumed(standing.number, standing.kept)\n",
+                "        return Resumed(stored, _after(known, stored))\n",
+                "        return Resumed(known.number, known.runs)\n",
             ),
         ),
     ),
@@ -31,8 +31,8 @@ AGENT = (
         "agent.sources.resume",
         (
             (
-                "        return Resumed(told, _from(standing, told))\n",
-                "        return Resumed(told, standing.kept)\n",
+                "        return Resumed(stored, _after(known, stored))\n",
+                "        return Resumed(stored, known.runs)\n",
             ),
         ),
     ),
@@ -119,10 +119,10 @@ AGENT = (
         "bytes that vanished unread are not told",
         "agent.sources.source",
         (
-            ("            if place > position_of(self.cursor):\n", "            if False:\n"),
+            ("            if end > position_of(self.cursor):\n", "            if False:\n"),
             (
-                "self.kept.append(end_run(self.cursor, mark, now_ms))\n",
-                "self.kept.append(end_run(self.cursor, Mark(mark.reason), now_ms))\n",
+                "self.unacknowledged.add(end_run(self.cursor, mark, now_ms))\n",
+                "self.unacknowledged.add(end_run(self.cursor, Mark(mark.reason), now_ms))\n",
             ),
         ),
     ),
@@ -132,38 +132,29 @@ AGENT = (
         "agent.sources.incarnations",
         (
             (
-                "        return (\n            max(\n                [\n                    self.highest_ended,\n                    *(member.count for member in self.members if member is not source),\n                ]\n            )\n            + 1\n",
-                "        return max(\n            [self.highest_ended, *(member.count for member in self.members if member is not source)]\n",
+                "        return max([self.highest_ended, *counts]) + 1\n",
+                "        return max([self.highest_ended, *counts])\n",
             ),
         ),
     ),
     Mutant(
         "agent.forgets_what_was_in_flight",
         "after a connection is lost, runs in flight count as sent",
-        "agent.sources.source",
-        (
-            (
-                '        """Take notice that the connection is gone: what was in flight may or may not be stored."""\n        self.epoch += 1\n        self.sent = 0\n',
-                '        """Take notice that the connection is gone."""\n        self.epoch += 1\n',
-            ),
-            (
-                "        self.epoch += 1\n        self.sent = 0\n        self.must_register",
-                "        self.epoch += 1\n        self.must_register",
-            ),
-        ),
+        "agent.sources.unacknowledged",
+        (("        self.epoch += 1\n        self.sent = 0\n", "        self.epoch += 1\n"),),
     ),
     Mutant(
         "agent.ack_of_an_older_connection",
         "an acknowledgement counts for what was sent again since",
-        "agent.sources.source",
+        "agent.sources.unacknowledged",
         (
             (
                 "        if epoch != self.epoch:\n            return False\n",
-                "        if not self.kept:\n            return False\n",
+                "        if not self.runs:\n            return False\n",
             ),
             (
-                '        assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"\n',
-                "        run = self.kept[0]\n",
+                '        assert self.runs[0] is run, "runs are acknowledged in the order in which they were sent"\n',
+                "",
             ),
         ),
     ),
@@ -173,8 +164,8 @@ AGENT = (
         "agent.sources.source",
         (
             (
-                "                if (\n                    self.readable\n                    and self.generation is not None\n                    and self.generation.position != position_of(self.cursor)\n                ):\n                    self.generation.go_to(self.cursor)\n",
-                "",
+                "                self._drop_start(resumed)\n                self._read_from_cursor()\n",
+                "                self._drop_start(resumed)\n",
             ),
         ),
     ),

@@ -55,8 +55,8 @@ BOUNDS = (
         "logdrive.services.pravega.server.segments.connection",
         (
             (
-                "        self._appending.end()  # also where it failed: its claims count for all connections\n",
-                "",
+                "        self._appender.stop_accepting()\n        self._memory.release_all()\n",
+                "        self._memory.release_all()\n",
             ),
         ),
     ),
@@ -89,7 +89,7 @@ BOUNDS = (
         "logdrive.store.commit",
         (
             (
-                "            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(\n                group\n            )\n",
+                "            self.pending_bytes -= sum(write.entry.length for write in group) + TOLL * len(group)\n",
                 "            self.pending_bytes -= 0 + TOLL * len(group)\n",
             ),
         ),

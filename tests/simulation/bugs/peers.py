@@ -22,7 +22,7 @@ PEERS = (
         "agent.plain_in_flight_forgotten",
         "in the plain dialect, what was in flight when a connection ended counts as sent",
         "agent.delivery.lumberjack",
-        (("            source.disconnected()\n", "            pass\n"),),
+        (("            source.on_disconnected()\n", "            pass\n"),),
     ),
     Mutant(
         "receiver.short_window_waited_for",

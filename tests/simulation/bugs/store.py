@@ -20,7 +20,7 @@ STORE = (
         "logdrive.store.log.log",
         (
             (
-                '            # the next start must not take for durable what only the page cache has\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(\n                f"{self._path()} could not be synced: {os_error_text(error)}"\n            ) from error\n',
+                '            # the next start must not read from the page cache what is not on the disk\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(\n                f"{self._path()} could not be synced: {os_error_text(error)}"\n            ) from error\n',
                 "            del error\n",
             ),
         ),
@@ -75,12 +75,12 @@ STORE = (
                 "        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen\n",
             ),
             (
-                "        while self._submissions.last_pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.existence_is_pending(segment):\n",
-                "        while self._submissions.existence_is_pending(segment):\n",
+                "        while self._pending.last_pending(\n            segment, writer.bytes\n        ) is not None or self._pending.existence_is_pending(segment):\n",
+                "        while self._pending.existence_is_pending(segment):\n",
             ),
             (
                 "        return self._index.number(self._durable(segment), writer.bytes)\n",
-                "        return self._submissions.number(segment, writer.bytes)\n",
+                "        return self._pending.number(segment, writer.bytes)\n",
             ),
         ),
     ),
@@ -91,7 +91,7 @@ STORE = (
         (
             (
                 "        self._index, self._tip = snapshot.index, snapshot.tip\n",
-                "        self._index, self._tip = snapshot.index, snapshot.tip\n        self._index.cold.runs = []\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n        self._index.stored_numbers.runs = []\n",
             ),
         ),
     ),

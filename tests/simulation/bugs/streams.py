@@ -92,8 +92,8 @@ STREAMS = (
         "logdrive.services.pravega.server.tables.tables",
         (
             (
-                "            await settled(table.pending)\n            return written\n",
-                "            return written\n",
+                "                continue\n            await wait_until_durable(table.pending)\n",
+                "                continue\n",
             ),
         ),
     ),

@@ -53,8 +53,8 @@ TIMES = (
         "logdrive.services.pravega.server.streams.writer_times",
         (
             (
-                "        await self._catalogue.commit_puts([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
-                "        place.writers[writer] = noted\n\n    def _known",
+                "        await self._catalog.commit_puts([WriterPut(scope, stream, writer, noted)])\n\n    def _checked_position",
+                "        stream_state.writers[writer] = noted\n\n    def _checked_position",
             ),
         ),
     ),

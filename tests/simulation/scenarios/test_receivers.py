@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from agent.delivery.lumberjack import WAITS
-from agent.sources.source import Source, SourceState
+from agent.sources.registration import SourceState
+from agent.sources.source import Source
 from logdrive.model.identity import source_id as writer_id
 from logdrive.model.numbers import number_of, position_of
 from logdrive.services.pravega.client.client import connected
@@ -140,7 +141,7 @@ async def test_history_24_one_source_that_can_never_match_among_many() -> None:
             await asyncio.sleep(1)
         await asyncio.sleep(3)
         assert (counters.positions_corrected, counters.refused) == (3, {RefusalCode.NO_PROGRESS: 1})
-        assert (bad.state, bad.problem[:13]) == (SourceState.PAUSED, "refused (E 6)")
+        assert (bad.state, bad.registration.problem[:13]) == (SourceState.PAUSED, "refused (E 6)")
         others = [
             one.bytes for one in (await world.read()).by_source if one.path != "/logs/bad.log"
         ]
@@ -240,7 +241,7 @@ def _source_of(world: Scene, path: str) -> Source:
     assert world.agent.agent is not None
     return next(
         one
-        for one in world.agent.agent.book.sources
+        for one in world.agent.agent.registry.sources
         if one.generation is not None and one.generation.place.path == path
     )
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from agent.sources.source import Source, SourceState
+from agent.sources.registration import SourceState
+from agent.sources.source import Source
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
@@ -30,7 +31,7 @@ async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str
         before = source.number
         world.receiver.executor.delay = 8.0
         world.append("a", lines(10, 10))
-        await world.until(lambda: source.sent == 1)
+        await world.until(lambda: source.unacknowledged.sent == 1)
         await asyncio.sleep(1)
         world.network.cut("agent1")
         await world.until(lambda: source.state is SourceState.ASKING)
@@ -132,7 +133,10 @@ async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(
         world.receiver.executor.delay = 3.0
         world.append("a", lines(11, 5))
         await world.until(
-            lambda: world.agent.running and any(source.sent for source in _sources(world))
+            lambda: (
+                world.agent.running
+                and any(source.unacknowledged.sent for source in _sources(world))
+            )
         )
         await asyncio.sleep(1 if first == "new" else 0)
         old.resume()
@@ -165,7 +169,10 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
             world.balance(there)
             world.append("a", lines(101 + 10 * number, 5))
             await world.until(
-                lambda: world.agent.running and any(source.sent for source in _sources(world))
+                lambda: (
+                    world.agent.running
+                    and any(source.unacknowledged.sent for source in _sources(world))
+                )
             )
             if first == "new":
                 await world.settled()
@@ -232,7 +239,7 @@ async def test_history_13_to_another_embedded_store_and_back() -> None:
 
 def _sources(world: Scene) -> list[Source]:
     assert world.agent.agent is not None
-    return list(world.agent.agent.book.sources)
+    return list(world.agent.agent.registry.sources)
 
 
 def _source(world: Scene) -> Source:

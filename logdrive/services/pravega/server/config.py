@@ -1,6 +1,6 @@
-"""What the operator of a store's network faces may set: parsed once at start, never changed.
+"""Configuration of a store's network faces: parsed once at start, never changed.
 
-`config/store.toml` explains it.
+`config/store.toml` explains each key.
 """
 
 from typing import ClassVar, Literal
@@ -18,15 +18,15 @@ CONTROLLER_PORT = 9090
 
 
 def collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Whether one program can't listen at both; port 0 is any that is free."""
+    """Return whether one program can't listen at both addresses; port 0 is any that is free."""
     hosts = (one[0], other[0])
     return one[1] == other[1] != 0 and (hosts[0] == hosts[1] or any(map(is_wildcard, hosts)))
 
 
 class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen.pravega] table: where the store is read and appended to over the network.
+    """The [listen.pravega] table: the address of the segment store.
 
-    Without *tls* it is plain TCP, and then on loopback addresses only.
+    Without *tls* it is plain TCP, on loopback addresses only; tls = "off" allows it on all.
     """
 
     table: ClassVar[str] = "listen.pravega"
@@ -36,8 +36,8 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tls: Literal["off"] | ServerTlsConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address, and plain TCP that nobody asked for."""
-        host, _ = self.where
+        """Refuse a malformed address, and plain TCP beyond this host without tls = "off"."""
+        host, _ = self.host_and_port
         if self.tls is None and not is_loopback(host):
             raise ValueError(
                 f"plain TCP is for loopback addresses: give [{self.table}.tls], or write "
@@ -45,25 +45,25 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             )
 
     @property
-    def where(self) -> tuple[str, int]:
-        """Host and port."""
+    def host_and_port(self) -> tuple[str, int]:
+        """Host and port to listen at."""
         return host_port(self.address, self.default_port)
 
     @property
-    def settings(self) -> ServerTls | None:
-        """What `Transport.listen` takes."""
+    def tls_settings(self) -> ServerTls | None:
+        """TLS settings for `Transport.listen`; None for plain TCP."""
         return self.tls.settings() if isinstance(self.tls, ServerTlsConfig) else None
 
     @property
-    def exposed(self) -> bool:
-        """Whether what goes to it can be read on the way from other hosts."""
-        return self.settings is None and not is_loopback(self.where[0])
+    def is_exposed(self) -> bool:
+        """True if traffic from other hosts is in plain TCP."""
+        return self.tls_settings is None and not is_loopback(self.host_and_port[0])
 
 
 class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen.controller] table: where Pravega's clients ask for streams.
+    """The [listen.controller] table: the address of the controller.
 
-    *advertise* is where they are sent for the segments.
+    *advertise* is the segment store's address as clients reach it, which the controller tells them.
     """
 
     table: ClassVar[str] = "listen.controller"
@@ -72,30 +72,30 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
     advertise: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address."""
+        """Refuse malformed addresses."""
         super().__post_init__()
         if self.advertise is not None:
             host_port(self.advertise, PRAVEGA_PORT)
 
-    def check(self, face: FaceConfig | None) -> None:
-        """Raise ValueError where clients could not be told where the segments are."""
+    def check_advertised(self, face: FaceConfig | None) -> None:
+        """Raise ValueError where there is no address of the segment store to tell clients."""
         if face is None:
             raise ValueError(
                 "listen.controller sends clients to the segments' own face: give "
                 "[listen.pravega], too"
             )
-        if collide(self.where, face.where):
+        if collide(self.host_and_port, face.host_and_port):
             raise ValueError(
                 "listen.controller.address is listen.pravega.address, too: choose another port"
             )
-        if self.advertise is None and is_wildcard(face.where[0]):
+        if self.advertise is None and is_wildcard(face.host_and_port[0]):
             raise ValueError(
-                "listen.controller.advertise is missing: nobody can connect to "
-                f'{face.where[0]}, write "host:port"'
+                "listen.controller.advertise is missing: clients can't connect to "
+                f'{face.host_and_port[0]}, write "host:port"'
             )
 
-    def node(self, face: tuple[str, int]) -> tuple[str, int]:
-        """Return where clients are sent, the segments' face being at *face*."""
+    def advertised_address(self, face: tuple[str, int]) -> tuple[str, int]:
+        """Return the address that clients are told; the segment store listens at *face*."""
         return host_port(self.advertise, PRAVEGA_PORT) if self.advertise is not None else face
 
 
@@ -107,11 +107,9 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a controller that could not say where segments are, and logins without one, or for
-        all to read.
-        """
+        """Refuse a controller without a segment store, and logins that `check_auth` refuses."""
         if self.controller is not None:
-            self.controller.check(self.pravega)
+            self.controller.check_advertised(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
 
 
@@ -126,10 +124,10 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 def check_auth(
     auth: AuthConfig | None, face: FaceConfig | None, controller: ControllerConfig | None
 ) -> None:
-    """Raise ValueError where *auth* does not go with what listens."""
+    """Raise ValueError where *auth* does not fit the listeners; see `AuthConfig`."""
     if auth is not None:
         tables = [table for table in (face, controller) if table is not None]
-        auth.check(
+        auth.check_listeners(
             controller=controller is not None,
-            exposed=[table.table for table in tables if table.exposed],
+            exposed=[table.table for table in tables if table.is_exposed],
         )

@@ -1,7 +1,6 @@
-"""Where a running store can be reached: `endpoint.json` in its directory, there while a face
-listens.
+"""The address of a running store: `endpoint.json` in its directory, while a face listens.
 
-It may outlive its process; whoever reads it looks first whether the store's lock is held.
+The file may outlive its process: readers check first that the store's lock is held.
 """
 
 import os
@@ -13,12 +12,14 @@ from logdrive.host.disk import Disk, write_atomically
 from logdrive.model.units import KIB
 
 _NAME = "endpoint.json"
-_MOST_BYTES = 4 * KIB
+_MAX_BYTES = 4 * KIB
 
 
 class PublishedEndpoint(msgspec.Struct, frozen=True):
-    """*pravega* is `host:port` as programs on this host reach it; *tls*: they need certificates for
-    it; *token* lets them in there.
+    """The content of `endpoint.json`, for programs on this host.
+
+    *pravega* is the segment store's `host:port`; *tls*: it needs certificates; *token* is to be
+    sent with requests, "" where none is needed.
     """
 
     pravega: str
@@ -27,32 +28,32 @@ class PublishedEndpoint(msgspec.Struct, frozen=True):
 
 
 def endpoint_of(host: str, port: int, *, tls: bool, token: str = "") -> PublishedEndpoint:
-    """Return how programs on this host reach a face that listens at (*host*, *port*)."""
+    """Return the endpoint of a face that listens at (*host*, *port*), as seen on this host."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return PublishedEndpoint(
         f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}", tls, token
     )
 
 
-def publish(disk: Disk, directory: str, endpoint: PublishedEndpoint) -> None:
-    """Write the file, for the store's owner only. Raises OSError."""
+def publish_endpoint(disk: Disk, directory: str, endpoint: PublishedEndpoint) -> None:
+    """Write `endpoint.json`, readable only by the store's owner. Raises OSError."""
     write_atomically(
         disk, os.path.join(directory, _NAME), msgspec.json.encode(endpoint) + b"\n", private=True
     )
 
 
-def withdraw(disk: Disk, directory: str) -> None:
-    """Remove the file where it is. Raises OSError."""
+def withdraw_endpoint(disk: Disk, directory: str) -> None:
+    """Remove `endpoint.json` if it exists. Raises OSError."""
     try:
         disk.remove(os.path.join(directory, _NAME))
     except FileNotFoundError:
         return
 
 
-def find(disk: Disk, directory: str) -> PublishedEndpoint | None:
-    """Return what the file says, None where there is none.
+def read_endpoint(disk: Disk, directory: str) -> PublishedEndpoint | None:
+    """Return what `endpoint.json` says; None where there is none.
 
-    Raises `StorageError` where it makes no sense.
+    Raises `StorageError` for malformed content, OSError where it can't be read.
     """
     path = os.path.join(directory, _NAME)
     try:
@@ -60,8 +61,8 @@ def find(disk: Disk, directory: str) -> PublishedEndpoint | None:
     except FileNotFoundError:
         return None
     try:
-        return msgspec.json.decode(file.pread(_MOST_BYTES, 0), type=PublishedEndpoint)
+        return msgspec.json.decode(file.pread(_MAX_BYTES, 0), type=PublishedEndpoint)
     except msgspec.DecodeError as error:
-        raise StorageError(f"{path} says nothing useful: {error}") from error
+        raise StorageError(f"{path} is malformed: {error}") from error
     finally:
         file.close()

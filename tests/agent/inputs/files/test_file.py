@@ -28,7 +28,9 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
         FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
     )
     generation.open(disk)
-    generation.first_line = FirstLine.of(content, ended=True)
+    first_line = FirstLine.find_in(content, ended=True)
+    assert first_line is not None
+    generation.set_first_line(first_line)
     generation.look(stat, 0.0)
     return disk, generation
 
@@ -39,7 +41,7 @@ def look(disk: MemoryDisk, generation: Generation, now: float = 1.0) -> None:
 
 def look_and_read(disk: MemoryDisk, generation: Generation) -> None:
     look(disk, generation)
-    generation.read(1.0)
+    generation.read_lines(1.0)
 
 
 def rewrite(disk: MemoryDisk, content: bytes) -> None:
@@ -51,32 +53,32 @@ def rewrite(disk: MemoryDisk, content: bytes) -> None:
 
 def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> None:
     disk, generation = opened(b"one\ntwo\nthr")
-    chunk = generation.read(0.0)
+    chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert (chunk.start, chunk.text, chunk.open_end) == (0, b"one\ntwo\n", False)
-    assert generation.read(0.0) is None
+    assert generation.read_lines(0.0) is None
     assert not generation.has_lines
     disk.write(PATH, b"ee\n")
     look(disk, generation)
     assert generation.has_lines
-    chunk = generation.read(0.0)
+    chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert (chunk.start, chunk.text) == (8, b"three\n")
 
 
 def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None:
     disk, generation = opened(b"one\ntw")
-    generation.final = True
-    chunk = generation.read(0.0)
+    generation.release_last_line()
+    chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert chunk.text == b"one\ntw"
     disk.write(PATH, b"o")
     look(disk, generation)
     assert not generation.final
-    assert generation.read(0.0) is None
+    assert generation.read_lines(0.0) is None
     disk.write(PATH, b"\n")
     look(disk, generation)
-    chunk = generation.read(0.0)
+    chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert (chunk.start, chunk.text) == (6, b"o\n")
 
@@ -94,7 +96,7 @@ def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None
 )
 def test_another_content_is_a_truncation__G4(after: bytes) -> None:
     disk, generation = opened(b"one\ntwo\nthree\n")
-    assert generation.read(0.0) is not None
+    assert generation.read_lines(0.0) is not None
     rewrite(disk, after)
     with pytest.raises(SourceTruncatedError):
         look_and_read(disk, generation)
@@ -103,10 +105,10 @@ def test_another_content_is_a_truncation__G4(after: bytes) -> None:
 
 def test_reading_notices_what_looking_did_not__G4() -> None:
     disk, generation = opened(b"one\ntwo\n" * 100)
-    assert generation.read(0.0, limit=100) is not None
+    assert generation.read_lines(0.0, limit=100) is not None
     rewrite(disk, b"one\ntwo!\n" * 200)
     with pytest.raises(SourceTruncatedError):
-        generation.read(0.0)
+        generation.read_lines(0.0)
 
 
 def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
@@ -114,7 +116,7 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
     file = disk.open(PATH, write=True)
     file.truncate(8)
     with pytest.raises(SourceTruncatedError):
-        generation.read(0.0)
+        generation.read_lines(0.0)
     with pytest.raises(SourceTruncatedError):
         look(disk, generation)
 
@@ -122,26 +124,26 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
 def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     content = b"one\ntwo\nthree\n"
     _, generation = opened(content)
-    generation.go_to(number_of(8, content[:8]))
-    chunk = generation.read(0.0)
+    generation.resume_from(number_of(8, content[:8]))
+    chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
-    generation.go_to(number_of(8, b"other"))
+    generation.resume_from(number_of(8, b"other"))
     with pytest.raises(SourceTruncatedError):
-        generation.read(0.0)
-    generation.go_to(number_of(8, None))
-    assert generation.read(0.0) is not None, "a check of 0 says nothing"
+        generation.read_lines(0.0)
+    generation.resume_from(number_of(8, None))
+    assert generation.read_lines(0.0) is not None, "a check of 0 says nothing"
 
 
 def test_a_stored_number_fits_or_not__D4() -> None:
     content = b"x" * 300 + b"\n" + b"y" * 300 + b"\n"
     _, generation = opened(content)
-    assert generation.fits(0)
-    assert generation.fits(number_of(301, content[:301]))
-    assert generation.fits(number_of(602, content))
-    assert generation.fits(number_of(301, None))
-    assert not generation.fits(number_of(301, content[:300]))
-    assert not generation.fits(number_of(603, None))
+    assert generation.matches_number(0)
+    assert generation.matches_number(number_of(301, content[:301]))
+    assert generation.matches_number(number_of(602, content))
+    assert generation.matches_number(number_of(301, None))
+    assert not generation.matches_number(number_of(301, content[:300]))
+    assert not generation.matches_number(number_of(603, None))
 
 
 def test_a_name_that_became_another_files_is_not_opened__G1() -> None:
@@ -155,14 +157,14 @@ def test_a_name_that_became_another_files_is_not_opened__G1() -> None:
 
 def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
     disk, generation = opened(b"one\n")
-    assert generation.read(0.0) is not None
+    assert generation.read_lines(0.0) is not None
     rewrite(disk, b"next\n")
     successor = generation.successor()
-    assert generation.over
+    assert generation.retired
     assert generation.file is None
-    successor.first_line = FirstLine.of(successor.head())
+    successor.first_line = FirstLine.find_in(successor.head())
     successor.look(disk.stat(PATH), 1.0)
-    chunk = successor.read(1.0)
+    chunk = successor.read_lines(1.0)
     assert chunk is not None
     assert (chunk.start, chunk.text) == (0, b"next\n")
 
@@ -176,7 +178,7 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
     generation.impatient = True
     at, parts = 0, []
     while generation.has_lines:
-        chunk = generation.read(0.0, limit=limit)
+        chunk = generation.read_lines(0.0, limit=limit)
         if chunk is None:
             break
         assert chunk.start == at
@@ -193,7 +195,7 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
 
 @given(st.binary(max_size=2000), st.booleans())
 def test_a_first_line_ends_at_its_newline_or_at_1024_bytes__G2(head: bytes, ended: bool) -> None:
-    first = FirstLine.of(head, ended=ended)
+    first = FirstLine.find_in(head, ended=ended)
     if b"\n" in head[:1024]:
         assert first is not None
         assert first.text == head[: head.index(b"\n")]

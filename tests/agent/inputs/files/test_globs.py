@@ -62,9 +62,9 @@ def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryD
         "/logs/app/c.log": second,
         "/logs/app/deep/er/d.log": second,
     }
-    assert inputs.of("/logs/a.log") is first
-    assert inputs.of("/logs/app/new.log") is second
-    assert inputs.of("/var/x") is None
+    assert inputs.settings_for("/logs/a.log") is first
+    assert inputs.settings_for("/logs/app/new.log") is second
+    assert inputs.settings_for("/var/x") is None
 
 
 def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:

@@ -15,9 +15,10 @@ from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
+from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source
+from agent.sources.source import Source
 from logdrive.host.disk import FileStat
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -140,7 +141,7 @@ class Tail:
     def read_all(self) -> None:
         for each in self.tailer.living.values():
             while each.generation.file is not None and each.generation.has_lines:
-                each.generation.read(self.clock.now)
+                each.generation.read_lines(self.clock.now)
 
     def passes(self, seconds: float) -> Iterator[None]:
         """Let time pass, and the tailer poll when it is due; yields after each round."""
@@ -310,14 +311,14 @@ def test_a_file_is_looked_at_for_the_last_of_its_eight_answers_alone__G3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prepared = 0
-    prepare = Tailer.prepare
+    prepare = Tailer.verify_source
 
     def counted(tailer: Tailer, source: Source) -> bool:
         nonlocal prepared
         prepared += 1
         return prepare(tailer, source)
 
-    monkeypatch.setattr(Tailer, "prepare", counted)
+    monkeypatch.setattr(Tailer, "verify_source", counted)
 
     async def main() -> None:
         world = World()

@@ -36,9 +36,9 @@ ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="fu
 def sent(encoder: Encoder, data: bytes) -> Segment:
     segment, at = Segment(), 0
     while at < len(data):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(TextChunk(at, data, at, len(data))):
-            segment.data_batch("a", at, cut.end, cut.records, cut.events)
-            at = cut.end
+        for cut in encoder.encode(TextChunk(at, data, at, len(data)), 0, 0):
+            segment.data_batch("a", at, cut.position, cut.records, cut.events)
+            at = cut.position
     return segment
 
 
@@ -81,7 +81,7 @@ def test_r2_real_logs_come_back_byte_for_byte(encoder: Encoder, real_logs: list[
 def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -> None:
     data = b"one\r\n\xff\nthree"
     segment = Segment()
-    for cut in FULL.encode(TextChunk.whole(data)):
+    for cut in FULL.encode(TextChunk.whole(data), 0, 0):
         segment.foreign("agent", cut.records)
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
@@ -96,7 +96,7 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
 @example(data=b"plain\n" * 2000)
 def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: bytes) -> None:
     segment = Segment()
-    for cut in PAIRS.encode(TextChunk.whole(data)) if data else []:
+    for cut in PAIRS.encode(TextChunk.whole(data), 0, 0) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
         frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").receive_data(
             cut.records.frames(1)
@@ -135,9 +135,9 @@ def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: 
     segment = Segment()
     for path in real_logs:
         at, data = 0, path.read_bytes()
-        for cut in BlockEncoder().encode(TextChunk.whole(data)):
-            segment.data_batch(path.name, at, cut.end, cut.records, cut.events)
-            at = cut.end
+        for cut in BlockEncoder().encode(TextChunk.whole(data), 0, 0):
+            segment.data_batch(path.name, at, cut.position, cut.records, cut.events)
+            at = cut.position
     catch_up(tmp_path, segment)
     for path in real_logs:
         assert list(source_pieces(str(tmp_path), source_id(path.name))) == [(0, path.read_bytes())]

@@ -394,7 +394,7 @@ def test_a_batch_cut_off_by_the_end_of_what_was_read_waits_for_the_next_read(cut
 
 
 def test_bytes_that_are_no_events_end_in_one_clear_error() -> None:
-    with pytest.raises(StorageError, match="at 0: no event"):
+    with pytest.raises(StorageError, match="at 0: not an event"):
         Decoder(STREAM).feed(SEGMENT, 0, b"GET / HTTP/1.1\r\n\r\n")
 
 

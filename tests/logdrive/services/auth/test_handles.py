@@ -1,13 +1,11 @@
-"""Files with secrets, logins and tokens are read, and their handles given back, however that
-ends.
-"""
+"""The files with secrets and users are closed after reading, whatever happens."""
 
 from collections.abc import Callable
 
 import pytest
 
 from logdrive.errors import LogdriveError
-from logdrive.services.auth.users import read_file, read_users
+from logdrive.services.auth.users import read_auth_file, read_users
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.controller.listen import _pem
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -28,11 +26,11 @@ class _Counting(MemoryDisk):
 
 
 def _secret(disk: MemoryDisk) -> object:
-    return read_file(disk, "token_secret", PATH, 100)
+    return read_auth_file(disk, "token_secret", PATH, 100)
 
 
 def _endpoint(disk: MemoryDisk) -> object:
-    return endpoint.find(disk, "/etc")
+    return endpoint.read_endpoint(disk, "/etc")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +46,7 @@ def _endpoint(disk: MemoryDisk) -> object:
         (lambda disk: _pem(disk, "key", PATH), b"key", True),
     ],
 )
-def test_the_handle_is_given_back(
+def test_the_file_handle_is_closed(
     read: Callable[[MemoryDisk], object], content: bytes, good: bool
 ) -> None:
     disk = _Counting()
@@ -66,7 +64,7 @@ def test_the_handle_is_given_back(
         disk.opened[0].pread(1, 0)
 
 
-def test_a_handle_whose_file_can_not_be_read_is_given_back_too(
+def test_the_handle_of_an_unreadable_file_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk, pread = _Counting(), MemoryFile.pread

@@ -1,6 +1,4 @@
-"""A changed file of users comes into force without a restart, once it stands still; one that can't
-be used changes nothing.
-"""
+"""The users are reloaded when their file has changed; a file that can't be used changes nothing."""
 
 import asyncio
 import contextlib
@@ -12,9 +10,9 @@ from structlog.testing import capture_logs
 
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.open import open_access
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.auth.permissions import Permission
-from logdrive.services.auth.reload import LOOK_SECONDS
+from logdrive.services.auth.reload import CHECK_SECONDS
 from logdrive.services.auth.users import UnknownUserError, Users
 from tests.logdrive.services.auth.test_users import basic
 from tests.support.inline import InlineExecutor
@@ -22,7 +20,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 PATH, SECRET = "/etc/users.toml", "/etc/secret"
-HASHES = {name: str(kept(name.upper(), b"0123456789abcdef")) for name in ("ann", "bob")}
+HASHES = {name: str(hash_password(name.upper(), b"0123456789abcdef")) for name in ("ann", "bob")}
 
 
 def table(name: str, password: str | None = None, level: str = "READ") -> str:
@@ -54,17 +52,17 @@ async def asking(disk: MemoryDisk, executor: InlineExecutor) -> AsyncIterator[Us
 async def allowed(users: Users, name: str, password: str | None = None) -> Permission | None:
     try:
         return (
-            await users.identified(basic(f"{name}:{(password or name).upper()}"))
-        ).grants.of_stream("logs", "app")
+            await users.authenticate(basic(f"{name}:{(password or name).upper()}"))
+        ).grants.stream_permission("logs", "app")
     except UnknownUserError:
         return None
 
 
 async def looked_twice() -> None:
-    await asyncio.sleep(2.5 * LOOK_SECONDS)
+    await asyncio.sleep(2.5 * CHECK_SECONDS)
 
 
-def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
+def test_added_removed_and_changed_users_need_no_restart() -> None:
     async def main() -> None:
         disk, executor = MemoryDisk(["/etc"]), InlineExecutor()
         write(disk, table("ann"))
@@ -99,14 +97,14 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (table("ann") + table("ann"), "there are two called 'ann'"),
+        (table("ann") + table("ann"), "two are called 'ann'"),
         (table("bob")[:60], "this is not TOML"),
         (table("bob").replace("READ", "WRITE"), 'write "READ" or "READ_UPDATE"'),
         ("", "this key is missing"),
         (None, "No such file"),
     ],
 )
-def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
+def test_a_file_with_a_mistake_changes_nothing_and_is_logged_once(
     text: str | None, told: str
 ) -> None:
     async def main() -> None:
@@ -118,11 +116,11 @@ def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
             else:
                 write(disk, text)
             with capture_logs() as said:
-                await asyncio.sleep(10 * LOOK_SECONDS)
+                await asyncio.sleep(10 * CHECK_SECONDS)
                 assert await allowed(users, "ann") == Permission.READ
             (line,) = said
             assert (line["event"], line["log_level"]) == (
-                "changed users can't be used, those of before stay",
+                "the changed users file can't be used, the former users stay in force",
                 "error",
             )
             assert (line["file"], told in line["reason"]) == (PATH, True), line
@@ -136,7 +134,7 @@ def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
     run(main())
 
 
-def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> None:
+def test_a_file_that_is_being_written_is_read_only_once_it_is_complete() -> None:
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))
@@ -146,20 +144,20 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> N
                 for part in (table("bob"), table("ann")[:20], table("ann")[20:]):
                     text += part
                     write(disk, text)
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(CHECK_SECONDS)
                     assert await allowed(users, "ann") == Permission.READ
                 await looked_twice()
-            assert [line["event"] for line in said] == ["changed users are in force"]
+            assert [line["event"] for line in said] == ["users were reloaded"]
             assert await allowed(users, "bob") == Permission.READ
 
     run(main())
 
 
-def test_a_login_that_is_being_compared_while_its_user_goes_is_not_remembered() -> None:
+def test_a_login_compared_while_its_user_is_removed_is_not_cached() -> None:
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))
-        async with asking(disk, InlineExecutor(10 * LOOK_SECONDS)) as users:
+        async with asking(disk, InlineExecutor(10 * CHECK_SECONDS)) as users:
             asked = asyncio.create_task(allowed(users, "ann"))
             await asyncio.sleep(0)
             write(disk, table("bob"))

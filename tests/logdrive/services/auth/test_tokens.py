@@ -8,8 +8,8 @@ from typing import Any
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.permissions import Permission
+from logdrive.services.auth.token_verifier import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
 from tests.support.pravega_peer import virtually
 from tests.support.virtual_time import EPOCH_MS, VirtualClock
@@ -35,7 +35,7 @@ def made(claims: Mapping[str, Any], secret: bytes = SECRET, algorithm: str = "HS
 
 @virtually
 async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
-    token = tokens().signed("logs", {"app": R})
+    token = tokens().sign_token("logs", {"app": R})
     assert jwt.get_unverified_header(token)["alg"] == "HS512"
     claims = jwt.decode(token, options={"verify_signature": False})
     issued = claims["iat"]
@@ -49,31 +49,34 @@ async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
 
 
 @virtually
-async def test_it_covers_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
-    reading, gate = (
-        tokens().signed("logs", {"app": R}),
+async def test_a_token_allows_what_it_grants_on_segments_of_its_stream_only() -> None:
+    reading, verifier = (
+        tokens().sign_token("logs", {"app": R}),
         TokenVerifier("pass", VirtualClock(), tokens()),
     )
     for segment in (S, "logs/app/1.#epoch.1#transaction.00", "logs/app/0.#epoch.0#transient.0.1"):
-        assert gate.admit(reading, [segment], R)
+        assert verifier.verify_token(reading, [segment], R)
         with pytest.raises(TokenRefusedError, match="READ_UPDATE"):
-            gate.admit(reading, [segment], U)
+            verifier.verify_token(reading, [segment], U)
     for segment in ("logs/app2/0.#epoch.0", "logs2/app/0.#epoch.0", "app/0", "app", "logs/app", ""):
         with pytest.raises(TokenRefusedError, match="does not allow"):
-            gate.admit(reading, [S, segment], R)
+            verifier.verify_token(reading, [S, segment], R)
 
 
 @virtually
-async def test_it_ends_when_it_says() -> None:
+async def test_a_token_expires_at_its_time() -> None:
     signer = tokens()
-    token, gate = signer.signed("logs", {"app": U}), TokenVerifier("pass", VirtualClock(), signer)
-    assert gate.admit(token, [S], U)
+    token, verifier = (
+        signer.sign_token("logs", {"app": U}),
+        TokenVerifier("pass", VirtualClock(), signer),
+    )
+    assert verifier.verify_token(token, [S], U)
     await asyncio.sleep(598)
-    assert gate.admit(token, [S], U)
+    assert verifier.verify_token(token, [S], U)
     await asyncio.sleep(3)
     with pytest.raises(TokenRefusedError) as told:
-        gate.admit(token, [S], U)
-    assert told.value.ended
+        verifier.verify_token(token, [S], U)
+    assert told.value.expired
 
 
 @pytest.mark.parametrize(
@@ -99,28 +102,28 @@ async def test_it_ends_when_it_says() -> None:
         made({}),
     ],
 )
-def test_forged_foreign_and_empty_ones_let_nobody_in(token: str) -> None:
-    gate = TokenVerifier("pass", VirtualClock(), tokens())
+def test_forged_foreign_and_empty_tokens_are_refused(token: str) -> None:
+    verifier = TokenVerifier("pass", VirtualClock(), tokens())
     with pytest.raises(TokenRefusedError) as told:
-        gate.admit(token, [S], R)
-    assert not told.value.ended
+        verifier.verify_token(token, [S], R)
+    assert not told.value.expired
 
 
 @pytest.mark.parametrize(
     "resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"]
 )
-def test_the_ways_to_name_resources_that_pravega_knows_are_read(resource: str) -> None:
+def test_each_notation_of_resources_that_pravega_has_is_read(resource: str) -> None:
     assert (
-        TokenVerifier("pass", VirtualClock(), tokens()).admit(
+        TokenVerifier("pass", VirtualClock(), tokens()).verify_token(
             made({resource: "READ_UPDATE"}), [S], U
         )
         is None
     )
 
 
-def test_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
-    gate = TokenVerifier("pass", VirtualClock())
-    assert gate.admit("pass", [S, "x"], U) is None
+def test_without_a_signer_only_the_local_token_is_valid_and_it_allows_everything() -> None:
+    verifier = TokenVerifier("pass", VirtualClock())
+    assert verifier.verify_token("pass", [S, "x"], U) is None
     for token in ("", "pas", made({"*": "READ"})):
         with pytest.raises(TokenRefusedError):
-            gate.admit(token, [S], R)
+            verifier.verify_token(token, [S], R)

@@ -1,6 +1,4 @@
-"""Logins are checked against the file of users, whose mistakes are told with file, key, value and
-remedy.
-"""
+"""Logins are checked against the users file; mistakes in it are reported with key and remedy."""
 
 import asyncio
 import base64
@@ -11,12 +9,12 @@ import pytest
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.host.disk import SystemDisk
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import UnknownUserError, Users, UsersConfig, read_users
 from tests.support.inline import InlineExecutor
 
-HASH = str(kept("a: secret", b"0123456789abcdef"))
+HASH = str(hash_password("a: secret", b"0123456789abcdef"))
 TEXT = (
     f'[[user]]\nname = "fleet"\npassword = "{HASH}"\nmay = {{ "logs/*" = "READ_UPDATE", "*" = '
     f'"READ" }}\n'
@@ -32,13 +30,13 @@ def basic(text: str) -> str:
     return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
-def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> None:
+def test_only_the_right_password_is_accepted(tmp_path: Path) -> None:
     users = Users(written(tmp_path / "users.toml", TEXT), InlineExecutor(), Random(1))
 
     async def main() -> None:
         for _ in range(2):
-            user = await users.identified(basic("fleet:a: secret"))
-            assert (user.name, user.grants.of_stream("logs", "app")) == (
+            user = await users.authenticate(basic("fleet:a: secret"))
+            assert (user.name, user.grants.stream_permission("logs", "app")) == (
                 "fleet",
                 Permission.READ_UPDATE,
             )
@@ -50,7 +48,7 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
             "nobody:a: secret",
         ):
             with pytest.raises(UnknownUserError, match="user or the password is wrong"):
-                await users.identified(basic(wrong))
+                await users.authenticate(basic(wrong))
         for odd in (
             "Basic ???",
             basic("fleet"),
@@ -60,25 +58,25 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
             "Basic /w==",
         ):
             with pytest.raises(UnknownUserError, match=r"Basic"):
-                await users.identified(odd)
-        with pytest.raises(UnknownUserError, match="say who you are"):
-            await users.identified(None)
+                await users.authenticate(odd)
+        with pytest.raises(UnknownUserError, match="this controller needs a user"):
+            await users.authenticate(None)
 
     asyncio.run(main())
 
 
-def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_to_wait(
+def test_a_login_is_compared_once_and_too_many_unknown_ones_must_wait(
     tmp_path: Path,
 ) -> None:
     executor = InlineExecutor(0.001)
     users = Users(written(tmp_path / "users.toml", TEXT), executor, Random(1))
 
     async def main() -> None:
-        asked = [users.identified(basic("fleet:a: secret")) for _ in range(60)]
+        asked = [users.authenticate(basic("fleet:a: secret")) for _ in range(60)]
         assert {user.name for user in await asyncio.gather(*asked)} == {"fleet"}
         assert executor.calls == 1
         strangers = [
-            asyncio.ensure_future(users.identified(basic(f"stranger:{number}")))
+            asyncio.ensure_future(users.authenticate(basic(f"stranger:{number}")))
             for number in range(70)
         ]
         await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +87,7 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
         for one in strangers:
             one.cancel()
         await asyncio.wait(strangers)
-        assert (await users.identified(basic("fleet:a: secret"))).name == "fleet"
+        assert (await users.authenticate(basic("fleet:a: secret"))).name == "fleet"
 
     asyncio.run(main())
 
@@ -98,10 +96,10 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
     ("text", "told"),
     [
         ("", "user: this key is missing"),
-        (TEXT + TEXT, "there are two called 'fleet'"),
+        (TEXT + TEXT, "two are called 'fleet'"),
         (
             TEXT.replace(HASH, "a secret"),
-            'user[0].password = "a secret": it is no hash: `logdrive store user NAME` makes one',
+            'user[0].password = "a secret": it is not a hash: `logdrive store user NAME` makes one',
         ),
         (TEXT.replace("logs/*", "logs"), "user[0].may"),
         (TEXT.replace("READ_UPDATE", "WRITE"), "user[0].may"),
@@ -110,7 +108,7 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
         ("[[user]\n", "this is not TOML"),
     ],
 )
-def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(
+def test_a_mistake_in_the_users_file_is_reported_with_file_key_and_remedy(
     tmp_path: Path, text: str, told: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -119,7 +117,7 @@ def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(
     assert told in str(error.value)
 
 
-def test_a_missing_file_is_told_by_the_key_that_names_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"users = .*no.toml: No such file") as error:
         read_users(SystemDisk(), str(tmp_path / "no.toml"))
     assert error.value.file == "listen"

@@ -21,7 +21,7 @@ from logdrive.services.embedded.attach import attached
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -83,7 +83,7 @@ async def test_a_store_that_nobody_has_open_is_served_here_and_let_go_again() ->
     machine = Machine()
     await machine.fill()
     assert await machine.read() == b"0123456789"
-    assert endpoint.find(machine.disk, "/var/store") is None
+    assert endpoint.read_endpoint(machine.disk, "/var/store") is None
     assert await machine.read() == b"0123456789"
 
 
@@ -94,7 +94,9 @@ async def test_a_store_that_another_process_serves_is_read_through_its_face() ->
     store = await machine.open()
     running = asyncio.create_task(store.run(asyncio.Event()))
     async with (
-        listening(store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk),
+        serve_segment_store(
+            store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk
+        ),
         machine.attached() as target,
     ):
         assert target == Target("127.0.0.1", 6000)
@@ -111,7 +113,9 @@ async def test_a_store_whose_face_comes_up_a_moment_later_is_waited_for() -> Non
     running = asyncio.create_task(store.run(asyncio.Event()))
     reading = asyncio.create_task(machine.read())
     await asyncio.sleep(1)
-    async with listening(store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk):
+    async with serve_segment_store(
+        store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk
+    ):
         assert await reading == b"0123456789"
     await store.close()
     await running
@@ -124,7 +128,7 @@ def test_a_locked_store_without_a_face_names_the_key_to_add(stale: bool) -> None
         machine = Machine()
         store = await machine.open()
         if stale:  # left behind by a process that was killed
-            endpoint.publish(
+            endpoint.publish_endpoint(
                 machine.disk, "/var/store", endpoint.PublishedEndpoint("127.0.0.1:6000")
             )
         with pytest.raises(ConfigError, match=r"\[listen.pravega\] with address"):
@@ -140,7 +144,9 @@ async def test_a_face_that_wants_certificates_is_not_tried_without() -> None:
     store = await machine.open()
     running = asyncio.create_task(store.run(asyncio.Event()))
     tls = ServerTls("cert", "key", "ca")
-    async with listening(store, "127.0.0.1", 6000, tls, transport=machine.host, disk=machine.disk):
+    async with serve_segment_store(
+        store, "127.0.0.1", 6000, tls, transport=machine.host, disk=machine.disk
+    ):
         with pytest.raises(ConfigError, match="--ca, --cert and --key"):
             await machine.read()
     await store.close()

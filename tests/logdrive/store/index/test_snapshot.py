@@ -1,4 +1,4 @@
-"""The index file: what it says, and that nothing else passes for it."""
+"""The index file: it says what the index has, and no other bytes are accepted as one."""
 
 import struct
 from random import Random
@@ -30,7 +30,7 @@ LIMITS = StoreLimits(log_file=4000, page=100, copy=500)
 
 
 def _index(disk: MemoryDisk) -> Index:
-    """Return an index of which some is on disk."""
+    """Return an index, part of which is on disk."""
     files = LogFiles(PATH, [0, 4000], {0: 4000})
     random, index = Random(5), Index(files, PageFiles(disk, PATH, STORE, LIMITS.page), LIMITS)
     for number, name in enumerate(("a/b/0", "é", "empty")):
@@ -63,7 +63,15 @@ def _index(disk: MemoryDisk) -> Index:
 
 def _columns(index: Index) -> list[tuple[object, ...]]:
     return [
-        (s.number, s.name, s.info(), list(s.extents(s.start)), s.offsets, s.places, s.cold)
+        (
+            s.number,
+            s.name,
+            s.info(),
+            list(s.extents(s.start)),
+            s.offsets,
+            s.places,
+            s.has_stored_numbers,
+        )
         for s in index.by_number.values()
     ]
 
@@ -76,10 +84,10 @@ def test_it_holds_the_whole_index() -> None:
     )
     assert (snapshot.store_id, snapshot.tip) == (STORE, Tip(5000, 4000, 77))
     assert _columns(snapshot.index) == _columns(index)
-    assert snapshot.index.cold.all_numbers() == index.cold.all_numbers()
+    assert snapshot.index.stored_numbers.all_numbers() == index.stored_numbers.all_numbers()
     assert list(snapshot.index.by_name) == list(index.by_name)
     assert any(segment.chunks and segment.offsets for segment in index.by_number.values())
-    assert index.cold.all_numbers()[0]
+    assert index.stored_numbers.all_numbers()[0]
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
@@ -127,7 +135,7 @@ def test_an_index_takes_nothing_that_does_not_follow() -> None:
 
 
 def _as_version_2(store: Store, tip: Tip) -> bytes:
-    """Return what version 2 wrote: every extent and every number in the one file."""
+    """Return what version 2 wrote: all extents and numbers in the one file."""
     index = store._index
 
     def segment_2(segment: SegmentIndex) -> list[object]:

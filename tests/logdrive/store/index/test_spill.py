@@ -1,6 +1,4 @@
-"""Extents and numbers that went to disk are what they were, whatever is merged, cut and copied
-before and after; and few stay in memory.
-"""
+"""Spilled extents and numbers survive merges, truncations and copies, and few stay in memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -41,7 +39,7 @@ WRITERS = [bytes([n]) * 16 for n in range(6)]
 
 @dataclass
 class Plain:
-    """A segment as lists: (offset, place, length) of each append."""
+    """A segment as a list: (offset, place, length) of each append."""
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
     numbers: dict[bytes, int] = field(default_factory=dict)
@@ -211,9 +209,7 @@ def test_the_index_says_the_same_with_its_rows_on_disk_as_a_list_does(seed: int)
 
 
 def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
-    """After so many log files: rows of the newest, numbers of the last two intervals, chunks by the
-    log file.
-    """
+    """Memory has the newest file's rows, the last two intervals' numbers, and chunks per file."""
 
     async def main() -> None:
         limits = StoreLimits(log_file=20_000, pages=4, numbers=50)
@@ -229,8 +225,8 @@ def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
                     held.append((number + 1, len(index.files.bases), len(segment.chunks)))
                 assert len(segment.offsets) < 300
                 assert len(segment.numbers) < 300
-                assert len(index.cold._warm) <= 50
-                assert len(index.cold.runs) <= 6
+                assert len(index.stored_numbers._warm) <= 50
+                assert len(index.stored_numbers.runs) <= 6
             assert all(chunks == files - 1 for _, files, chunks in held), held
             assert sum(len(s.offsets) + len(s.numbers) for s in index.by_number.values()) < 600
             assert await store.number(SEGMENT, UUID(int=7)) == 1
@@ -240,7 +236,7 @@ def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
 
 
 class _Counting(MemoryDisk):
-    """Counts what is opened."""
+    """A disk that counts opened files."""
 
     opened = 0
 
@@ -344,7 +340,7 @@ def test_numbers_lost_from_both_copies_block_neither_the_index_nor_reclaiming() 
                 )
                 if number % 50 == 0:
                     await store.truncate(SEGMENT, end)
-            assert len(store._index.cold.runs) < 6
+            assert len(store._index.stored_numbers.runs) < 6
         assert len([path for path in disk.paths() if "/log-" in path]) < 5
         assert len([path for path in disk.paths() if "/numbers-" in path]) < 14
         async with running(disk, limits) as store:

@@ -1,6 +1,4 @@
-"""A log that is written past the page cache ends with zeros while it grows: a crash leaves them
-there, and nobody minds.
-"""
+"""A log past the page cache ends with zeros while it grows; a crash may leave them there."""
 
 import asyncio
 import contextlib
@@ -46,7 +44,7 @@ def test_the_zeros_that_fill_the_last_block_up_are_cut_without_a_word(size: int)
 
 @contextlib.asynccontextmanager
 async def real(path: Path, limits: StoreLimits = StoreLimits()) -> AsyncIterator[Store]:
-    """Run a store on the machine's disk, with a thread that syncs."""
+    """Run a store on the machine's disk, with a sync thread."""
     executor = ThreadExecutor("sync")
     store = await Store.open(
         str(path), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=limits
@@ -62,7 +60,7 @@ async def real(path: Path, limits: StoreLimits = StoreLimits()) -> AsyncIterator
 
 @contextlib.contextmanager
 def at_most(what: int, value: int) -> Iterator[None]:
-    """Let the system give this process no more than *value* of *what*."""
+    """Limit this process to *value* of the resource *what*."""
     usual = resource.getrlimit(what)
     resource.setrlimit(what, (value, usual[1]))
     try:
@@ -75,9 +73,7 @@ def at_most(what: int, value: int) -> Iterator[None]:
 def test_what_a_disk_took_of_a_group_before_it_was_full_does_not_come_back_after_a_kill(
     tmp_path: Path, before: int
 ) -> None:
-    """The first block of a group is there already, and takes what the rest found no room for: whole
-    entries, which were refused.
-    """
+    """The group's first block exists already and takes whole entries, which were refused."""
 
     async def main() -> None:
         async with real(tmp_path / "store") as store:
@@ -98,7 +94,7 @@ def test_what_a_disk_took_of_a_group_before_it_was_full_does_not_come_back_after
 
 @contextlib.contextmanager
 def memory_for(more: int) -> Iterator[None]:
-    """Let this process get no more memory than it has, and *more* bytes."""
+    """Limit this process to the memory it has, and *more* bytes."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -113,7 +109,10 @@ def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_
     async def main() -> None:
         async with real(tmp_path / "store", StoreLimits(group=64 * MIB)) as store:
             await store.create(SEGMENT)
-            with memory_for(32 * MIB), pytest.raises(TransientError, match="bytes of memory"):
+            with (
+                memory_for(32 * MIB),
+                pytest.raises(TransientError, match="bytes for a group: Cannot allocate memory"),
+            ):
                 submit(store, b"none", 1)
             assert (
                 store.submitted_number(SEGMENT, WRITER)
@@ -142,7 +141,9 @@ def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_tol
                 await asyncio.wait(futures)
             assert await futures[0] == 1
             for future in futures[1:]:
-                with pytest.raises(TransientError, match="bytes of memory"):
+                with pytest.raises(
+                    TransientError, match="bytes for a group: Cannot allocate memory"
+                ):
                     await future
             assert (
                 store.submitted_number(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1

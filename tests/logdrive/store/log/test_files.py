@@ -1,4 +1,4 @@
-"""The log's files: which one holds a position, and how much of each still belongs to a segment."""
+"""The log's files: which one holds a position, and how much of each belongs to a segment."""
 
 import sys
 
@@ -38,7 +38,7 @@ def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
     files.add_live(500, 100)
     files.add_live(1000, 200)
     files.add_live(2000, 300)
-    files.changed = False
+    files.on_searched()
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 2 * ENTRY_HEAD + 500, 3000: 0}
     files.remove_live(2000, 500, 2)
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 0, 3000: 0}
@@ -46,7 +46,7 @@ def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
 
 
 def test_a_freed_file_leaves_the_places_of_the_others_as_they_are() -> None:
-    """What lies in it can no longer be asked for; offsets stay what they are."""
+    """Its own bytes can no longer be asked for; positions do not change."""
     files = three()
     files.remove_file(0)
     assert files.bases == [1000, 3000]

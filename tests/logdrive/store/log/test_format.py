@@ -1,6 +1,4 @@
-"""The bytes of the log: what a head says is what was meant, and no damaged or foreign head
-passes.
-"""
+"""The bytes of the log: heads decode to what was encoded; damaged and foreign heads are refused."""
 
 from uuid import UUID
 

@@ -1,6 +1,4 @@
-"""A full disk is told once when it begins and once when it is over, however often it is tried
-meanwhile.
-"""
+"""A full disk is logged once when it begins and once when it is over."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -32,7 +30,7 @@ def test_failures_in_a_row_are_one_complaint_and_their_end_is_told_once() -> Non
         complaint.on_write_succeeded()
         complaint.on_write_succeeded()
 
-    assert _events(scenario) == ["the store takes nothing", "the store takes writes again"]
+    assert _events(scenario) == ["writes to the store fail", "writes to the store succeed again"]
 
 
 def test_a_disk_that_fails_and_recovers_by_the_second_is_not_told_of_each_time() -> None:

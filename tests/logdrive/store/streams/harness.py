@@ -1,4 +1,4 @@
-"""Streams of a store whose disk is in memory."""
+"""Streams of a store on a disk in memory."""
 
 import contextlib
 from collections.abc import AsyncIterator

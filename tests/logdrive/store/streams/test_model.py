@@ -1,9 +1,7 @@
-"""Random lives of streams, ended by power cuts and kills at any step, beside a store that never
-dies.
+"""Random lives of streams, ended by power cuts and kills, compared with a store that never dies.
 
-Each operation is done or not done, whole: after any death the streams, and the segments under them,
-are as they are on the store beside after all operations that were answered, or after the one that
-was under way, too.
+Each operation is done as a whole or not at all. After each death the streams and their segments are
+as on the other store after all operations that were answered, or also the one under way.
 """
 
 import contextlib
@@ -80,7 +78,7 @@ async def keys_of(there: Rig, scope: str, stream: str) -> list[str]:
 
 
 async def perform(there: Rig, op: Operation) -> None:
-    """Do *op*, as the state that it meets decides: the same on every store in that state."""
+    """Do *op*, depending only on the state: the same on every store in that state."""
     streams, where = there.streams, (op.scope, op.stream)
     match op.kind:
         case "scope":
@@ -96,7 +94,7 @@ async def perform(there: Rig, op: Operation) -> None:
         case "delete":
             await streams.delete(*where)
         case "begin":
-            await there.transactions.begin(*where, 1000)
+            await there.transactions.begin_transaction(*where, 1000)
         case "scale":
             await scale(there, op)
         case kind if kind in BESIDE:
@@ -110,7 +108,7 @@ async def perform(there: Rig, op: Operation) -> None:
 async def grouped(there: Rig, op: Operation) -> None:
     groups, name = ReaderGroups(there.catalogue), op.stream
     if op.kind == "group":
-        await groups.create(
+        await groups.create_group(
             op.scope,
             name,
             ReaderGroup(
@@ -118,12 +116,12 @@ async def grouped(there: Rig, op: Operation) -> None:
             ),
         )
         return
-    made = await groups.found(op.scope, name)
+    made = await groups.get_group(op.scope, name)
     if op.kind == "ungroup":
-        await groups.delete(op.scope, name, made.id)
+        await groups.delete_group(op.scope, name, made.id)
     else:
         head = await there.streams.cut_at(op.scope, op.stream)
-        await groups.has_read(
+        await groups.update_read_cut(
             f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head
         )
 
@@ -134,19 +132,19 @@ async def timed(there: Rig, op: Operation) -> None:
         now = layout.current_segments(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
-        await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
+        await WriterTimes(there.catalogue).note_time(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
-        await WriterTimes(there.catalogue).remove(*where, writer)
+        await WriterTimes(there.catalogue).remove_writer(*where, writer)
     else:
-        await Watermarks(there.catalogue).advance(*where)
+        await Watermarks(there.catalogue).advance_stream(*where)
 
 
 async def mapped(there: Rig, op: Operation) -> None:
     maps = KeyValueTables(there.catalogue)
     if op.kind == "map":
-        await maps.create(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
+        await maps.create_kv_table(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
     else:
-        await maps.delete(op.scope, op.stream)
+        await maps.delete_kv_table(op.scope, op.stream)
 
 
 BESIDE: dict[str, Callable[[Rig, Operation], Awaitable[None]]] = {
@@ -161,7 +159,7 @@ async def to_segments(there: Rig, op: Operation) -> None:
     where = (op.scope, op.stream)
     if op.kind == "raw":
         async with there.catalogue.turn() as state:
-            known = op.scope in state.scopes and op.stream in state.scopes[op.scope].places
+            known = op.scope in state.scopes and op.stream in state.scopes[op.scope].streams
         if not known:
             await there.store.create(segment_name(*where, 0))
         return
@@ -199,11 +197,11 @@ async def in_transaction(there: Rig, op: Operation) -> None:
         return
     key = UUID(hex=keys[int(op.choice * len(keys))])
     if op.kind == "commit":
-        await there.transactions.commit(op.scope, op.stream, key)
+        await there.transactions.commit_transaction(op.scope, op.stream, key)
     elif op.kind == "abort":
-        await there.transactions.abort(op.scope, op.stream, key)
+        await there.transactions.abort_transaction(op.scope, op.stream, key)
     else:
-        found = await there.transactions.state(op.scope, op.stream, key)
+        found = await there.transactions.get_transaction(op.scope, op.stream, key)
         if found.status == "open":
             parent = found.segments[int(op.choice * len(found.segments))]
             await there.write(
@@ -213,7 +211,7 @@ async def in_transaction(there: Rig, op: Operation) -> None:
 
 
 async def view(there: Rig) -> Any:
-    """Return all that can be asked about, ids of transactions aside, which are random."""
+    """Return everything that can be queried, except transactions' ids, which are random."""
     keys: dict[str, str] = {}
     seen: list[Any] = []
     await there.streams.scopes()  # takes in what was made without asking
@@ -270,7 +268,7 @@ async def beside(operations: list[Operation]) -> Any:
 
 
 class Lives:
-    """One directory, opened again after each death. *done* are the operations that are in it."""
+    """One directory, opened again after each death; *done* are the operations it contains."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

@@ -1,4 +1,4 @@
-"""Streams scaled by their rates: what is split, what is joined, and what is left alone."""
+"""Streams scaled by their rates: what is split, what is joined, and what is left as it is."""
 
 import asyncio
 from itertools import pairwise
@@ -55,7 +55,7 @@ def test_never_fewer_segments_are_left_than_the_policy_wants() -> None:
 
 
 async def written(there: Rig, per_second: int, minutes: int) -> None:
-    """Write small events, of one key, as long."""
+    """Write small events of one key for some seconds."""
     for _ in range(minutes):
         (segment,) = [
             s

@@ -1,6 +1,4 @@
-"""Scopes and streams: what they answer, what becomes of their segments, and that all of it is there
-after a start.
-"""
+"""Scopes and streams: their answers, what happens to their segments, and what a start finds."""
 
 import asyncio
 import errno

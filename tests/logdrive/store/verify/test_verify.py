@@ -1,6 +1,4 @@
-"""`store verify` finds every damage and names its place, finds nothing in a store that is whole,
-and changes nothing.
-"""
+"""`store verify` finds each damage and its place, nothing in a sound store; it changes nothing."""
 
 import errno
 import tracemalloc
@@ -34,7 +32,7 @@ KEPT = "kept"
 
 
 async def busy(disk: MemoryDisk, *, clean: bool, rounds: int = 30) -> None:
-    """Leave a store of which files were freed, and in which something of everything was done."""
+    """Leave a store in which something of everything was done, and log files were reclaimed."""
     async with running(disk, LIMITS, clean=clean) as store:
         await store.create(KEPT)
         await store.create(SEGMENT)
@@ -124,7 +122,7 @@ def test_a_store_in_use_can_be_looked_at() -> None:
 
 
 class Earlier(MemoryDisk):
-    """*disk*, but for *path*, which was of *size* bytes when it was looked at."""
+    """*disk* as it was when *path* had *size* bytes."""
 
     def __init__(self, disk: MemoryDisk, path: str, size: int) -> None:
         self.__dict__ = dict(disk.__dict__)
@@ -150,9 +148,7 @@ def test_a_look_that_begins_while_an_entry_is_being_written_finds_nothing() -> N
 
 
 class Between(MemoryDisk):
-    """*disk*, with the indexes that it had when it was like *before*, and *freed*, which was there
-    until a moment ago.
-    """
+    """*disk* with the indexes of *before* and the file *freed*, as in the middle of a change."""
 
     def __init__(self, disk: MemoryDisk, before: MemoryDisk, freed: str) -> None:
         self.__dict__ = dict(disk.__dict__)
@@ -204,7 +200,7 @@ def test_a_file_that_is_freed_in_the_midst_of_which_the_index_ended_is_no_damage
 
 
 class Swept(MemoryDisk):
-    """*disk*, of which a file goes, for once, after it was listed."""
+    """*disk*, on which a file is removed, once, after it was listed."""
 
     def __init__(self, disk: MemoryDisk, gone: str) -> None:
         self.__dict__ = dict(disk.__dict__)
@@ -312,7 +308,7 @@ def test_missing_cut_lengthened_and_foreign_files_are_damages() -> None:
 
 
 def test_an_index_that_says_something_else_than_the_log_is_found_out() -> None:
-    """Its checksum is right: only a replay of the log tells."""
+    """Its checksum is right: only a replay of the log shows it."""
 
     async def main() -> None:
         for freed in (False, True):

@@ -1,6 +1,7 @@
-"""Streams as a controller's messages describe them, both ways."""
+"""Conversions between the controller's messages and our types."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from logdrive.store.streams.errors import PreconditionError
@@ -8,12 +9,14 @@ from logdrive.store.streams.key_ranges import current_segments
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
-_HALF = (1 << 64) - 1
-_PAGE = 1000
+NO_TOKEN: Final = ""
+"""The delegation token in answers where clients need no login."""
+_HALF = (1 << 64) - 1  # mask of 64 bits
+_PAGE = 1000  # names in one answer
 
 
-def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
-    """Return what a client asks for; one that says nothing of segments gets *least*.
+def parse_stream_config(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
+    """Return a stream's configuration, with at least *least* segments.
 
     Raises `PreconditionError` for unknown policies.
     """
@@ -24,7 +27,7 @@ def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
     )
     if scaling.scaleType not in known[0] or retention.retentionType not in known[1]:
         raise PreconditionError(
-            f"policies {scaling.scaleType} and {retention.retentionType} are not known here"
+            f"policies {scaling.scaleType} and {retention.retentionType} are unknown"
         )
     return StreamConfig(
         scale_type=scaling.scaleType,
@@ -40,8 +43,8 @@ def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
     )
 
 
-def described(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
-    """Return what a stream's maker asked for."""
+def stream_config_message(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
+    """Return the configuration of a stream as a message."""
     return pb.StreamConfig(
         streamInfo=pb.StreamInfo(scope=scope, stream=stream),
         scalingPolicy=pb.ScalingPolicy(
@@ -61,59 +64,66 @@ def described(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
     )
 
 
-def segment_id(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
-    """Return how clients name a segment."""
+def segment_id_message(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
+    """Return a segment's id as a message."""
     return pb.SegmentId(
         streamInfo=pb.StreamInfo(scope=info.scope, stream=info.stream), segmentId=segment
     )
 
 
-def segment_range(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
-    """Return a segment with its keys."""
+def segment_range_message(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
+    """Return a segment with its key range as a message."""
     return pb.SegmentRange(
-        segmentId=segment_id(info, segment.id), minKey=segment.low, maxKey=segment.high
+        segmentId=segment_id_message(info, segment.id), minKey=segment.low, maxKey=segment.high
     )
 
 
-def ranges(info: pb.StreamInfo, segments: Iterable[Segment], token: str) -> pb.SegmentRanges:
-    """Return segments with their keys, in the order of these."""
-    found = sorted(segments, key=lambda segment: segment.low)
+def segment_ranges_message(
+    info: pb.StreamInfo, segments: Iterable[Segment], token: str
+) -> pb.SegmentRanges:
+    """Return segments as a message, in the order of their key ranges."""
+    ordered = sorted(segments, key=lambda segment: segment.low)
     return pb.SegmentRanges(
-        segmentRanges=[segment_range(info, segment) for segment in found], delegationToken=token
+        segmentRanges=[segment_range_message(info, segment) for segment in ordered],
+        delegationToken=token,
     )
 
 
-def places(info: pb.StreamInfo, cut: Mapping[int, int], token: str) -> pb.SegmentsAtTime:
-    """Return one place of a stream."""
+def segments_at_time_message(
+    info: pb.StreamInfo, cut: Mapping[int, int], token: str
+) -> pb.SegmentsAtTime:
+    """Return a stream cut (offsets by segment id) as a message."""
     located = [
-        pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id(info, key), offset=offset)
+        pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id_message(info, key), offset=offset)
         for key, offset in cut.items()
     ]
     return pb.SegmentsAtTime(segments=located, delegationToken=token)
 
 
-def is_current(stream: Stream, segment: int) -> bool:
-    """Tell whether *segment* takes appends."""
-    return any(found.id == segment for found in current_segments(stream))
+def is_current_segment(stream: Stream, segment: int) -> bool:
+    """Return whether *segment* accepts appends: it is in the stream's current epoch."""
+    return any(each.id == segment for each in current_segments(stream))
 
 
-def uuid_of(found: pb.TxnId) -> UUID:
-    """Return a transaction's id."""
-    return UUID(int=(found.highBits & _HALF) << 64 | found.lowBits & _HALF)
+def parse_transaction_id(message: pb.TxnId) -> UUID:
+    """Return a transaction's id from its two signed halves."""
+    return UUID(int=(message.highBits & _HALF) << 64 | message.lowBits & _HALF)
 
 
-def transaction_id(found: UUID) -> pb.TxnId:
-    """Return how clients name a transaction: two signed halves."""
-    return pb.TxnId(highBits=_signed(found.int >> 64), lowBits=_signed(found.int & _HALF))
+def transaction_id_message(transaction: UUID) -> pb.TxnId:
+    """Return a transaction's id as a message: two signed halves."""
+    return pb.TxnId(
+        highBits=_signed(transaction.int >> 64), lowBits=_signed(transaction.int & _HALF)
+    )
 
 
-def page(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
-    """Return the names that follow the one in the token, and the token for those behind them.
+def page_of_names(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
+    """Return the next page of *names* (sorted) after *after*, and the token for the page after it.
 
-    After the last it repeats itself.
+    The token is the last name returned; after the last page it stays the same.
     """
-    found = [name for name in names if name > after][:_PAGE]
-    return found, pb.ContinuationToken(token=found[-1] if found else after)
+    page = [name for name in names if name > after][:_PAGE]
+    return page, pb.ContinuationToken(token=page[-1] if page else after)
 
 
 def _signed(half: int) -> int:

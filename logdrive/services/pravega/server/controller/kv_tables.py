@@ -1,57 +1,57 @@
-"""The controller's methods for key-value tables (specification, section 6)."""
+"""The controller's methods for key-value tables (docs/protocols/pravega-controller.md)."""
 
-from logdrive.services.pravega.server.controller import convert as answers
-from logdrive.services.pravega.server.controller.service import TOKEN
+from logdrive.services.pravega.server.controller import convert
+from logdrive.services.pravega.server.controller.convert import NO_TOKEN
 from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
 from logdrive.store.streams.state import KeyValueTable, Segment
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
-class MapMethods:
-    """Answers for the key-value tables of one store."""
+class KeyValueTableMethods:
+    """Answers calls about the key-value tables of one store."""
 
-    def __init__(self, maps: KeyValueTables) -> None:
-        self._maps = maps
+    def __init__(self, tables: KeyValueTables) -> None:
+        self._tables = tables
 
     async def create_key_value_table(
         self, request: pb.KeyValueTableConfig
     ) -> pb.CreateKeyValueTableStatus:
-        """Make a table."""
-        asked = KeyValueTable(
+        """Create a table."""
+        config = KeyValueTable(
             request.partitionCount,
             request.primaryKeyLength,
             request.secondaryKeyLength,
             request.rolloverSizeBytes,
         )
-        await self._maps.create(request.scope, request.kvtName, asked)
+        await self._tables.create_kv_table(request.scope, request.kvtName, config)
         return pb.CreateKeyValueTableStatus(status="SUCCESS")
 
     async def get_key_value_table_configuration(
         self, request: pb.KeyValueTableInfo
     ) -> pb.KeyValueTableConfigResponse:
-        """Tell how a table was asked for."""
-        found = await self._maps.found(request.scope, request.kvtName)
+        """Return a table's configuration."""
+        table = await self._tables.get_kv_table(request.scope, request.kvtName)
         config = pb.KeyValueTableConfig(
             scope=request.scope,
             kvtName=request.kvtName,
-            partitionCount=found.partitions,
-            primaryKeyLength=found.primary,
-            secondaryKeyLength=found.secondary,
-            rolloverSizeBytes=found.rollover_bytes,
+            partitionCount=table.partitions,
+            primaryKeyLength=table.primary,
+            secondaryKeyLength=table.secondary,
+            rolloverSizeBytes=table.rollover_bytes,
         )
         return pb.KeyValueTableConfigResponse(status="SUCCESS", config=config)
 
     async def get_current_segments_key_value_table(
         self, request: pb.KeyValueTableInfo
     ) -> pb.SegmentRanges:
-        """Tell which segments have which share of a table's keys."""
-        found = await self._maps.found(request.scope, request.kvtName)
-        shares = [n / found.partitions for n in range(found.partitions)] + [1.0]
+        """List a table's segments, each with its share of the key space [0, 1]."""
+        table = await self._tables.get_kv_table(request.scope, request.kvtName)
+        bounds = [n / table.partitions for n in range(table.partitions)] + [1.0]
         segments = [
-            Segment(found.first + n, shares[n], shares[n + 1]) for n in range(found.partitions)
+            Segment(table.first + n, bounds[n], bounds[n + 1]) for n in range(table.partitions)
         ]
-        return answers.ranges(
-            pb.StreamInfo(scope=request.scope, stream=request.kvtName), segments, TOKEN
+        return convert.segment_ranges_message(
+            pb.StreamInfo(scope=request.scope, stream=request.kvtName), segments, NO_TOKEN
         )
 
     async def list_key_value_tables_in_scope(
@@ -59,13 +59,15 @@ class MapMethods:
     ) -> pb.KVTablesInScopeResponse:
         """List the tables of a scope, page by page."""
         scope = request.scope.scope
-        names, token = answers.page(await self._maps.names(scope), request.continuationToken.token)
+        names, token = convert.page_of_names(
+            await self._tables.list_kv_tables(scope), request.continuationToken.token
+        )
         listed = [pb.KeyValueTableInfo(scope=scope, kvtName=name) for name in names]
         return pb.KVTablesInScopeResponse(
             status="SUCCESS", kvtables=listed, continuationToken=token
         )
 
     async def delete_key_value_table(self, request: pb.KeyValueTableInfo) -> pb.DeleteKVTableStatus:
-        """Remove a table."""
-        await self._maps.delete(request.scope, request.kvtName)
+        """Delete a table."""
+        await self._tables.delete_kv_table(request.scope, request.kvtName)
         return pb.DeleteKVTableStatus(status="SUCCESS")

@@ -1,6 +1,6 @@
-"""A controller at an address, while a context lasts.
+"""`serve_controller_at`: a controller that listens while a context is open.
 
-The one place where gRPC brings its own sockets (docs/adr/0006).
+gRPC opens its own sockets here, past `Transport` (docs/adr/0006).
 """
 
 import asyncio
@@ -17,10 +17,11 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.authorization import ControllerAuthorization
-from logdrive.services.pravega.server.controller.kv_tables import MapMethods
-from logdrive.services.pravega.server.controller.reader_groups import GroupMethods
+from logdrive.services.pravega.server.controller.kv_tables import KeyValueTableMethods
+from logdrive.services.pravega.server.controller.reader_groups import ReaderGroupMethods
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.controller.service import ControllerService
-from logdrive.services.pravega.server.controller.serving import Serving
+from logdrive.services.pravega.server.controller.transactions import TransactionMethods
 from logdrive.services.pravega.server.controller.writers import WriterMethods
 from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
 from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
@@ -33,22 +34,24 @@ from logdrive.store.streams.scaling import Scaling
 from logdrive.store.streams.streams import Streams
 
 _OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),
+    ("grpc.so_reuseport", 0),  # a port that is taken is an error
     ("grpc.max_receive_message_length", 4 * MIB),
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.max_concurrent_streams", 1000),
 )
 _GRACE_SECONDS: Final = 5.0
+"""Limit on the time that calls under way may take at the end."""
 _PEM_BYTES: Final = MIB
+"""Limit on the size of a certificate or key."""
 
 
 @contextlib.asynccontextmanager
-async def over_grpc(
+async def serve_rpc_over_grpc(
     handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk
 ) -> AsyncIterator[int]:
-    """Serve *handlers* while the context lasts; yield the real port.
+    """Serve *handlers* over gRPC at *where*; yield the port bound (a `ServeRpc`).
 
-    Raises `ConfigError` where it can't bind.
+    Raises `ConfigError` where it can't bind, or the certificates can't be read.
     """
     server = grpc.aio.server(options=_OPTIONS)
     server.add_generic_rpc_handlers((handlers,))
@@ -61,51 +64,55 @@ async def over_grpc(
 
 
 @contextlib.asynccontextmanager
-async def controlling(
-    catalogue: Catalog,
+async def serve_controller_at(
+    catalog: Catalog,
     where: tuple[str, int],
     tls: ServerTls | None,
     node: tuple[str, int],
     *,
     disk: Disk,
-    serving: Serving = over_grpc,
+    serve_rpc: ServeRpc = serve_rpc_over_grpc,
     access: Access | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
-    """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*;
-    yield the address with the real port.
+    """Serve the streams of *catalog* at *where*; yield host and the port bound.
 
-    Without *access* nobody is asked who comes. What was begun at the end is answered, within a few
-    seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
+    *node* is the segment store's address, which clients are told. Without *access* calls need no
+    login. Leave the context before the store closes: calls under way are answered first, within a
+    few seconds. Raises `ConfigError` where it can't bind.
     """
-    transactions = Transactions(catalogue)
-    streams, writers = Streams(catalogue), WriterTimes(catalogue)
-    others = (
-        GroupMethods(ReaderGroups(catalogue)),
-        MapMethods(KeyValueTables(catalogue)),
+    transactions = Transactions(catalog)
+    streams = Streams(catalog)
+    writers = WriterTimes(catalog)
+    parts = (
+        TransactionMethods(transactions, writers),
+        ReaderGroupMethods(ReaderGroups(catalog)),
+        KeyValueTableMethods(KeyValueTables(catalog)),
         WriterMethods(writers),
     )
-    controller = ControllerService(streams, transactions, writers, *node, others)
+    controller = ControllerService(streams, *node, parts)
     handlers = (
-        controller.handlers()
+        controller.grpc_handlers()
         if access is None
-        else ControllerAuthorization(controller.handlers(), access)
+        else ControllerAuthorization(controller.grpc_handlers(), access)
     )
-    async with catalogue.turn():
-        pass  # what a crash left undone is done before anybody is answered
-    async with serving(handlers, where, tls, disk) as port:
-        controller.listens(port)
+
+    async with catalog.turn():
+        pass  # the first turn finishes what a crash left undone, before any call is answered
+
+    async with serve_rpc(handlers, where, tls, disk) as port:
+        controller.set_own_port(port)
         upkeep = [
-            asyncio.create_task(transactions.run(), name="transaction-leases"),
+            asyncio.create_task(transactions.run_lease_expiry(), name="transaction-leases"),
             asyncio.create_task(
-                Retention(catalogue.store, streams.retention_policy, catalogue.clock).run(),
+                Retention(catalog.store, streams.retention_policy, catalog.clock).run(),
                 name="streams-retention",
             ),
             asyncio.create_task(
-                Retention(catalogue.store, streams.max_retention_policy, catalogue.clock).run(),
+                Retention(catalog.store, streams.max_retention_policy, catalog.clock).run(),
                 name="streams-most",
             ),
-            asyncio.create_task(Scaling(catalogue, streams).run(), name="streams-scaling"),
-            asyncio.create_task(Watermarks(catalogue).run(), name="streams-watermarks"),
+            asyncio.create_task(Scaling(catalog, streams).run(), name="streams-scaling"),
+            asyncio.create_task(Watermarks(catalog).run(), name="streams-watermarks"),
         ]
         try:
             yield where[0], port

@@ -1,5 +1,5 @@
-"""The controller's methods for reader groups, and for how far they have read (specification,
-section 6).
+"""The controller's methods for reader groups and subscribers
+(docs/protocols/pravega-controller.md).
 """
 
 from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
@@ -7,8 +7,8 @@ from logdrive.store.streams.state import ReaderGroup, StreamCut
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
-class GroupMethods:
-    """Answers for the reader groups of one store."""
+class ReaderGroupMethods:
+    """Answers calls about the reader groups of one store."""
 
     def __init__(self, groups: ReaderGroups) -> None:
         self._groups = groups
@@ -16,50 +16,52 @@ class GroupMethods:
     async def create_reader_group(
         self, request: pb.ReaderGroupConfiguration
     ) -> pb.CreateReaderGroupResponse:
-        """Make a group; one that is there is answered as it is, for the client to compare."""
-        group = await self._groups.create(
-            request.scope, request.readerGroupName, _asked(request, generation=0)
+        """Create a group, or return the existing one, for the client to compare."""
+        group = await self._groups.create_group(
+            request.scope, request.readerGroupName, _parse_group(request, generation=0)
         )
         return pb.CreateReaderGroupResponse(
-            status="SUCCESS", config=_described(request.scope, request.readerGroupName, group)
+            status="SUCCESS", config=_group_message(request.scope, request.readerGroupName, group)
         )
 
     async def get_reader_group_config(
         self, request: pb.ReaderGroupInfo
     ) -> pb.ReaderGroupConfigResponse:
-        """Tell what a group is to read."""
-        group = await self._groups.found(request.scope, request.readerGroup)
+        """Return a group's configuration."""
+        group = await self._groups.get_group(request.scope, request.readerGroup)
         return pb.ReaderGroupConfigResponse(
-            status="SUCCESS", config=_described(request.scope, request.readerGroup, group)
+            status="SUCCESS", config=_group_message(request.scope, request.readerGroup, group)
         )
 
     async def update_reader_group(
         self, request: pb.ReaderGroupConfiguration
     ) -> pb.UpdateReaderGroupResponse:
-        """Let a group read something else, or from elsewhere."""
-        group = await self._groups.update(
-            request.scope, request.readerGroupName, _asked(request, generation=request.generation)
+        """Change which streams a group reads, or where it starts and ends."""
+        group = await self._groups.update_group(
+            request.scope,
+            request.readerGroupName,
+            _parse_group(request, generation=request.generation),
         )
         return pb.UpdateReaderGroupResponse(status="SUCCESS", generation=group.generation)
 
     async def delete_reader_group(self, request: pb.ReaderGroupInfo) -> pb.DeleteReaderGroupStatus:
-        """Remove a group."""
-        await self._groups.delete(request.scope, request.readerGroup, request.readerGroupId)
+        """Delete a group."""
+        await self._groups.delete_group(request.scope, request.readerGroup, request.readerGroupId)
         return pb.DeleteReaderGroupStatus(status="SUCCESS")
 
     async def list_subscribers(self, request: pb.StreamInfo) -> pb.SubscribersResponse:
-        """Tell which groups hold a stream's retention back."""
+        """List the groups that hold a stream's retention back."""
         return pb.SubscribersResponse(
             status="SUCCESS",
-            subscribers=await self._groups.subscribers(request.scope, request.stream),
+            subscribers=await self._groups.list_subscribers(request.scope, request.stream),
         )
 
     async def update_subscriber_stream_cut(
         self, request: pb.SubscriberStreamCut
     ) -> pb.UpdateSubscriberStatus:
-        """Take note of how far a group has read a stream."""
+        """Record how far a group has read a stream."""
         info, cut = request.streamCut.streamInfo, dict(request.streamCut.cut)
-        await self._groups.has_read(
+        await self._groups.update_read_cut(
             request.subscriber,
             request.readerGroupId,
             request.generation,
@@ -70,7 +72,7 @@ class GroupMethods:
         return pb.UpdateSubscriberStatus(status="SUCCESS")
 
 
-def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> ReaderGroup:
+def _parse_group(request: pb.ReaderGroupConfiguration, *, generation: int) -> ReaderGroup:
     return ReaderGroup(
         id=request.readerGroupId,
         generation=generation,
@@ -90,7 +92,7 @@ def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> ReaderGr
     )
 
 
-def _described(scope: str, name: str, group: ReaderGroup) -> pb.ReaderGroupConfiguration:
+def _group_message(scope: str, name: str, group: ReaderGroup) -> pb.ReaderGroupConfiguration:
     return pb.ReaderGroupConfiguration(
         scope=scope,
         readerGroupName=name,
@@ -100,11 +102,11 @@ def _described(scope: str, name: str, group: ReaderGroup) -> pb.ReaderGroupConfi
         retentionType=group.retention_type,
         generation=group.generation,
         readerGroupId=group.id,
-        startingStreamCuts=[_cut(cut) for cut in group.starting],
-        endingStreamCuts=[_cut(cut) for cut in group.ending],
+        startingStreamCuts=[_cut_message(cut) for cut in group.starting],
+        endingStreamCuts=[_cut_message(cut) for cut in group.ending],
         rolloverSizeBytes=group.rollover_bytes,
     )
 
 
-def _cut(cut: StreamCut) -> pb.StreamCut:
+def _cut_message(cut: StreamCut) -> pb.StreamCut:
     return pb.StreamCut(streamInfo=pb.StreamInfo(scope=cut.scope, stream=cut.stream), cut=cut.at)

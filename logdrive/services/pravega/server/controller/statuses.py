@@ -1,4 +1,4 @@
-"""How a refusal is told: by the status that an answer has a field for, or else by gRPC's own."""
+"""Errors as the controller's answers: the status field of an answer, or else a gRPC status code."""
 
 from typing import Final
 
@@ -111,7 +111,7 @@ _STATUSES: Final[dict[type[Message], _Names]] = {
         NoSuchScopeError: "TABLE_NOT_FOUND",
     },
 }
-"""The names of statuses; what is not named is FAILURE."""
+"""Names of `status` values by answer and error; others are FAILURE."""
 
 _RESULTS: Final[dict[type[Message], _Names]] = {
     pb.TimestampResponse: {TimeError: "INVALID_TIME", PositionError: "INVALID_POSITION"},
@@ -121,7 +121,7 @@ _RESULTS: Final[dict[type[Message], _Names]] = {
         NoSuchScopeError: "UNKNOWN_WRITER",
     },
 }
-"""The names of results; for what is not named there is none."""
+"""Names of `result` values by answer and error; others have none."""
 
 _CODES: Final[dict[type[StreamsError], grpc.StatusCode]] = {
     NoSuchScopeError: grpc.StatusCode.NOT_FOUND,
@@ -135,12 +135,11 @@ _CODES: Final[dict[type[StreamsError], grpc.StatusCode]] = {
 }
 
 
-def status_of(answer: type[Message], error: StreamsError) -> Message | None:
-    """Return the answer of type *answer* that tells *error*, None where it has no field for
-    that.
-    """
+def answer_for_error(answer: type[Message], error: StreamsError) -> Message | None:
+    """Return an answer of type *answer* that reports *error*; None where it has no field for it."""
+    # three answers whose status fields have values of their own
     if answer is pb.PingTxnStatus:
-        return pb.PingTxnStatus(status=_ping(error))
+        return pb.PingTxnStatus(status=_ping_status(error))
     if answer is pb.TxnState and isinstance(error, NoSuchTransactionError):
         return pb.TxnState(state="UNKNOWN")
     if answer is pb.ScaleStatusResponse:
@@ -151,12 +150,12 @@ def status_of(answer: type[Message], error: StreamsError) -> Message | None:
     return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
 
 
-def code_of(error: StreamsError) -> grpc.StatusCode:
-    """Return gRPC's code for *error*."""
+def grpc_code_for_error(error: StreamsError) -> grpc.StatusCode:
+    """Return the gRPC status code for *error*, where no field of the answer can report it."""
     return _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
 
 
-def _ping(error: StreamsError) -> str:
+def _ping_status(error: StreamsError) -> str:
     if isinstance(error, TransactionEndedError):
         return "COMMITTED" if error.committed else "ABORTED"
     return "LEASE_TOO_LARGE" if isinstance(error, LeaseError) else "UNKNOWN"

@@ -1,11 +1,13 @@
-"""The controller's methods for writers that note times (specification, section 6)."""
+"""The controller's methods for the times that writers note
+(docs/protocols/pravega-controller.md).
+"""
 
 from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class WriterMethods:
-    """Answers for the writers of one store."""
+    """Answers calls about the writers of one store."""
 
     def __init__(self, writers: WriterTimes) -> None:
         self._writers = writers
@@ -13,14 +15,16 @@ class WriterMethods:
     async def note_timestamp_from_writer(
         self, request: pb.TimestampFromWriter
     ) -> pb.TimestampResponse:
-        """Take note of the time that a writer has come to."""
+        """Record a writer's time and position."""
         info, position = request.position.streamInfo, dict(request.position.cut)
-        await self._writers.note(
+        await self._writers.note_time(
             info.scope, info.stream, request.writer, request.timestamp, position
         )
         return pb.TimestampResponse(result="SUCCESS")
 
     async def remove_writer(self, request: pb.RemoveWriterRequest) -> pb.RemoveWriterResponse:
-        """Wait no more for a writer."""
-        await self._writers.remove(request.stream.scope, request.stream.stream, request.writer)
+        """Stop waiting for a writer's times."""
+        await self._writers.remove_writer(
+            request.stream.scope, request.stream.stream, request.writer
+        )
         return pb.RemoveWriterResponse(result="SUCCESS")

@@ -1,10 +1,25 @@
-"""The append path of one connection: set-ups, submissions, and acknowledgements in order
-(specification, sections 2.3 to 2.9).
+"""The append path of one connection (docs/protocols/pravega.md#appending).
 
-Everything submitted stands in one queue with its future, and so does every reply of this path; the
-queue is answered from its front, so an acknowledgement never overtakes another, nor an error the
-appends before it. What became durable together is acknowledged together: one DataAppended a writer,
-naming the last.
+Theory of operation:
+
+- A client sets a writer up, gets its durable number, and sends appends with higher numbers.
+- Each append is submitted to the store and queued with its future. Each other reply of this path
+  (set-ups, refusals) is queued, too. The queue is answered from its front, so no acknowledgement
+  overtakes another, and no error the appends before it.
+- Appends that became durable together are acknowledged together: one DataAppended for each writer,
+  with the number of its last append.
+
+A writer of this connection, and what becomes of its appends:
+
+| state | an append arrives | next state |
+|---|---|---|
+| set up | it is submitted | set up |
+| | the store refuses it as conditional (another offset) | refused, until the reply is sent |
+| | the store refuses it: segment sealed or missing | refused for good: later appends are dropped |
+| | its number does not fit, or the writer is superseded | the connection ends with the reply |
+| refused | InvalidEventNumber, the connection ends with it | - |
+| refused for good | it is dropped | not set up, once the reply is sent |
+| not set up | `OrderError`: the connection ends | - |
 """
 
 import asyncio
@@ -17,7 +32,7 @@ from uuid import UUID
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.fencing import WriterClaim, WriterFence
-from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
+from logdrive.services.pravega.server.segments.turn import TURN_STEPS, ConnectionTurn
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
     NoSuchSegmentError,
@@ -44,156 +59,179 @@ from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 Send = Callable[[Sequence[Message]], Awaitable[None]]
 
 _FORGOTTEN: Final = 2
-"""So many writers make room for a new one at most: others may have taken more meanwhile than this
-connection must have less.
+"""Limit on the writers that are forgotten for a new one.
+
+Forgetting one keeps their number the same. A second lowers it, where other connections have taken
+claims meanwhile.
 """
-_TOLL: Final = 512
-"""What an append or a reply counts beside its bytes: about what its objects take in memory."""
+_ITEM_BYTES: Final = 512
+"""Bytes of memory counted for each item of the queue, beside its data: its Python objects."""
 
 
 class HangUpError(LogdriveError):
-    """The connection has to end now; what the peer should know was sent."""
+    """The connection must end now; every reply that the peer should get was sent."""
 
 
 @dataclass(slots=True, eq=False)
 class _Writer:
-    """A writer set up on this connection.
-
-    *refusal* is the reply, still in the queue, that refuses one of its appends.
-    """
+    """A writer set up on this connection."""
 
     id: UUID
+    # full name of the segment that it appends to
     segment: str
     claim: WriterClaim
+    # number of the last append submitted
     submitted: int
+    # number of the last append acknowledged
     acknowledged: int
+    # the reply that refuses one of its appends, while it is in the queue
     refusal: "_Reply | None" = None
 
 
 @dataclass(slots=True, eq=False)
 class _Submitted:
-    """An append without its data, which is the store's now: it must not stay until the client reads
-    its acknowledgement.
+    """An append in the queue, without its data.
+
+    The store has the data. Here it would stay in memory until the client reads its acknowledgement.
     """
 
     writer: _Writer
     number: int
     request_id: int
+    # bytes of its data
     size: int
+    # done once the append is durable, with the segment's length behind it
     durable: asyncio.Future[int]
 
     @property
     def cost(self) -> int:
-        return _TOLL + self.size
+        return _ITEM_BYTES + self.size
 
 
 @dataclass(slots=True, eq=False)
 class _Reply:
-    """*refuses* is the writer whose append it refuses; *forget*: it must be set up again; *close*:
-    the connection ends with it.
-    """
+    """A reply in the queue that is no acknowledgement."""
 
     message: Message
+    # the writer whose append it refuses
     refuses: _Writer | None = None
+    # the client must set that writer up again
     forget: bool = False
+    # the connection ends with this reply
     close: bool = False
 
     @property
     def cost(self) -> int:
-        return _TOLL + len(getattr(self.message, "segment", ""))
+        return _ITEM_BYTES + len(getattr(self.message, "segment", ""))
 
 
 class Appender:
     """Serves the append messages of one connection.
 
-    `acknowledge` runs beside whoever calls the rest.
+    The connection's reader calls `set_up_writer`, `require_writer` and `submit_append`, and at the
+    end `stop_accepting`. A task of its own runs `send_replies`.
     """
 
     def __init__(
         self,
         store: Store,
-        claims: WriterFence,
+        fence: WriterFence,
         turns: Turns,
         *,
         unacked_bytes: int = PRAVEGA_UNACKED_BYTES,
         most_writers: int = PRAVEGA_WRITERS,
     ) -> None:
-        self._store, self._claims, self._limit, self._most_writers = (
-            store,
-            claims,
-            unacked_bytes,
-            most_writers,
-        )
-        self._turn = Turn(turns)  # of `acknowledge`
+        self._store = store
+        self._fence = fence
+        self._max_bytes = unacked_bytes
+        self._max_writers = most_writers
+        # of `send_replies`
+        self._turn = ConnectionTurn(turns)
+        # the one used least recently first
         self._writers: dict[UUID, _Writer] = {}
+        # everything not answered yet, in the order of the answers
         self._queue: deque[_Submitted | _Reply] = deque()
-        self._unacked = 0
-        self._ended = False
-        self._more, self._fewer = asyncio.Event(), asyncio.Event()
+        # bytes that the queue's items count together
+        self._queued_bytes = 0
+        self._stopped = False
+        # set when there is something for `send_replies` to do
+        self._more = asyncio.Event()
+        # set when the queue has become shorter
+        self._fewer = asyncio.Event()
 
-    async def set_up(self, request: SetupAppend) -> None:
-        """Answer with the writer's durable number, and take its appends from now on.
+    async def set_up_writer(self, request: SetupAppend) -> None:
+        """Set a writer up: answer with its durable number, and accept its appends from now on.
 
-        A sealed segment shows only at the first of them.
-
-        Nobody else's appends for that writer are taken any more, so the number is the last word. Of
-        the writers of one connection the one not used for longest is forgotten where there are too
-        many, here or over all connections.
+        Appends for the writer from other connections are refused from now on (rule S2), so that
+        number is final. Where there are too many writers, on this connection or in all, those of
+        this connection that were used least recently are forgotten. A sealed segment is reported
+        only for the first append.
         """
-        await self._room(0)
-        claim = self._claims.take(request.segment, request.writer)
+        await self._wait_for_queue_room(0)
+        # before the number is read: appends of the former connection can't be submitted after it
+        claim = self._fence.claim_writer(request.segment, request.writer)
         try:
             number = await self._store.number(request.segment, request.writer)
         except BaseException as error:
-            self._claims.release(claim)
+            self._fence.release_claim(claim)
             if not isinstance(error, NoSuchSegmentError):
                 raise
-            self._put(_Reply(NoSuchSegment(request.request_id, request.segment)))
+            self._enqueue(_Reply(NoSuchSegment(request.request_id, request.segment)))
             return
-        self._forget(request.writer)
+
+        self._forget_writer(request.writer)
         for _ in range(_FORGOTTEN):
-            if self._writers and len(self._writers) >= min(self._most_writers, self._claims.left):
-                self._forget(next(iter(self._writers)))
+            if self._writers and len(self._writers) >= min(
+                self._max_writers, self._fence.free_claims
+            ):
+                self._forget_writer(next(iter(self._writers)))
         self._writers[request.writer] = _Writer(
             request.writer, request.segment, claim, number, number
         )
-        self._put(_Reply(AppendSetup(request.request_id, request.segment, request.writer, number)))
+        self._enqueue(
+            _Reply(AppendSetup(request.request_id, request.segment, request.writer, number))
+        )
 
-    def _forget(self, writer: UUID) -> None:
-        if (found := self._writers.pop(writer, None)) is not None:
-            self._claims.release(found.claim)
+    def _forget_writer(self, writer: UUID) -> None:
+        if (forgotten := self._writers.pop(writer, None)) is not None:
+            self._fence.release_claim(forgotten.claim)
 
-    def check(self, writer: UUID) -> None:
-        """Raise `OrderError` where *writer* is not set up: its appends are not taken, nor the first
-        part of one.
-        """
+    def require_writer(self, writer: UUID) -> None:
+        """Raise `OrderError` unless *writer* is set up; for the first part of an append, too."""
         if writer not in self._writers:
             raise OrderError(f"an append of a writer that is not set up: {writer}")
 
-    async def append(self, append: WholeAppend) -> None:
-        """Submit, or queue the reason why not; waits while too much is not durable.
+    async def submit_append(self, append: WholeAppend) -> None:
+        """Submit *append* to the store, or queue the reply that refuses it.
 
-        Raises `OrderError`, `HangUpError`.
+        Waits while too many appends are not answered. Raises `OrderError` for a writer that is not
+        set up and for a negative number, `HangUpError` where the store fails.
         """
-        self.check(append.writer)
+        self.require_writer(append.writer)
         writer = self._writers.pop(append.writer)
-        self._writers[append.writer] = writer  # the last one used
+        self._writers[append.writer] = writer  # now the most recently used
         if append.number < 0:
             raise OrderError(f"event number {append.number}")
-        await self._room(len(append.data))
+        await self._wait_for_queue_room(len(append.data))
+
+        # a refusal that forgets the writer is under way, or was sent meanwhile: what the client
+        # sent behind the refused append fails with it
         if self._writers.get(append.writer) is not writer or (
             writer.refusal is not None and writer.refusal.forget
         ):
-            return  # all that was sent behind a refused append fails with it
+            return
+
+        # out of order, or behind a refused append without which it must not be stored
         if writer.refusal is not None or append.number <= writer.submitted:
-            self._put(_Reply(_invalid(append), writer, close=True))
+            self._enqueue(_Reply(_invalid_number(append), writer, close=True))
         else:
             await self._submit(writer, append)
 
     async def _submit(self, writer: _Writer, append: WholeAppend) -> None:
         while True:
-            if writer.claim.lost:
-                self._put(_Reply(_invalid(append), writer, close=True))
+            # another connection set the writer up, and was told its number (rule S2)
+            if writer.claim.superseded:
+                self._enqueue(_Reply(_invalid_number(append), writer, close=True))
                 return
             try:
                 durable = self._store.append(
@@ -215,79 +253,81 @@ class Appender:
                 NumberMismatchError,
                 OffsetMismatchError,
             ) as error:
-                if await self._undecided(writer.segment):
-                    continue
-                self._put(_refusal(writer, append, error))
+                if await self._wait_for_undecided(writer.segment):
+                    continue  # decided now; what the client is told must be durable (rule D2)
+                self._enqueue(_refusal(writer, append, error))
                 return
             else:
                 writer.submitted = append.number
-                self._put(
+                self._enqueue(
                     _Submitted(writer, append.number, append.request_id, len(append.data), durable)
                 )
                 return
 
-    async def _undecided(self, segment: str) -> bool:
-        """Wait for the end of *segment*, if one is under way, and tell whether there was one: it
-        may have failed.
-        """
+    async def _wait_for_undecided(self, segment: str) -> bool:
+        """Wait for a sealing or deletion of *segment* under way; return whether there was one."""
         try:
             return await self._store.wait_if_ending(segment)
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 
-    async def _room(self, size: int) -> None:
-        """Wait while too much is not answered, be it that it is not durable or that the client does
-        not read.
+    async def _wait_for_queue_room(self, size: int) -> None:
+        """Wait until the queue has room for *size* bytes.
+
+        It is full of appends that are not durable yet, or of replies that the client does not read.
         """
         while self._queue and (
-            self._unacked + size + _TOLL > self._limit
+            self._queued_bytes + size + _ITEM_BYTES > self._max_bytes
             or len(self._queue) >= PRAVEGA_UNACKED_APPENDS
         ):
             self._fewer.clear()
             await self._fewer.wait()
 
-    def _put(self, item: _Submitted | _Reply) -> None:
+    def _enqueue(self, item: _Submitted | _Reply) -> None:
         if isinstance(item, _Reply) and item.refuses is not None:
             item.refuses.refusal = item
         self._queue.append(item)
-        self._unacked += item.cost
+        self._queued_bytes += item.cost
         self._more.set()
 
     # Answering -----------------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """Take nothing more: `acknowledge` returns once all is answered."""
-        self._ended = True
+    def stop_accepting(self) -> None:
+        """Accept no more appends: `send_replies` returns once the queue is answered."""
+        self._stopped = True
         for writer in list(self._writers):
-            self._forget(writer)
+            self._forget_writer(writer)
         self._more.set()
 
-    async def acknowledge(self, send: Send) -> None:
-        """Answer the queue from its front until `end`.
+    async def send_replies(self, send: Send) -> None:
+        """Answer the queue from its front until `stop_accepting`; *send* writes the replies.
 
-        Raises `HangUpError` after a reply that closes, or a failed append.
+        Raises `HangUpError` after a reply that ends the connection, or an append that failed.
         """
-        while self._queue or not self._ended:
+        while self._queue or not self._stopped:
             if not self._queue:
                 self._more.clear()
                 await self._more.wait()
-                self._turn.resume()
+                self._turn.restart_clock()
                 continue
             front = self._queue[0]
             if isinstance(front, _Submitted) and not front.durable.done():
                 await asyncio.wait([front.durable])
-                self._turn.resume()
-            del front  # with the bytes that were appended
-            replies, failure = self._settled()
+                self._turn.restart_clock()
+            del front  # else it keeps the append in memory while `send` waits
+            replies, failure = self._take_answers()
             await send(replies)
             self._fewer.set()
             if failure is not None:
                 raise failure
-            if self._turn.over:
-                await self._turn.next()
+            if self._turn.is_over:
+                await self._turn.next_turn()
 
-    def _settled(self) -> tuple[list[Message], HangUpError | None]:
-        """Take from the queue what can be answered now, a turn's worth at most."""
+    def _take_answers(self) -> tuple[list[Message], HangUpError | None]:
+        """Take the replies that can be sent now off the queue, a turn's worth at most.
+
+        Returns them, and the error to raise after they were sent.
+        """
         replies: list[Message] = []
         acks: dict[UUID, _Submitted] = {}
         for _ in range(min(TURN_STEPS, len(self._queue))):
@@ -298,27 +338,30 @@ class Appender:
                 error = item.durable.exception()
                 if error is not None:
                     return replies + _acknowledged(acks), HangUpError(f"an append failed: {error}")
-                acks[item.writer.id] = item
+                acks[item.writer.id] = item  # one acknowledgement stands for those before it
             else:
+                # the appends before it are acknowledged first
                 replies += _acknowledged(acks)
                 acks.clear()
                 replies.append(item.message)
                 if item.close:
                     return replies, HangUpError(type(item.message).__name__)
-                self._told(item)
-            self._unacked -= self._queue.popleft().cost
-            self._turn.step()
+                self._on_reply_taken(item)
+            self._queued_bytes -= self._queue.popleft().cost
+            self._turn.count_step()
         return replies + _acknowledged(acks), None
 
-    def _told(self, reply: _Reply) -> None:
+    def _on_reply_taken(self, reply: _Reply) -> None:
+        """End the refusal that *reply* reports, if any; its writer may have to be set up again."""
         writer = reply.refuses
         if writer is not None:
             writer.refusal = None
             if reply.forget and self._writers.get(writer.id) is writer:
-                self._forget(writer.id)
+                self._forget_writer(writer.id)
 
 
 def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
+    """Return one DataAppended for each writer's last append."""
     acks: list[Message] = []
     for item in items.values():
         writer = item.writer
@@ -331,11 +374,12 @@ def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
     return acks
 
 
-def _invalid(append: WholeAppend) -> InvalidEventNumber:
+def _invalid_number(append: WholeAppend) -> InvalidEventNumber:
     return InvalidEventNumber(append.writer, append.request_id, "", append.number)
 
 
 def _refusal(writer: _Writer, append: WholeAppend, error: Exception) -> _Reply:
+    """Return the reply for an append that the store refused with *error*."""
     match error:
         case SegmentSealedError():
             return _Reply(
@@ -350,4 +394,4 @@ def _refusal(writer: _Writer, append: WholeAppend, error: Exception) -> _Reply:
                 ConditionalCheckFailed(writer.id, append.number, append.request_id), writer
             )
         case _:
-            return _Reply(_invalid(append), writer, close=True)
+            return _Reply(_invalid_number(append), writer, close=True)

@@ -1,6 +1,4 @@
-"""Shortens the logs of tables beside what clients ask: whoever changed one last waits for nothing,
-nor need it stay.
-"""
+"""Compaction of tables in the background: the client whose change made it due does not wait."""
 
 import asyncio
 
@@ -8,22 +6,22 @@ from logdrive.services.pravega.server.tables.tables import Tables
 
 
 class Compactor:
-    """At most one task a table; close it with the face."""
+    """Compacts tables, each in one task at most. Close it with the face."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def consider(self, segment: str) -> None:
-        """Begin with *segment* if that is due."""
-        if segment not in self._tasks and self._tables.wants_compaction(segment):
+    def compact_if_due(self, segment: str) -> None:
+        """Start compacting the table *segment* if it is due and not under way."""
+        if segment not in self._tasks and self._tables.is_compaction_due(segment):
             task = self._tasks[segment] = asyncio.create_task(
-                self._tables.compact(segment), name="pravega-compact"
+                self._tables.compact_table(segment), name="pravega-compact"
             )
             task.add_done_callback(lambda _: self._tasks.pop(segment))
 
     async def close(self) -> None:
-        """End what is under way; it is begun anew another time."""
+        """Cancel what is under way; the tables are compacted another time."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

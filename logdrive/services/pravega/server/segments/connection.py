@@ -1,10 +1,15 @@
-"""One client of the Pravega face: reads its messages, answers in three manners.
+"""One connection of the segment store: reads its messages and answers them.
 
-Appends go through `Appender`, which answers in their order. Reads at the tail wait in `LongPolls`
-and block nobody. Everything else is answered where it stands. A message is read from the store only
-when it is its turn to be written, so a client that does not read its socket costs one answer's
-memory, and is read from no more itself. Each of the three takes turns with all other connections,
-so that a client with many messages keeps nobody waiting for long.
+Messages are answered in three ways:
+
+- appends by `Appender`, in their order;
+- reads at the tail by `LongPolls`, once there is data;
+- everything else at once, before the next message is read.
+
+Data is read from the store only when its answer is the next to be written. So a client that does
+not read its socket takes the memory of one answer, and no more messages are read from it. Each of
+the three takes turns with all other connections: a client with many messages does not delay others
+for long.
 """
 
 import asyncio
@@ -17,16 +22,16 @@ import structlog
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
-from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.appending import Appender, HangUpError
-from logdrive.services.pravega.server.segments.authorization import Guard
-from logdrive.services.pravega.server.segments.dispatch import Request, answer
+from logdrive.services.pravega.server.segments.authorization import RequestAuthorization
+from logdrive.services.pravega.server.segments.dispatch import Request, answer_request
 from logdrive.services.pravega.server.segments.polling import LongPolls
-from logdrive.services.pravega.server.segments.reading import Reading
-from logdrive.services.pravega.server.segments.reserved import changed_by
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.reading import PendingRead
+from logdrive.services.pravega.server.segments.reserved import reserved_segment_changed_by
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.services.pravega.server.segments.tables import TableQuestion
-from logdrive.services.pravega.server.segments.turn import Turn
+from logdrive.services.pravega.server.segments.turn import ConnectionTurn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import (
     AppendBlock,
@@ -65,125 +70,145 @@ from logdrive.wire.pravega.tables import (
 _log = structlog.get_logger("logdrive.store.pravega")
 
 _ANSWERED_AT_ONCE = KeepAlive | GetStreamSegmentInfo | GetSegmentAttribute
-"""What never waits, neither for the disk nor for anybody."""
+"""Messages whose answer waits neither for the disk nor for another task."""
 
-_LARGE: Final = 64 * KIB
-"""Messages and answers that are smaller are not counted while they are dealt with."""
+_LARGE_BYTES: Final = 64 * KIB
+"""Messages and answers smaller than this are not counted as memory while they are processed."""
 
 AppendMessage = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
 
 class SegmentConnection:
-    """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
+    """Serves one connection: `run` once; `stop` or `abort` end it.
+
+    *poll_seconds* is how long a read at the tail waits. Without *verifier* requests need no token.
+    """
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SharedState,
         stream: ByteStream,
         poll_seconds: float,
-        gate: TokenVerifier | None = None,
+        verifier: TokenVerifier | None = None,
     ) -> None:
-        self._shared, self._stream = shared, stream
-        self._frames, self._assembler = MessageReader(), Assembler()
-        self._appending = Appender(shared.store, shared.claims, shared.turns)
-        self._polling = LongPolls(shared.store, poll_seconds, Turn(shared.turns))
-        self._guard = Guard(gate, stream.peer.address, self.stop)
+        self._shared = shared
+        self._stream = stream
+        # bytes to messages
+        self._frames = MessageReader()
+        # messages to whole appends
+        self._assembler = Assembler()
+        self._appender = Appender(shared.store, shared.writer_fence, shared.turns)
+        self._long_polls = LongPolls(shared.store, poll_seconds, ConnectionTurn(shared.turns))
+        self._authorization = RequestAuthorization(verifier, stream.peer.address, self.stop)
+        # transient segments created on this connection
         self._transients: list[str] = []
-        self._answers: list[Message] = []  # to be sent together, a turn's at most
+        # to be sent together, those of one turn at most
+        self._answers: list[Message] = []
+        # one task at a time writes
         self._writing = asyncio.Lock()
-        self._memory = shared.memory.holding(self._evict)
-        self._reading: asyncio.Task[None] | None = None
-        self._polls: asyncio.Task[None] | None = None
+        self._memory = shared.memory.open_allocation(self._evict)
+        self._read_task: asyncio.Task[None] | None = None
+        # begun with the first read that waits
+        self._poll_task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Read no further: what was submitted is still acknowledged, then the connection ends."""
-        if self._reading is not None:
-            self._reading.cancel()
+        """Read no further: what was submitted is acknowledged, then the connection ends."""
+        if self._read_task is not None:
+            self._read_task.cancel()
 
     def abort(self) -> None:
-        """End at once."""
+        """End the connection at once, without answering what is pending."""
         self._stream.abort()
 
     def _evict(self, reason: str) -> None:
         _log.info("connection closed", peer=self._stream.peer.address, reason=reason)
         self.abort()
-        self.stop()  # it may wait for memory
+        self.stop()  # the reader may wait for memory, not for the stream
 
     async def run(self) -> None:
-        """Serve until either side ends it. Failures of the peer end here, in one line of log."""
-        self._shared.transients.sweep()
+        """Serve until either side ends the connection; the peer's errors are logged, not raised."""
+        self._shared.transients.delete_expired()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(
-                    self._appending.acknowledge(self._send), name="pravega-acknowledge"
+                    self._appender.send_replies(self._send), name="pravega-acknowledge"
                 )
-                self._reading = tasks.create_task(self._read(tasks), name="pravega-read")
-                await asyncio.wait([self._reading])
-                self._polling.end()
-                self._appending.end()
+                self._read_task = tasks.create_task(self._read(tasks), name="pravega-read")
+                # it ends at the end of the stream, after an error, or when `stop` cancels it
+                await asyncio.wait([self._read_task])
+                self._long_polls.stop_polling()
+                self._appender.stop_accepting()
         except* LogdriveError as failures:
-            _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
+            _log.info(
+                "connection ended", peer=self._stream.peer.address, reason=_first_reason(failures)
+            )
             _clear_frames(failures)
         finally:
-            self._let_go()
-            self._guard.close()
-            self._shared.transients.leave(self._transients)
+            self._release()
+            self._authorization.close()
+            self._shared.transients.on_connection_closed(self._transients)
             await self._stream.close()
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
-        turn = Turn(self._shared.turns)
+        turn = ConnectionTurn(self._shared.turns)
         try:
             while await self._read_once(turn, tasks):
-                self._memory.hold(self._frames.buffered + self._assembler.buffered)
+                self._memory.set_unfinished(self._frames.buffered + self._assembler.buffered)
         except LogdriveError:
-            await self._send_answers()
+            await self._send_answers()  # to what came before the message that failed
             raise
 
-    async def _read_once(self, turn: Turn, tasks: asyncio.TaskGroup) -> bool:
-        """Read once and serve the messages that are whole; False at the end.
+    async def _read_once(self, turn: ConnectionTurn, tasks: asyncio.TaskGroup) -> bool:
+        """Read once and serve the messages that are whole; return False at the stream's end.
 
-        Nothing of them is kept in between.
+        No message stays in memory until the next read.
         """
-        await self._memory.admit()
-        self._memory.reads()
+        await self._memory.wait_until_admitted()
+        self._memory.on_read_started()
         try:
             data = await self._stream.read()
         finally:
-            self._memory.has_read()
-        turn.resume()
+            self._memory.on_read_ended()
+        turn.restart_clock()
+
         for message in self._frames.feed(data):
-            if turn.over:
+            if turn.is_over:
                 await self._send_answers()
-                await turn.next()
-            turn.step()
-            if self._frames.taken >= _LARGE:
-                self._memory.hold(
+                await turn.next_turn()
+            turn.count_step()
+            # a long message takes memory until it is served, whatever the peer does
+            if self._frames.taken >= _LARGE_BYTES:
+                self._memory.set_unfinished(
                     self._assembler.buffered, busy=self._frames.buffered + self._frames.taken
                 )
             self._assembler.check(message)
             if not isinstance(message, _ANSWERED_AT_ONCE):
-                await self._send_answers()  # what comes now may wait
+                await self._send_answers()  # the answer to this one may wait
             await self._serve(message, tasks)
         await self._send_answers()
         return bool(data)
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
-        """Do what *message* asks. Answers that need no waiting are left in `_answers`."""
-        if (refusal := self._guard.refusal(message)) is not None:
+        """Serve *message*; an answer that waits for nothing is added to `_answers`."""
+        if (refusal := self._authorization.refuse_if_unauthorized(message)) is not None:
             self._answers.append(refusal)
+            # as at a Pravega: the client connects anew, with a new token
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
-                raise HangUpError("a set-up with a token that has ended")
+                raise HangUpError("a set-up with an expired token")
             return
+
         if isinstance(message, AppendMessage):
             await self._append(message)
             return
-        if (own := changed_by(message)) is not None:
-            raise HangUpError(f"a {type(message).__name__} of {own}, which is the store's own")
+
+        if (own := reserved_segment_changed_by(message)) is not None:
+            raise HangUpError(f"a {type(message).__name__} of {own}, which clients only read")
+
         match message:
             case ReadSegment():
                 await self._read_segment(message, tasks)
             case SetupAppend():
-                await self._appending.set_up(message)
+                await self._appender.set_up_writer(message)
             case KeepAlive():
                 self._answers.append(message)
             case Padding():
@@ -202,18 +227,19 @@ class SegmentConnection:
 
     async def _answer(self, request: Request) -> None:
         if isinstance(request, _ANSWERED_AT_ONCE):
-            self._answers.append(await answer(self._shared, request))
+            self._answers.append(await answer_request(self._shared, request))
             return
         if isinstance(request, TableQuestion):
-            await self._memory.admit()
-        reply = await answer(self._shared, request)
+            await self._memory.wait_until_admitted()  # its answer may be megabytes
+        reply = await answer_request(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
+
         if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(
             request, UpdateTableEntries | RemoveTableKeys
         ):
-            self._shared.compacting.consider(request.segment)
+            self._shared.compactor.compact_if_due(request.segment)
 
     async def _greet(self, hello: Hello) -> None:
         await self._send([Hello()])
@@ -222,31 +248,32 @@ class SegmentConnection:
 
     async def _append(self, message: AppendMessage) -> None:
         if isinstance(message, AppendBlock):
-            self._appending.check(message.writer)
+            self._appender.require_writer(message.writer)
         append = self._assembler.take(message)
         if append is not None:
-            await self._appending.append(append)
+            await self._appender.submit_append(append)
 
     async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
-        reading = Reading(self._shared.store, request)
-        await self._memory.admit()
+        reading = PendingRead(self._shared.store, request)
+        await self._memory.wait_until_admitted()
         async with self._writing:
-            reply = reading.now()
-            if reply is None and len(self._polling) >= PRAVEGA_TAIL_READS:
-                reply = reading.waited()
+            reply = reading.answer_now()
+            # too many wait already: this one is answered as if its time were over
+            if reply is None and len(self._long_polls) >= PRAVEGA_TAIL_READS:
+                reply = reading.answer_after_wait()
             if reply is not None:
                 await self._write([reply])
                 return
-        self._polling.add(reading)
-        if self._polls is None:
-            self._polls = tasks.create_task(
-                self._polling.run(self._answer_poll), name="pravega-polls"
+        self._long_polls.add_poll(reading)
+        if self._poll_task is None:
+            self._poll_task = tasks.create_task(
+                self._long_polls.answer_polls(self._answer_poll), name="pravega-polls"
             )
 
-    async def _answer_poll(self, reading: Reading) -> None:
-        await self._memory.admit()
+    async def _answer_poll(self, reading: PendingRead) -> None:
+        await self._memory.wait_until_admitted()
         async with self._writing:
-            await self._write([reading.waited()])
+            await self._write([reading.answer_after_wait()])
 
     async def _send_answers(self) -> None:
         if self._answers:
@@ -263,31 +290,31 @@ class SegmentConnection:
             parts = [
                 part for message in messages for part in encode(message, self._frames.peer_version)
             ]
-        # as long as a request may be, its answer can be longer than a frame
+        # an answer that repeats what its request has may be longer than a frame
         except ValueError as error:
             raise HangUpError(str(error)) from error
         size = sum(map(len, parts))
-        with self._memory.writing(size if size >= _LARGE else 0):
+        with self._memory.hold_answer(size if size >= _LARGE_BYTES else 0):
             await self._stream.write(parts)
 
-    def _let_go(self) -> None:
-        """Give back the memory at the end; what refers to itself would keep it until the next
-        garbage collection.
-        """
-        self._appending.end()  # also where it failed: its claims count for all connections
-        self._memory.close()
+    def _release(self) -> None:
+        """Release claims and memory when the connection has ended, for whatever reason."""
+        # after an error, too: its claims count for all connections
+        self._appender.stop_accepting()
+        self._memory.release_all()
+        # reference cycles would keep the buffers until the next garbage collection
         self._frames, self._assembler = MessageReader(), Assembler()
-        self._reading = self._polls = None
+        self._read_task = self._poll_task = None
 
 
-def _first(failures: BaseExceptionGroup[BaseException]) -> str:
+def _first_reason(failures: BaseExceptionGroup[BaseException]) -> str:
     """Return the text of the failure that came first; the others follow from it."""
     error = failures.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)
+    return _first_reason(error) if isinstance(error, BaseExceptionGroup) else str(error)
 
 
 def _clear_frames(failures: BaseExceptionGroup[BaseException]) -> None:
-    """Let the calls that failed forget their variables: a traceback would keep whole messages."""
+    """Clear the local variables of the failed calls: tracebacks would keep whole messages."""
     for error in failures.exceptions:
         if isinstance(error, BaseExceptionGroup):
             _clear_frames(error)

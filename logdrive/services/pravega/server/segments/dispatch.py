@@ -1,14 +1,14 @@
-"""Requests that are answered where they stand, and how the store's refusals are told
-(specification, sections 3, 5 and 0).
+"""Answers requests other than appends and reads; converts the store's errors to replies.
+
+See docs/protocols/pravega.md#messages.
 """
 
 from typing import Final
 
 from logdrive.errors import LogdriveError
-from logdrive.services.pravega.server.segments import lifecycle, metadata
-from logdrive.services.pravega.server.segments import tables as tabular
+from logdrive.services.pravega.server.segments import lifecycle, metadata, tables
 from logdrive.services.pravega.server.segments.appending import HangUpError
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
 from logdrive.wire.pravega.control import (
     ILLEGAL_ARGUMENT,
@@ -20,19 +20,20 @@ from logdrive.wire.pravega.control import (
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import CreateTransientSegment, MergeSegments, MergeSegmentsBatch
 
-Request = metadata.MetadataRequest | lifecycle.LifecycleRequest | tabular.TableRequest
+Request = metadata.MetadataRequest | lifecycle.LifecycleRequest | tables.TableRequest
 
-_TEXT: Final = 1000
+_TEXT_CHARACTERS: Final = 1000
+"""Limit on the length of an error message."""
 
 
-async def answer(shared: Shared, request: Request) -> Message:
+async def answer_request(shared: SharedState, request: Request) -> Message:
     """Return the reply to *request*; what it changed is durable then.
 
-    Raises `HangUpError` where there is none but the end.
+    Raises `HangUpError` where the protocol has no reply but to close the connection.
     """
     while True:
         try:
-            return await _answered(shared, request)
+            return await _answer(shared, request)
         except OverloadedError as error:
             await shared.store.room(error.size)
         except NoSuchSegmentError as error:
@@ -41,25 +42,32 @@ async def answer(shared: Shared, request: Request) -> Message:
             return SegmentIsSealed(request.request_id, error.segment)
         except ValueError as error:
             return ErrorMessage(
-                request.request_id, _segment(request), str(error)[:_TEXT], ILLEGAL_ARGUMENT
+                request.request_id,
+                _main_segment(request),
+                str(error)[:_TEXT_CHARACTERS],
+                ILLEGAL_ARGUMENT,
             )
         except HangUpError:
             raise
         except LogdriveError as error:
             return ErrorMessage(
-                request.request_id, _segment(request), str(error)[:_TEXT], UNSPECIFIED
+                request.request_id,
+                _main_segment(request),
+                str(error)[:_TEXT_CHARACTERS],
+                UNSPECIFIED,
             )
 
 
-async def _answered(shared: Shared, request: Request) -> Message:
+async def _answer(shared: SharedState, request: Request) -> Message:
     if isinstance(request, metadata.MetadataRequest):
-        return await metadata.answer(shared.store, request)
+        return await metadata.answer_metadata_request(shared.store, request)
     if isinstance(request, lifecycle.LifecycleRequest):
-        return await lifecycle.answer(shared, request)
-    return await tabular.answer(shared.tables, request)
+        return await lifecycle.answer_lifecycle_request(shared, request)
+    return await tables.answer_table_request(shared.tables, request)
 
 
-def _segment(request: Request) -> str:
+def _main_segment(request: Request) -> str:
+    """Return the segment to name in an error message about *request*."""
     match request:
         case MergeSegments() | MergeSegmentsBatch():
             return request.target

@@ -1,12 +1,13 @@
-"""Segments come, are sealed, cut, merged, and go (specification, section 3, as section 0 corrects
-it).
+"""Requests that create, seal, truncate, merge and delete segments.
+
+See docs/protocols/pravega.md#segment-lifecycle.
 """
 
 import contextlib
 
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.server.segments.metadata import set_policy
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.metadata import submit_policy
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from logdrive.wire.pravega.attributes import ROLLOVER, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.control import NoSuchSegment, SegmentAlreadyExists, SegmentIsTruncated
@@ -36,14 +37,14 @@ LifecycleRequest = (
 )
 
 
-async def answer(shared: Shared, request: LifecycleRequest) -> Message:
-    """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
+async def answer_lifecycle_request(shared: SharedState, request: LifecycleRequest) -> Message:
+    """Return the reply to *request*. Raises the store's errors, and `HangUpError`."""
     store = shared.store
     match request:
         case CreateSegment():
             return await _create(shared, request)
         case CreateTransientSegment(number, writer, parent):
-            return SegmentCreated(number, await shared.transients.create(writer, parent))
+            return SegmentCreated(number, await shared.transients.create_transient(writer, parent))
         case SealSegment(number, segment):
             await store.seal(segment)
             return SegmentSealed(number, segment)
@@ -57,22 +58,22 @@ async def answer(shared: Shared, request: LifecycleRequest) -> Message:
             return SegmentTruncated(number, segment)
         case DeleteSegment(number, segment):
             deleted = store.delete(segment)
-            shared.tables.forget(segment)
-            shared.merging.forget(segment)
+            # it is submitted: what is remembered of the name is about another segment from now on
+            shared.tables.forget_index(segment)
+            shared.merger.forget_merged(segment)
             await deleted
             return SegmentDeleted(number, segment)
         case MergeSegments():
-            return await shared.merging.merge(request)
+            return await shared.merger.merge_one(request)
         case MergeSegmentsBatch():
-            return await shared.merging.merge_all(request)
+            return await shared.merger.merge_batch(request)
 
 
-async def _create(shared: Shared, request: CreateSegment) -> Message:
-    """Create a segment with its policy, or give one that is there the part of it that nobody ever
-    set.
+async def _create(shared: SharedState, request: CreateSegment) -> Message:
+    """Create a segment with its policy; for an existing one, set the attributes that it lacks.
 
-    The log has an entry for the segment and one for each attribute. After a crash in between the
-    client, who was told nothing, asks again: then the attributes come.
+    The segment and each attribute are entries of their own in the log. After a crash in between,
+    the client, which had no answer, asks again: then the missing attributes are set.
     """
     store, number, segment = shared.store, request.request_id, request.segment
     policy = {
@@ -80,7 +81,7 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
         SCALE_RATE: request.target_rate,
         ROLLOVER: request.rollover_size,
     }
-    # for all to be submitted now: a second try would find the segment that the first one made
+    # so that nothing below is refused for lack of room: a retry would find the segment created
     await store.room(len(segment.encode()), *[0] * len(policy))
     created = store.create(segment)
     unset = {
@@ -88,9 +89,9 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
         for name, value in policy.items()
         if store.submitted_number(segment, name) == ABSENT
     }
-    with contextlib.suppress(SegmentSealedError):  # it stays as it is
-        await set_policy(store, segment, unset)
+    with contextlib.suppress(SegmentSealedError):  # an existing one keeps what it has
+        await submit_policy(store, segment, unset)
     if not await created:
         return SegmentAlreadyExists(number, segment)
-    shared.merging.forget(segment)
+    shared.merger.forget_merged(segment)
     return SegmentCreated(number, segment)

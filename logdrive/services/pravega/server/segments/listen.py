@@ -1,5 +1,6 @@
-"""A face at an address, from before the first connection to after the last, announced in the
-store's directory.
+"""`serve_segment_store`: a segment store that listens while a context is open.
+
+Its address is published in the store's directory, for programs on this host.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import ServerTls, Transport
-from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.server import POLL_SECONDS, SegmentStoreServer
 from logdrive.store.engine import Store
@@ -21,10 +22,11 @@ from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 _log = structlog.get_logger("logdrive.store.pravega")
 _RETRY_SECONDS = 10.0
+"""Seconds between two tries to publish the address."""
 
 
 @contextlib.asynccontextmanager
-async def listening(
+async def serve_segment_store(
     store: Store,
     host: str,
     port: int,
@@ -34,33 +36,33 @@ async def listening(
     disk: Disk,
     poll_seconds: float = POLL_SECONDS,
     random: Random | None = None,
-    gate: TokenVerifier | None = None,
+    verifier: TokenVerifier | None = None,
     held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve *store* while the context lasts, yielding the address, with the real port where 0 was
-    asked for.
+    """Serve *store* at *host*:*port* while the context is open; yield host and the port bound.
 
-    Where there is a *gate*, the store's owner finds its pass in the directory. At the end
-    connections get what they still wait for to be durable, within a few seconds: leave before the
-    store closes. Raises `ConfigError` where it can't bind.
+    Given a *verifier*, requests need a token; its local token is published with the address. Leave
+    the context before the store closes: appends under way become durable and are acknowledged
+    first, within a few seconds. *poll_seconds* and *held_bytes* are those of `SegmentStoreServer`.
+    Raises `ConfigError` where it can't bind.
     """
     face = SegmentStoreServer(
-        store, poll_seconds=poll_seconds, random=random, gate=gate, held_bytes=held_bytes
+        store, poll_seconds=poll_seconds, random=random, verifier=verifier, held_bytes=held_bytes
     )
-    listener = await transport.listen(host, port, tls, face.serve)
+    listener = await transport.listen(host, port, tls, face.serve_connection)
     where = endpoint.endpoint_of(
         host,
         listener.address[1],
         tls=tls is not None,
-        token=gate.own_pass if gate is not None else "",
+        token=verifier.local_token if verifier is not None else "",
     )
     later: asyncio.Task[None] | None = None
     try:
         try:
-            endpoint.publish(disk, store.path, where)
+            endpoint.publish_endpoint(disk, store.path, where)
         except OSError as error:
             _log.warning(
-                "the face can't be announced yet to other programs on this host",
+                "the address can't be published yet to other programs on this host",
                 store=store.path,
                 reason=os_error_text(error),
             )
@@ -71,16 +73,16 @@ async def listening(
             later.cancel()
             await asyncio.wait([later])
         with contextlib.suppress(OSError):  # a stale file does no harm once the lock is free
-            endpoint.withdraw(disk, store.path)
+            endpoint.withdraw_endpoint(disk, store.path)
         await listener.close()
         await face.close()
 
 
 async def _publish_later(disk: Disk, directory: str, where: endpoint.PublishedEndpoint) -> None:
-    """Announce the face once the disk, which had no room for that at the start, has some."""
+    """Publish the address once the disk, which had no room at the start, has some."""
 
     async def publish() -> None:
-        endpoint.publish(disk, directory, where)
+        endpoint.publish_endpoint(disk, directory, where)
 
     await asyncio.sleep(_RETRY_SECONDS)
     until_published = retry_async(OSError, sleep=asyncio.sleep, wait=wait_fixed(_RETRY_SECONDS))

@@ -1,14 +1,15 @@
-"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects
-it).
+"""Requests about a segment's state, attributes and policy.
+
+See docs/protocols/pravega.md#messages.
 """
 
 import asyncio
 from collections.abc import Mapping
 from uuid import UUID
 
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import SegmentInfo
 from logdrive.wire.pravega.attributes import EVENTS, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.layout import Message
@@ -34,14 +35,14 @@ MetadataRequest = (
 )
 
 
-async def answer(store: Store, request: MetadataRequest) -> Message:
-    """Return the reply to *request*. Raises what the store does."""
+async def answer_metadata_request(store: Store, request: MetadataRequest) -> Message:
+    """Return the reply to *request*. Raises the store's errors."""
     match request:
         case GetStreamSegmentInfo(number, segment):
-            return _described(number, segment, _info(store, segment))
+            return _info_message(number, segment, require_info(store, segment))
         case GetSegmentAttribute(number, segment, attribute):
             value = (
-                _info(store, segment).events
+                require_info(store, segment).events
                 if attribute == EVENTS
                 else store.attribute(segment, attribute)
             )
@@ -53,32 +54,25 @@ async def answer(store: Store, request: MetadataRequest) -> Message:
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
             policy = {SCALE_TYPE: scale_type, SCALE_RATE: rate}
             await store.room(*[0] * len(policy))  # for both to be submitted together
-            await set_policy(store, segment, policy)
+            await submit_policy(store, segment, policy)
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
 
 
-def set_policy(
+def submit_policy(
     store: Store, segment: str, policy: Mapping[UUID, int]
 ) -> "asyncio.Future[list[bool]]":
     """Submit the attributes of *policy*; the future is done once they are durable.
 
-    Raises what the store does.
+    Raises the store's errors.
     """
     return asyncio.gather(
         *(store.update(segment, attribute, None, value) for attribute, value in policy.items())
     )
 
 
-def _info(store: Store, segment: str) -> SegmentInfo:
-    info = store.info(segment)
-    if info is None:
-        raise NoSuchSegmentError(segment)
-    return info
-
-
-def _described(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
+def _info_message(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
     return StreamSegmentInfo(
         request_id,
         segment,

@@ -1,5 +1,6 @@
-"""ReadSegment: what is there at once, the rest when it comes (specification, section 3, as section
-0 corrects it).
+"""ReadSegment: answered at once if there is data, else after a wait.
+
+See docs/protocols/pravega.md#reading.
 """
 
 from dataclasses import dataclass
@@ -22,23 +23,25 @@ from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 
 _LEAST_BYTES: Final = 8
-_APPENDS: Final = 4096
-"""So many are read for one answer, tens of ms: appends of single bytes would hold all others up for
-many seconds.
+"""Read at least, whatever the client suggests: an event's head."""
+_MAX_APPENDS: Final = 4096
+"""Limit on the appends read for one answer: tens of ms.
+
+Without it, a segment of one-byte appends would delay other connections for many seconds.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """One read to answer."""
+class PendingRead:
+    """A ReadSegment to answer: first `answer_now`; if it must wait, `answer_after_wait`."""
 
     store: Store
     request: ReadSegment
 
-    def now(self) -> Message | None:
-        """Return the answer, reading up to 2 MiB; None where it has to wait for data.
+    def answer_now(self) -> Message | None:
+        """Return the answer, with up to 2 MiB of data; None where the read must wait for data.
 
-        Raises `HangUpError` for offsets that can't be.
+        Raises `HangUpError` for an offset that the segment can't have.
         """
         request = self.request
         info = self.store.info(request.segment)
@@ -54,22 +57,18 @@ class Reading:
             return self._data(info, waited=False)
         return self._read(b"", end_of_segment=True) if info.sealed else None
 
-    def follow(self) -> None:
-        """Take note that the read waits at its place: what is appended there next is kept in memory
-        for it.
-        """
+    def follow_tail(self) -> None:
+        """Ask the store to keep the next appends at this offset in memory, for a read to come."""
         self.store.follow_tail(self.request.segment, self.request.offset)
 
     @property
-    def ready(self) -> bool:
-        """Whether a read that waits need not wait any longer: there is data, or the segment is
-        sealed or gone.
-        """
+    def has_answer(self) -> bool:
+        """True once the wait is over: there is data, or the segment is sealed or deleted."""
         info = self.store.info(self.request.segment)
         return info is None or info.sealed or info.length > self.request.offset
 
-    def waited(self) -> Message:
-        """Return the answer of a read that has waited, whatever for."""
+    def answer_after_wait(self) -> Message:
+        """Return the answer after a wait: data, the segment's end, or nothing at its tail."""
         request = self.request
         info = self.store.info(request.segment)
         if info is None:
@@ -85,22 +84,23 @@ class Reading:
         return self._read(b"", at_tail=True)
 
     def _data(self, info: SegmentInfo, *, waited: bool) -> SegmentRead | ErrorMessage:
-        self.follow()
+        self.follow_tail()
         limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
         try:
             data = self.store.read_parts(
-                self.request.segment, self.request.offset, limit, most=_APPENDS
+                self.request.segment, self.request.offset, limit, most=_MAX_APPENDS
             )
-        except StoreDamagedError as error:  # of this place only: the connection goes on
+        except StoreDamagedError as error:
+            # only this offset can't be read: the connection goes on
             return ErrorMessage(
                 self.request.request_id, self.request.segment, str(error), UNSPECIFIED
             )
         size = sum(map(len, data))
-        met_end = size < limit and self.request.offset + size == info.length
+        reached_end = size < limit and self.request.offset + size == info.length
         return self._read(
-            _sent(data, size),
-            at_tail=waited or (met_end and not info.sealed),
-            end_of_segment=met_end and info.sealed,
+            _parts_to_send(data, size),
+            at_tail=waited or (reached_end and not info.sealed),
+            end_of_segment=reached_end and info.sealed,
         )
 
     def _read(
@@ -112,12 +112,13 @@ class Reading:
         )
 
 
-def _sent(pieces: list[Part], size: int) -> Part | tuple[Part, ...]:
-    """Return *pieces*, *size* bytes, to be sent as they are; joined where they would keep more than
-    twice as much in memory meanwhile.
+def _parts_to_send(parts: list[Part], size: int) -> Part | tuple[Part, ...]:
+    """Return *parts*, *size* bytes together, as they are or joined.
+
+    They are joined where the buffers that they refer to keep more than twice *size* in memory.
     """
     kept = sum(
-        len(cast("bytes", piece.obj)) if isinstance(piece, memoryview) else len(piece)
-        for piece in pieces
+        len(cast("bytes", part.obj)) if isinstance(part, memoryview) else len(part)
+        for part in parts
     )
-    return tuple(pieces) if kept <= 2 * size else b"".join(pieces)
+    return tuple(parts) if kept <= 2 * size else b"".join(parts)

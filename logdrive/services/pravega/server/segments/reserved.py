@@ -1,4 +1,4 @@
-"""Segments that are the store's own: clients may read them, and nothing else."""
+"""Reserved segments: the store's own, which clients may only read."""
 
 from logdrive.store.streams.names import OWN
 from logdrive.wire.pravega.layout import Message
@@ -13,15 +13,15 @@ from logdrive.wire.pravega.segments import (
 _READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment
 
 
-def changed_by(message: Message) -> str | None:
-    """Return the store's own segment that *message* would change, None where there is none."""
+def reserved_segment_changed_by(message: Message) -> str | None:
+    """Return the reserved segment that *message* would change; None if it changes none."""
     if isinstance(message, _READING):
         return None
-    return next((name for name in named_by(message) if name.startswith(OWN)), None)
+    return next((name for name in segments_named_by(message) if name.startswith(OWN)), None)
 
 
-def named_by(message: Message) -> list[str]:
-    """Return the segments that *message* is about."""
+def segments_named_by(message: Message) -> list[str]:
+    """Return the full names of the segments in *message*."""
     names: list[str] = [
         getattr(message, field)
         for field in ("segment", "target", "source", "parent")

@@ -1,6 +1,4 @@
-"""The store's network face: the Pravega segment-store protocol over whatever streams it is
-given.
-"""
+"""The segment store: serves Pravega's wire protocol on the connections that it is given."""
 
 import asyncio
 import contextlib
@@ -8,25 +6,28 @@ from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.net.stream import ByteStream
-from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.connection import SegmentConnection
-from logdrive.services.pravega.server.segments.shared import shared
+from logdrive.services.pravega.server.segments.shared import new_shared_state
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
-"""How long a read at the tail waits before its empty answer: clients give up after 30 s of
-silence.
+"""Seconds that a read at the tail waits before its empty answer.
+
+Clients close a connection after 30 s of silence.
 """
 
 _DRAIN_SECONDS: Final = 5.0
+"""Limit on the time in which connections may finish when the server closes."""
 
 
 class SegmentStoreServer:
-    """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
+    """Serves a store: pass `serve_connection` to `Transport.listen`; `close` ends all connections.
 
-    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of
-    messages that are not whole, not done, or not taken.
+    *poll_seconds* is how long a read at the tail waits. *random* names transient segments. Without
+    *verifier* requests need no token. *held_bytes* limits the memory that all connections take for
+    messages that are incomplete or being answered, and for answers that clients do not read.
     """
 
     def __init__(
@@ -35,30 +36,33 @@ class SegmentStoreServer:
         *,
         poll_seconds: float = POLL_SECONDS,
         random: Random | None = None,
-        gate: TokenVerifier | None = None,
+        verifier: TokenVerifier | None = None,
         held_bytes: int = PRAVEGA_HELD_BYTES,
     ) -> None:
-        self._poll_seconds, self._gate = poll_seconds, gate
-        self._shared = shared(store, random or SystemRandom(), held_bytes)
+        self._poll_seconds = poll_seconds
+        self._verifier = verifier
+        self._shared = new_shared_state(store, random or SystemRandom(), held_bytes)
         self._connections: dict[SegmentConnection, None] = {}
-        self._gone = asyncio.Event()
+        # set when a connection has ended
+        self._ended = asyncio.Event()
         self._closed = False
 
-    async def serve(self, stream: ByteStream) -> None:
+    async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection until it ends."""
-        if self._closed:  # its handshake outlasted the listener
+        # its TLS handshake was under way when the listener was closed
+        if self._closed:
             stream.abort()
             return
-        connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._gate)
+        connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._verifier)
         self._connections[connection] = None
         try:
             await connection.run()
         finally:
             del self._connections[connection]
-            self._gone.set()
+            self._ended.set()
 
     async def close(self) -> None:
-        """End all connections, within a few seconds: what they submitted is acknowledged first.
+        """End all connections, within a few seconds; appends submitted are acknowledged first.
 
         Close the listener before.
         """
@@ -67,13 +71,13 @@ class SegmentStoreServer:
             connection.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._until_alone()
+                await self._wait_for_connections()
         for connection in list(self._connections):
             connection.abort()
-        await self._until_alone()
-        await self._shared.compacting.close()
+        await self._wait_for_connections()
+        await self._shared.compactor.close()
 
-    async def _until_alone(self) -> None:
+    async def _wait_for_connections(self) -> None:
         while self._connections:
-            self._gone.clear()
-            await self._gone.wait()
+            self._ended.clear()
+            await self._ended.wait()

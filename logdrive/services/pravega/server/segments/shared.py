@@ -1,4 +1,4 @@
-"""What all connections of one face have in common."""
+"""The state that all connections of one segment store share."""
 
 from dataclasses import dataclass
 from random import Random
@@ -15,25 +15,23 @@ from logdrive.store.engine import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """A store and what is remembered beside it."""
+class SharedState:
+    """A store, and what is kept in memory beside it."""
 
     store: Store
-    claims: WriterFence
+    writer_fence: WriterFence
     tables: Tables
-    compacting: Compactor
-    merging: Merger
+    compactor: Compactor
+    merger: Merger
     transients: Transients
     turns: Turns
     memory: FaceMemoryBudget
 
 
-def shared(store: Store, random: Random, held_bytes: int) -> Shared:
-    """Return what the connections of a new face of *store* share; they hold *held_bytes* of
-    messages at most.
-    """
+def new_shared_state(store: Store, random: Random, held_bytes: int) -> SharedState:
+    """Return the shared state of a new segment store; see `SegmentStoreServer`."""
     tables = Tables(store)
-    return Shared(
+    return SharedState(
         store,
         WriterFence(),
         tables,

@@ -1,4 +1,4 @@
-"""What the face answers about table segments (specification, sections 5 and 0)."""
+"""Requests about table segments (docs/protocols/pravega.md#tables)."""
 
 from logdrive.services.pravega.server.tables.errors import (
     FixedKeysError,
@@ -44,14 +44,14 @@ TableQuestion = (
 TableRequest = TableChangeRequest | TableQuestion
 
 
-async def answer(tables: Tables, request: TableRequest) -> Message:
-    """Return the reply to *request*. Raises what tables do where no message says it."""
+async def answer_table_request(tables: Tables, request: TableRequest) -> Message:
+    """Return the reply to *request*. Raises the errors of `Tables` for which there is no reply."""
     number, segment = request.request_id, request.segment
     try:
         return await (
-            _changed(tables, request)
+            _change(tables, request)
             if isinstance(request, TableChangeRequest)
-            else _told(tables, request)
+            else _read(tables, request)
         )
     except KeyNotThereError:
         return TableKeyDoesNotExist(number, segment)
@@ -60,59 +60,62 @@ async def answer(tables: Tables, request: TableRequest) -> Message:
     except TableNotEmptyError:
         return TableSegmentNotEmpty(number, segment)
     except TableOffsetError as error:
-        asked = (
+        expected = (
             request.table_offset
             if isinstance(request, UpdateTableEntries | RemoveTableKeys)
             else -1
         )
-        return SegmentIsTruncated(number, segment, error.length, "", asked)
+        return SegmentIsTruncated(number, segment, error.length, "", expected)
     except FixedKeysError:
         return OperationUnsupported(number, type(request).__name__)
 
 
-async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
+async def _change(tables: Tables, request: TableChangeRequest) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case CreateTableSegment():
-            created = await tables.create(segment, request.key_length)
+            created = await tables.create_table(segment, request.key_length)
             return (
                 SegmentCreated(number, segment)
                 if created
                 else SegmentAlreadyExists(number, segment)
             )
         case DeleteTableSegment():
-            await tables.delete(segment, must_be_empty=request.must_be_empty)
+            await tables.delete_table(segment, must_be_empty=request.must_be_empty)
             return SegmentDeleted(number, segment)
         case UpdateTableEntries():
             return TableEntriesUpdated(
-                number, tuple(await tables.put(segment, request.entries, request.table_offset))
+                number,
+                tuple(await tables.put_entries(segment, request.entries, request.table_offset)),
             )
         case RemoveTableKeys():
-            await tables.remove(segment, request.keys, request.table_offset)
+            await tables.remove_keys(segment, request.keys, request.table_offset)
             return TableKeysRemoved(number, segment)
 
 
-async def _told(tables: Tables, request: TableQuestion) -> Message:
+async def _read(tables: Tables, request: TableQuestion) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case GetTableSegmentInfo():
-            return TableSegmentInfo(number, segment, *await tables.info(segment))
+            return TableSegmentInfo(number, segment, *await tables.table_info(segment))
         case ReadTable():
-            return TableRead(number, segment, tuple(await tables.get(segment, request.keys)))
+            return TableRead(
+                number, segment, tuple(await tables.get_entries(segment, request.keys))
+            )
         case ReadTableKeys(continuation_token=after):
-            keys = await tables.keys(
+            keys = await tables.list_keys(
                 segment, after, request.from_key, request.to_key, request.suggested_count
             )
             return TableKeysRead(number, segment, tuple(keys), keys[-1].key if keys else after)
         case ReadTableEntries(continuation_token=after):
-            entries = await tables.entries(
+            entries = await tables.list_entries(
                 segment, after, request.from_key, request.to_key, request.suggested_count
             )
             return TableEntriesRead(
                 number, segment, tuple(entries), entries[-1].key.key if entries else after
             )
         case ReadTableEntriesDelta():
-            delta = await tables.delta(segment, request.from_position, request.suggested_count)
+            delta = await tables.read_delta(segment, request.from_position, request.suggested_count)
             return TableEntriesDeltaRead(
                 number,
                 segment,

@@ -1,5 +1,6 @@
-"""Segments made for one large event each, to be merged into its segment (specification, section
-2.11).
+"""Transient segments: each holds one large event until it is merged into the event's segment.
+
+See docs/protocols/pravega.md#segment-lifecycle.
 """
 
 import asyncio
@@ -14,56 +15,65 @@ from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.names import is_transient, transient_name
 
 _LINGER_SECONDS: Final = 60.0
+"""Seconds between the end of a connection and the deletion of its transient segments."""
 
 
 class Transients:
-    """Transient segments that were not merged go a minute after their connection, so that a client
-    may still go on over another.
+    """Creates transient segments, and deletes those that were never merged.
 
-    What a process that died left goes with the first connection of the next.
+    A transient segment outlives its connection for a minute, so that the client may go on over
+    another one. Those left by a process that died are deleted at the first connection of the next.
     """
 
     def __init__(self, store: Store, random: Random) -> None:
-        self._store, self._random = store, random
-        self._left: OrderedDict[str, float] = OrderedDict()
-        self._swept = False
+        self._store = store
+        self._random = random
+        # when the connection of each ended, in seconds on the loop's clock; the earliest first
+        self._abandoned: OrderedDict[str, float] = OrderedDict()
+        # the store was searched for those of former processes
+        self._searched = False
 
-    async def create(self, writer: UUID, parent: str) -> str:
-        """Create a segment for an event of *writer* in *parent*, and return its name."""
+    async def create_transient(self, writer: UUID, parent: str) -> str:
+        """Create a segment for an event of *writer* to *parent*; return its full name."""
         segment = transient_name(parent, writer, UUID(int=self._random.getrandbits(128)))
         await self._store.create(segment)
         return segment
 
-    def leave(self, segments: list[str]) -> None:
-        """Take note that the connection that made *segments* is gone."""
+    def on_connection_closed(self, segments: list[str]) -> None:
+        """Note that the connection that created *segments* has ended."""
         now = asyncio.get_running_loop().time()
-        self._left.update(dict.fromkeys(segments, now))
+        self._abandoned.update(dict.fromkeys(segments, now))
 
-    def sweep(self) -> None:
-        """Delete what was left long enough ago."""
+    def delete_expired(self) -> None:
+        """Delete the segments whose connection ended long enough ago."""
         now = asyncio.get_running_loop().time()
-        if not self._swept:
-            self._swept = True
-            self._left.update(
+        if not self._searched:
+            self._searched = True
+            self._abandoned.update(
                 {
                     segment: now - _LINGER_SECONDS
                     for segment in self._store.segments()
                     if is_transient(segment)
                 }
             )
-        while self._left and (oldest := next(iter(self._left.items())))[1] <= now - _LINGER_SECONDS:
-            del self._left[oldest[0]]
-            self._delete(oldest[0])
+        while self._abandoned:
+            segment, ended = next(iter(self._abandoned.items()))
+            if ended > now - _LINGER_SECONDS:
+                break
+            del self._abandoned[segment]
+            self._delete(segment)
 
     def _delete(self, segment: str) -> None:
-        """Delete one; what the store can't do now is done another time."""
+        """Delete *segment*; try again in a minute where the store can't do it now."""
         try:
             deleted = self._store.delete(segment)
-        except NoSuchSegmentError:  # merged
-            return
+        except NoSuchSegmentError:
+            return  # it was merged
         except LogdriveError:
-            self.leave([segment])
+            self.on_connection_closed([segment])
             return
         deleted.add_done_callback(
-            lambda done: self.leave([segment]) if done.exception() is not None else None
+            lambda done: (
+                self.on_connection_closed([segment]) if done.exception() is not None else None
+            )
         )

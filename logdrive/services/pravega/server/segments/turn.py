@@ -1,4 +1,4 @@
-"""A connection's turn: how much of the event loop's time it may use before others have theirs."""
+"""A connection's turn: how much it may do before other connections have theirs."""
 
 import asyncio
 from typing import Final
@@ -6,15 +6,14 @@ from typing import Final
 from logdrive.net.turns import PORTION_SECONDS, Turns
 
 TURN_STEPS: Final = 256
-"""Messages of a turn: each takes some 10 µs, the dearest usual ones 100 µs."""
+"""Messages of one turn: each takes some 10 µs, the most expensive usual ones 100 µs."""
 
 
-class Turn:
-    """What one task has used of its turn, which ends after `TURN_STEPS` or `PORTION_SECONDS`.
+class ConnectionTurn:
+    """What one task has used of its turn, which is over after `TURN_STEPS` or `PORTION_SECONDS`.
 
-    Steps count until the next turn comes, whatever the task waits for meanwhile: so messages in
-    small bursts are a flood, too. Time counts from `resume` on, which the task calls when it has
-    waited.
+    Steps count until the next turn begins, whatever the task waits for meanwhile: messages in many
+    small bursts are a flood, too. Time counts from the last `restart_clock`.
     """
 
     __slots__ = ("_since", "_steps", "_time", "_turns")
@@ -22,24 +21,26 @@ class Turn:
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self._time = asyncio.get_running_loop().time
+        # steps of this turn
         self._steps = 0
+        # since when the task runs, in seconds on the loop's clock
         self._since = self._time()
 
-    def resume(self) -> None:
-        """Take note that the task waited until now, and used no time."""
+    def restart_clock(self) -> None:
+        """Start counting time now; called after the task has waited for something else."""
         self._since = self._time()
 
-    def step(self) -> None:
-        """Count one step."""
+    def count_step(self) -> None:
+        """Count one step: a message served or a reply taken off a queue."""
         self._steps += 1
 
     @property
-    def over(self) -> bool:
-        """Whether the turn is used up: then wait for the `next` one."""
+    def is_over(self) -> bool:
+        """True once the turn is used up: then await `next_turn`."""
         return self._steps >= TURN_STEPS or self._time() - self._since >= PORTION_SECONDS
 
-    async def next(self) -> None:
-        """Return once there is another turn for this task."""
+    async def next_turn(self) -> None:
+        """Wait for this task's next turn."""
         await self._turns.wait_turn()
         self._steps = 0
         self._since = self._time()

@@ -1,74 +1,85 @@
-"""Indexes of tables, kept in memory as long as they are right and there is room."""
+"""Cache of table indexes, kept in memory while they are up to date and there is room."""
 
 import asyncio
 import contextlib
 from collections import OrderedDict
 from typing import Final
 
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.services.pravega.server.tables.errors import NotATableError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.log import info_of, load, settled
+from logdrive.services.pravega.server.tables.log import (
+    load_table,
+    wait_until_durable,
+)
 from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 from logdrive.wire.pravega.attributes import TABLE
 
-_OTHERS_SECONDS: Final = 1.0
+_CATCH_UP_SECONDS: Final = 1.0
+"""Limit on the wait for what others appended to a table's segment."""
 
 
-class KeptTables:
-    """One index for each table used lately.
+class TableCache:
+    """The indexes of the tables used lately.
 
-    It is right if the segment's bytes, with what was submitted here, are those taken in.
+    An index is up to date if it covers exactly the segment's bytes, with those submitted here.
     """
 
     def __init__(self, store: Store, limits: TableLimits) -> None:
-        self._store, self._limits = store, limits
+        self._store = store
+        self._limits = limits
+        # by segment, the one used least recently first
         self._tables: OrderedDict[str, KeyTable] = OrderedDict()
+        # by segment; set once its index was loaded, or could not be
         self._loading: dict[str, asyncio.Event] = {}
 
-    async def table(self, segment: str) -> KeyTable:
-        """Return the index of *segment*, read from it where there is no right one.
+    async def get_table(self, segment: str) -> KeyTable:
+        """Return an up-to-date index of *segment*, loaded from it where there is none in memory.
 
         Raises `NoSuchSegmentError`, `NotATableError`.
         """
         while True:
             table = self._tables.get(segment)
-            if table is not None and self._is_right(segment, table):
+            if table is not None and self._is_up_to_date(segment, table):
                 self._tables.move_to_end(segment)
                 return table
             if segment not in self._loading:
-                with contextlib.suppress(SegmentTruncatedError):  # while it was read: once more
+                # truncated by a compaction while it was read: load it once more
+                with contextlib.suppress(SegmentTruncatedError):
                     await self._load(segment)
             else:
                 await self._loading[segment].wait()
 
-    def known(self, segment: str) -> KeyTable | None:
-        """Return the index of *segment* that is in memory, right or not."""
+    def cached_table(self, segment: str) -> KeyTable | None:
+        """Return the index of *segment* if it is in memory, up to date or not."""
         return self._tables.get(segment)
 
-    def has(self, segment: str, table: KeyTable) -> bool:
-        """Whether *table* is still the index of *segment*.
+    def is_current(self, segment: str, table: KeyTable) -> bool:
+        """Return whether *table* is still the index of *segment*, and up to date.
 
-        A log may come to have the same length again after a failure.
+        Lengths alone don't tell: after a failed append a log may reach the same length again.
         """
-        return self._tables.get(segment) is table and self._is_right(segment, table)
+        return self._tables.get(segment) is table and self._is_up_to_date(segment, table)
 
-    def forget(self, segment: str) -> None:
-        """Let go of an index."""
+    def forget_table(self, segment: str) -> None:
+        """Drop the index of *segment* from memory."""
         self._tables.pop(segment, None)
 
-    async def caught_up(self, segment: str, table: KeyTable, length: int) -> None:
-        """Let go of *table* where the segment was submitted up to *length* instead, once what
-        others appended is durable.
+    async def drop_and_catch_up(self, segment: str, table: KeyTable, length: int) -> None:
+        """Drop *table*, which does not end where the segment does, at *length*.
+
+        Returns once what others appended is durable, so that the index can be loaded anew.
         """
         if self._tables.get(segment) is table:
-            self.forget(segment)
+            self.forget_table(segment)
         if length > table.position:
-            await settled(table.pending)
-            await self._store.wait_for_data(segment, table.position, _OTHERS_SECONDS)
+            await wait_until_durable(table.pending)
+            await self._store.wait_for_data(segment, table.position, _CATCH_UP_SECONDS)
 
-    def _is_right(self, segment: str, table: KeyTable) -> bool:
+    def _is_up_to_date(self, segment: str, table: KeyTable) -> bool:
+        # what was submitted shows only when it is durable; the store compares offsets then
         if table.pending is not None and not table.pending.done():
             return True
         info = self._store.info(segment)
@@ -82,20 +93,20 @@ class KeptTables:
     async def _load(self, segment: str) -> None:
         done = self._loading[segment] = asyncio.Event()
         try:
-            info_of(self._store, segment)
+            require_info(self._store, segment)
             kind = self._store.attribute(segment, TABLE)
             if not 0 < kind <= 1 + self._limits.fixed_key:
                 raise NotATableError(segment)
-            self._tables[segment] = await load(self._store, segment, kind - 1, self._limits)
+            self._tables[segment] = await load_table(self._store, segment, kind - 1, self._limits)
         finally:
             del self._loading[segment]
             done.set()
         self._make_room()
 
     def _make_room(self) -> None:
-        """Let go of the tables not used for longest while all together have too many keys."""
+        """Drop indexes, the least recently used first, while all together have too many keys."""
         keys = sum(len(table) for table in self._tables.values())
-        for segment in list(self._tables)[:-1]:
+        for segment in list(self._tables)[:-1]:  # the last one is about to be used
             if keys <= self._limits.keys:
                 return
             table = self._tables[segment]

@@ -1,7 +1,7 @@
-"""Shortening a table's log: what is still the last word is written again at its end, under its old
-version, and all before is cut.
+"""Compaction of a table's log: live entries are appended again, everything before is truncated.
 
-A crash in between leaves the table as it was, some of it twice.
+The entries keep their versions. A crash in between leaves the table as it was, with some entries in
+the log twice.
 """
 
 import contextlib
@@ -9,79 +9,81 @@ from collections.abc import Iterator
 from typing import Final
 
 from logdrive.errors import LogdriveError
-from logdrive.services.pravega.server.tables.cache import KeptTables
+from logdrive.services.pravega.server.tables.cache import TableCache
 from logdrive.services.pravega.server.tables.entries import TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.log import extend, settled
+from logdrive.services.pravega.server.tables.log import append_changes, wait_until_durable
 from logdrive.services.pravega.server.tables.table import KeyTable
-from logdrive.services.pravega.server.tables.values import values
+from logdrive.services.pravega.server.tables.values import read_values
 from logdrive.store.engine import Store
 
-_DEAD: Final = 4
-"""How many times longer than what lives a log becomes: for each byte written so, three were written
-by clients.
+_MAX_GROWTH: Final = 4
+"""A log is compacted when it is this many times longer than its live entries.
+
+So for each byte that compaction writes, clients wrote three.
 """
 
 
-async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLimits) -> None:
-    """Shorten *segment*'s log where it is long and mostly dead.
+async def compact_table(store: Store, cache: TableCache, segment: str, limits: TableLimits) -> None:
+    """Compact the log of the table *segment* if it is due.
 
-    It is left for another time where the store has no room for that.
+    Errors are ignored: compaction is tried again, and the next request about the table reports what
+    is wrong with it.
     """
-    with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
-        table = await kept.table(segment)
-        if not is_due(table, limits):
+    with contextlib.suppress(LogdriveError):
+        table = await cache.get_table(segment)
+        if not is_compaction_due(table, limits):
             return
-        table.compacting = True
-        try:
-            await _rewrite(store, kept, segment, table, limits)
-        finally:
-            table.compacting = False
+        with table.mark_compacting():
+            await _rewrite(store, cache, segment, table, limits)
 
 
-def is_due(table: KeyTable, limits: TableLimits) -> bool:
-    """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
+def is_compaction_due(table: KeyTable, limits: TableLimits) -> bool:
+    """Return whether the log of *table* is long and mostly dead, and not being compacted."""
     size = table.position - table.start
-    return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
+    return not table.compacting and size >= max(limits.compact_from, _MAX_GROWTH * table.live)
 
 
 async def _rewrite(
-    store: Store, kept: KeptTables, segment: str, table: KeyTable, limits: TableLimits
+    store: Store, cache: TableCache, segment: str, table: KeyTable, limits: TableLimits
 ) -> None:
+    """Append the live entries before the present end again, page by page; then truncate there."""
     end = table.position
-    await settled(table.pending)
+    await wait_until_durable(table.pending)
     keys = iter(table.keys())
-    while kept.has(segment, table):
-        moving = _next(table, keys, end, limits)
+    while cache.is_current(segment, table):
+        moving = _next_page(table, keys, end, limits)
         if not moving:
             await store.truncate(segment, end)
-            table.start = end
+            table.on_truncated(end)
             return
-        read = await values(store, segment, moving, limits)
-        if read is None or not kept.has(segment, table):
+        read = await read_values(store, segment, moving, limits)
+        if read is None or not cache.is_current(segment, table):
             return
+
+        # clients may have changed some of them during the read
         still = [
             (entry, value)
             for entry, value in zip(moving, read, strict=True)
-            if table.get(entry.key) == entry
+            if table.get_entry(entry.key) == entry
         ]
         changes = [TableChange(entry.key, value, entry.version) for entry, value in still]
         if changes:
-            extend(store, segment, table, changes)
-        await settled(table.pending)
+            append_changes(store, segment, table, changes)
+        await wait_until_durable(table.pending)
 
 
-def _next(
+def _next_page(
     table: KeyTable, keys: Iterator[bytes], end: int, limits: TableLimits
 ) -> list[TableLogEntry]:
-    """Return so many of the next entries that stand before *end* as make a page."""
-    found: list[TableLogEntry] = []
+    """Return the next entries that begin before *end*, about `limits.page` bytes of them."""
+    entries: list[TableLogEntry] = []
     size = 0
     for key in keys:
-        entry = table.get(key)
+        entry = table.get_entry(key)
         if entry is not None and entry.offset < end:
-            found.append(entry)
+            entries.append(entry)
             size += entry.length
             if size >= limits.page:
                 break
-    return found
+    return entries

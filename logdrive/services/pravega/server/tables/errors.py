@@ -1,35 +1,35 @@
-"""Why a table refused something. Nothing was stored then."""
+"""Errors of tables: the request was refused, and nothing was stored."""
 
 from logdrive.errors import LogdriveError
 
 
 class TableError(LogdriveError):
-    """Root of a table's refusals."""
+    """Root of the errors of tables."""
 
 
 class NotATableError(TableError):
-    """The segment is there, but is no table."""
+    """The segment exists, but is not a table."""
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"segment {segment!r} is not a table")
 
 
 class KeyNotThereError(TableError):
-    """A key that is not there was expected at some version."""
+    """A key does not exist, and a version of it was expected."""
 
     def __init__(self) -> None:
-        super().__init__("a key is not there")
+        super().__init__("a key does not exist")
 
 
 class KeyVersionError(TableError):
-    """A key is at another version than expected, or is there where it should not be."""
+    """A key has another version than expected, or exists where it was expected not to."""
 
     def __init__(self) -> None:
-        super().__init__("a key is at another version")
+        super().__init__("a key has another version")
 
 
 class TableOffsetError(TableError):
-    """The table's log is *length* bytes long, which is not what was expected."""
+    """The table's log has another length than expected: *length* bytes."""
 
     def __init__(self, length: int) -> None:
         super().__init__(f"the table's log has {length} bytes")
@@ -44,14 +44,14 @@ class TableNotEmptyError(TableError):
 
 
 class FixedKeysError(TableError):
-    """A table whose keys have one length does not do that."""
+    """The request is not for tables whose keys all have one length."""
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"table {segment!r} has keys of one length")
 
 
 class NoEntryError(TableError):
-    """No entry of a table's log begins at that place."""
+    """No entry of the table's log begins at that offset."""
 
     def __init__(self, segment: str, offset: int) -> None:
         super().__init__(f"no entry of table {segment!r} begins at {offset}")

@@ -1,8 +1,9 @@
-"""One table's index, in memory: its segment's entries replayed, and nothing else."""
+"""The index of one table, in memory: the result of replaying its segment's entries."""
 
 import asyncio
+import contextlib
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from logdrive.services.pravega.server.tables.entries import HEAD, TableLogEntry
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
@@ -10,20 +11,25 @@ from logdrive.wire.pravega.tables import ANY_VERSION, TableKey
 
 
 class KeyTable:
-    """Keys and where their values stand in the segment, whose bytes [*start*, *position*) are taken
-    in, pending ones too.
+    """The keys of a table, each with its last entry.
 
-    *pending* is the append submitted last; what is answered from here is true once that is durable.
+    It includes changes that are submitted and not durable: an answer from it may be sent only once
+    `pending` is.
     """
 
     def __init__(self, key_length: int, start: int) -> None:
+        # bytes of each key; 0 where that varies
         self.key_length = key_length
+        # the offsets of the segment between which entries were applied, pending ones included
         self.start = self.position = start
+        # the append submitted last
         self.pending: asyncio.Future[int] | None = None
+        # true while a task compacts the log
         self.compacting = False
+        # bytes of the log that are the last entry of a key
         self.live = 0
-        """Bytes of the log that are still the last word on a key."""
         self._entries: dict[bytes, TableLogEntry] = {}
+        # the keys in their order, from the first listing on
         self._ordered: list[bytes] | None = None
 
     def __len__(self) -> int:
@@ -32,16 +38,16 @@ class KeyTable:
     def __getitem__(self, key: bytes) -> TableLogEntry:
         return self._entries[key]
 
-    def get(self, key: bytes) -> TableLogEntry | None:
-        """Return the last word on *key*."""
+    def get_entry(self, key: bytes) -> TableLogEntry | None:
+        """Return the last entry of *key*; None where the key does not exist."""
         return self._entries.get(key)
 
     def keys(self) -> list[bytes]:
-        """Return all keys, those not changed for longest roughly first."""
+        """Return all keys, roughly in the order of their last changes."""
         return list(self._entries)
 
-    def apply(self, entries: Iterable[TableLogEntry]) -> None:
-        """Take in what follows at `position`."""
+    def apply_entries(self, entries: Iterable[TableLogEntry]) -> None:
+        """Apply the *entries* that follow at `position`."""
         for entry in entries:
             before = self._entries.get(entry.key)
             if before is not None:
@@ -55,6 +61,26 @@ class KeyTable:
                 self._reorder(entry)
             self.position = entry.offset + entry.length
 
+    def on_submitted(
+        self, entries: Sequence[TableLogEntry], pending: "asyncio.Future[int]"
+    ) -> None:
+        """Apply *entries*, which were submitted at `position`; *pending* is done once durable."""
+        self.pending = pending
+        self.apply_entries(entries)
+
+    def on_truncated(self, start: int) -> None:
+        """Note that the log begins at *start* now; no entry of the index lies before that."""
+        self.start = start
+
+    @contextlib.contextmanager
+    def mark_compacting(self) -> Iterator[None]:
+        """Set `compacting` while the context is open."""
+        self.compacting = True
+        try:
+            yield
+        finally:
+            self.compacting = False
+
     def _reorder(self, entry: TableLogEntry) -> None:
         assert self._ordered is not None
         if entry.removes:
@@ -62,13 +88,14 @@ class KeyTable:
         else:
             insort(self._ordered, entry.key)
 
-    def expect(self, keys: Iterable[TableKey]) -> None:
-        """Compare the versions of those of *keys* that have one.
+    def check_versions(self, keys: Iterable[TableKey]) -> None:
+        """Compare the versions that *keys* expect with those in the table.
 
         Raises `KeyNotThereError`, `KeyVersionError`.
         """
         for key in keys:
             found = self._entries.get(key.key)
+            # a negative version expects the key not to exist
             if key.version == ANY_VERSION or (found is None and key.version < 0):
                 continue
             if found is None:
@@ -76,14 +103,13 @@ class KeyTable:
             if found.version != key.version:
                 raise KeyVersionError
 
-    def page(
+    def iter_page(
         self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool
     ) -> Iterator[TableLogEntry]:
-        """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b""
-        is no bound.
+        """Yield the entries of the keys in [*low*, *high*] and above *after*, in the keys' order.
 
-        Stops at *count*, or once there are *size* bytes; one at least is returned where there is
-        one.
+        b"" is no bound. It ends after *count* entries, or *size* bytes of keys and, if *values*, of
+        values; but not before the first entry.
         """
         if self._ordered is None:
             self._ordered = sorted(self._entries)

@@ -1,38 +1,38 @@
-"""The values of a table, read from its segment.
+"""Reads values of a table from its segment.
 
-Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile.
+Each value is one read, some 50 µs; other tasks run between every hundred.
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode
+from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode_entries
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 
-AT_ONCE: Final = 100
+READS_A_TURN: Final = 100
+"""Values read before other tasks run, some 5 ms."""
 
 
-async def values(
+async def read_values(
     store: Store, segment: str, entries: Sequence[TableLogEntry], limits: TableLimits
 ) -> list[bytes] | None:
-    """Return the values of *entries*, which are durable; None where one does not stand there any
-    more.
+    """Return the values of *entries*, which are durable; None where one of them is gone.
 
-    Then the table was compacted meanwhile, or it is another one of that name.
+    The table was compacted meanwhile then, or deleted and created anew: get its index once more.
     """
-    found: list[bytes] = []
+    values: list[bytes] = []
     for number, entry in enumerate(entries, 1):
         try:
             data = store.read(segment, entry.offset, entry.length)
-            there = decode(data, entry.offset, longest=limits.entry, most=1)
+            there = decode_entries(data, entry.offset, longest=limits.entry, most=1)
         except (SegmentTruncatedError, ValueError):
             return None
         if there != [entry]:
             return None
-        found.append(data[entry.value_at - entry.offset :])
-        if number % AT_ONCE == 0:
+        values.append(data[entry.value_at - entry.offset :])
+        if number % READS_A_TURN == 0:
             await asyncio.sleep(0)
-    return found
+    return values

@@ -22,7 +22,7 @@ from logdrive.services.pravega.client.controller import (
 from logdrive.services.pravega.reader.journal import named_segments
 from logdrive.services.pravega.reader.segments import locate_segments, readable
 from logdrive.services.pravega.reader.stream import ReadableSegment, followed, merged
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
@@ -180,7 +180,7 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
                     segment, line(number), writer=WRITER, expected=None, number=1, events=1
                 )
                 host = network.host(f"store-{number}")
-                serving = listening(
+                serving = serve_segment_store(
                     store,
                     f"store-{number}",
                     6000,

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from logdrive.host.disk import SystemDisk
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
-from logdrive.services.pravega.server.controller.listen import controlling
+from logdrive.services.pravega.server.controller.listen import serve_controller_at
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
@@ -57,7 +57,7 @@ async def calling(
     where, clock = ("127.0.0.1", 0), VirtualClock()
     async with (
         running(disk or MemoryDisk()) as store,
-        controlling(
+        serve_controller_at(
             Catalog(store, clock=clock, random=Random(1)),
             where,
             tls,

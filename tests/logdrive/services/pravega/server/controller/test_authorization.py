@@ -1,5 +1,6 @@
-"""The controller asks who calls, what they may do, and signs tokens for no more than that
-(specification, section 6).
+"""Authorization of calls to the controller, and the tokens that it signs.
+
+Specification, section 6.
 """
 
 import asyncio
@@ -13,12 +14,12 @@ import grpc
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.open import Access
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.auth.users import UserConfig, Users, UsersConfig
-from logdrive.services.pravega.server.controller.authorization import places_of
+from logdrive.services.pravega.server.controller.authorization import names_in_request
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS
 from tests.logdrive.services.pravega.server.controller.caller import Caller, calling
@@ -27,7 +28,7 @@ from tests.support.virtual_time import VirtualClock
 
 INFO = pb.StreamInfo(scope="logs", stream="app")
 CONFIG = pb.StreamConfig(streamInfo=INFO, scalingPolicy=pb.ScalingPolicy(minNumSegments=1))
-HASH = str(kept("secret", b"0123456789abcdef"))
+HASH = str(hash_password("secret", b"0123456789abcdef"))
 SECRET = b"s" * 64
 
 
@@ -92,7 +93,7 @@ def claims(token: str) -> dict[str, str]:
     }
 
 
-def test_no_method_answers_who_does_not_say_who_they_are() -> None:
+def test_every_method_needs_a_login() -> None:
     async def main() -> None:
         async with filled() as call:
             for name, method in METHODS.items():
@@ -110,12 +111,12 @@ def test_no_method_answers_who_does_not_say_who_they_are() -> None:
     asyncio.run(main())
 
 
-def test_what_each_method_is_about_is_known_or_it_is_for_nobody() -> None:
-    free = {name for name, method in METHODS.items() if not places_of(method.request())}
+def test_a_method_whose_request_names_nothing_is_refused() -> None:
+    free = {name for name, method in METHODS.items() if not names_in_request(method.request())}
     assert free == {"listScopes", "getControllerServerList"} & METHODS.keys()
 
 
-def test_who_may_read_asks_and_changes_nothing() -> None:
+def test_a_user_who_may_read_can_read_and_not_change() -> None:
     async def main() -> None:
         async with filled() as call:
             viewer, at = login("viewer"), pb.SegmentId(streamInfo=INFO, segmentId=0)
@@ -161,7 +162,7 @@ def test_who_may_read_asks_and_changes_nothing() -> None:
     asyncio.run(main())
 
 
-def test_lists_show_what_may_be_looked_at() -> None:
+def test_lists_have_only_what_the_user_may_read() -> None:
     async def main() -> None:
         async with filled() as call:
             of_logs = pb.StreamsInScopeRequest(scope=pb.ScopeInfo(scope="logs"))
@@ -188,7 +189,7 @@ def test_lists_show_what_may_be_looked_at() -> None:
     asyncio.run(main())
 
 
-def test_tokens_are_for_what_was_asked_and_not_more_than_the_user_may() -> None:
+def test_tokens_grant_what_was_requested_and_no_more_than_the_user_has() -> None:
     async def main() -> None:
         async with filled() as call:
             asked = pb.StreamInfo.AccessOperation
@@ -224,7 +225,7 @@ def test_tokens_are_for_what_was_asked_and_not_more_than_the_user_may() -> None:
     asyncio.run(main())
 
 
-def test_a_token_is_for_the_key_value_table_of_that_name_too_as_far_as_its_user_may() -> None:
+def test_a_token_is_also_for_the_key_value_table_of_that_name() -> None:
     """The Java client asks for tokens of tables by the table's name, as if it were a stream's;
     their segments lie under another.
     """
@@ -258,7 +259,7 @@ def test_a_token_is_for_the_key_value_table_of_that_name_too_as_far_as_its_user_
     asyncio.run(main())
 
 
-def test_names_that_a_token_could_not_tell_apart_are_refused() -> None:
+def test_names_with_slashes_are_refused() -> None:
     async def main() -> None:
         async with filled() as call:
             for scope, stream in (("logs", "app/stream:b"), ("logs/stream:app", "b")):

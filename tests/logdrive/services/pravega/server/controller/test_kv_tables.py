@@ -17,7 +17,7 @@ CONFIG = pb.KeyValueTableConfig(
 )
 
 
-def test_a_table_is_made_told_listed_found_and_removed_and_its_segments_are_tables() -> None:
+def test_a_table_is_created_described_listed_and_deleted() -> None:
     async def main() -> None:
         async with calling() as call:
             await made(call)

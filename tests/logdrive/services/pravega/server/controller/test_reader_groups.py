@@ -1,6 +1,4 @@
-"""Reader groups over gRPC, as the clients of Pravega that keep them at the controller use them
-(specification, section 6).
-"""
+"""Reader groups over gRPC, as Pravega's clients use them (specification, section 6)."""
 
 import asyncio
 
@@ -36,7 +34,7 @@ async def grouped(call: Caller) -> None:
     ).status == pb.CreateReaderGroupResponse.SUCCESS
 
 
-def test_a_group_is_made_with_its_state_s_stream_told_as_it_was_asked_for_and_removed() -> None:
+def test_a_group_is_created_with_its_state_stream_described_and_deleted() -> None:
     async def main() -> None:
         async with calling() as call:
             await grouped(call)
@@ -63,7 +61,7 @@ def test_a_group_is_made_with_its_state_s_stream_told_as_it_was_asked_for_and_re
     asyncio.run(main())
 
 
-def test_a_group_is_changed_only_by_who_knows_it_as_it_is() -> None:
+def test_a_group_is_changed_only_with_its_present_generation() -> None:
     async def main() -> None:
         async with calling() as call:
             await grouped(call)
@@ -87,7 +85,7 @@ def test_a_group_is_changed_only_by_who_knows_it_as_it_is() -> None:
     asyncio.run(main())
 
 
-def test_groups_that_cannot_be_are_refused_with_the_statuses_that_clients_know() -> None:
+def test_invalid_groups_are_refused_with_the_statuses_that_clients_know() -> None:
     async def main() -> None:
         async with calling() as call:
             await made(call)
@@ -113,7 +111,7 @@ def test_groups_that_cannot_be_are_refused_with_the_statuses_that_clients_know()
     asyncio.run(main())
 
 
-def test_subscribers_are_listed_and_say_how_far_they_have_read() -> None:
+def test_subscribers_are_listed_and_report_how_far_they_have_read() -> None:
     async def main() -> None:
         async with calling() as call:
             await grouped(call)

@@ -1,5 +1,6 @@
-"""The controller over gRPC: every method's answers, and the statuses by which it refuses
-(specification, section 6).
+"""The controller over gRPC: the answers of every method, and the statuses of refusals.
+
+Specification, section 6.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ async def made(call: Caller) -> None:
     assert (await call("createStream", CONFIG)).status == pb.CreateStreamStatus.SUCCESS
 
 
-def test_a_stream_is_made_described_listed_and_found() -> None:
+def test_a_stream_is_created_described_and_listed() -> None:
     async def main() -> None:
         async with calling() as call:
             await made(call)
@@ -198,7 +199,7 @@ def test_a_stream_is_scaled_truncated_sealed_and_deleted() -> None:
     asyncio.run(main())
 
 
-def test_transactions_are_opened_kept_alive_and_ended_either_way() -> None:
+def test_transactions_are_opened_pinged_committed_and_aborted() -> None:
     async def main() -> None:
         async with calling() as call:
             await made(call)
@@ -232,7 +233,7 @@ def test_transactions_are_opened_kept_alive_and_ended_either_way() -> None:
     asyncio.run(main())
 
 
-def test_a_store_that_takes_nothing_is_unavailable_which_clients_try_again() -> None:
+def test_a_store_whose_writes_fail_is_unavailable_so_that_clients_retry() -> None:
     async def main() -> None:
         async with calling() as call:
             await call.store.close()
@@ -243,7 +244,7 @@ def test_a_store_that_takes_nothing_is_unavailable_which_clients_try_again() -> 
     asyncio.run(main())
 
 
-def test_over_tls_only_who_has_a_certificate_is_answered(certificates: Path) -> None:
+def test_over_tls_only_clients_with_a_certificate_are_answered(certificates: Path) -> None:
     files = {
         name: str(certificates / name)
         for name in ("ca.pem", "server.pem", "server.key", "client.pem", "client.key")
@@ -266,7 +267,7 @@ def test_over_tls_only_who_has_a_certificate_is_answered(certificates: Path) -> 
     asyncio.run(main())
 
 
-def test_certificates_that_are_not_there_are_named() -> None:
+def test_missing_certificates_are_named() -> None:
     async def main() -> None:
         with pytest.raises(ConfigError, match="key = /nowhere/key"):
             async with calling(tls=ServerTls("/nowhere/cert", "/nowhere/key")):

@@ -1,5 +1,6 @@
-"""Writers' times over gRPC, with the results that a deployed controller gives (specification,
-section 6).
+"""Writers' times over gRPC, with the results that Pravega's controller gives.
+
+Specification, section 6.
 """
 
 import asyncio
@@ -64,7 +65,7 @@ def test_times_are_noted_and_writers_removed_with_the_results_that_clients_know(
     asyncio.run(main())
 
 
-def test_a_transaction_commits_with_the_time_of_its_writer_if_it_says_one() -> None:
+def test_a_commit_notes_its_writers_time_if_it_has_one() -> None:
     async def main() -> None:
         async with calling() as call:
             await made(call)

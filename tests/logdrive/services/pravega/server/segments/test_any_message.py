@@ -1,6 +1,4 @@
-"""Whatever messages a peer sends, in whatever order: its own connection may end, the face and all
-others go on (section 1.1).
-"""
+"""Any sequence of messages ends at most its own connection (specification, section 1.1)."""
 
 import contextlib
 from dataclasses import fields, replace
@@ -35,7 +33,7 @@ REQUESTS = st.sampled_from(
 
 
 def _about_what_there_is(message: Message, data: st.DataObject) -> Message:
-    """Give *message* names, writers and numbers that mean something, mostly."""
+    """Give *message* names, writers and numbers that mostly exist."""
     values: dict[str, Any] = {}
     hints = get_type_hints(type(message), include_extras=True)
     for entry in fields(message):  # type: ignore[arg-type]
@@ -59,7 +57,9 @@ def _about_what_there_is(message: Message, data: st.DataObject) -> Message:
     st.integers(0, 1000),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_face_lives_on(messages: list[Message], data: st.DataObject, seed: int) -> None:
+def test_no_sequence_of_messages_harms_the_face(
+    messages: list[Message], data: st.DataObject, seed: int
+) -> None:
     meant = [_about_what_there_is(message, data) for message in messages]
 
     async def main(made: World) -> None:

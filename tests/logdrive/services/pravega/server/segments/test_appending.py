@@ -1,4 +1,4 @@
-"""What the face answers to appends (specification, sections 2.3 to 2.9 and 0)."""
+"""Answers to appends (specification, sections 2.3 to 2.9 and 0)."""
 
 import asyncio
 import errno
@@ -75,7 +75,7 @@ async def test_an_append_in_any_framing_is_stored_as_the_same_bytes(made: World)
 
 
 @in_world
-async def test_acknowledgements_fold_keep_their_order_and_chain(made: World) -> None:
+async def test_acknowledgements_are_combined_in_order_and_name_the_one_before(made: World) -> None:
     peer = await set_up(made)
     await peer.say(*(one(number) for number in range(1, 201)))
     acks: list[DataAppended] = []
@@ -106,7 +106,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable() -> None:
 
 
 @in_world
-async def test_a_set_up_tells_the_durable_number_and_appends_go_on_from_there(made: World) -> None:
+async def test_a_set_up_answers_the_durable_number_and_appends_go_on_from_it(made: World) -> None:
     first = await set_up(made)
     await first.ask(one(7))
     second = await made.peer()
@@ -126,7 +126,7 @@ async def test_a_set_up_waits_for_what_another_connection_submitted(made: World)
 
 @pytest.mark.parametrize("number", [4, 5])
 @pytest.mark.parametrize("version", [15, 17])
-def test_a_number_that_does_not_grow_is_refused_in_layout_of_peer_and_connection_closed(
+def test_a_number_that_does_not_grow_is_refused_and_the_connection_closed(
     number: int, version: int
 ) -> None:
     @in_world
@@ -147,7 +147,7 @@ def test_a_number_that_does_not_grow_is_refused_in_layout_of_peer_and_connection
 
 
 @in_world
-async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_acks(
+async def test_a_writer_set_up_on_another_connection_is_refused_after_its_acknowledgements(
     made: World,
 ) -> None:
     first, second = await set_up(made), await made.peer()
@@ -158,7 +158,7 @@ async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_ack
 
 
 @in_world
-async def test_a_sealed_segment_shows_at_the_first_append_and_the_connection_stays_open(
+async def test_a_sealed_segment_is_reported_for_the_first_append_and_the_connection_stays_open(
     made: World,
 ) -> None:
     peer = await set_up(made)
@@ -172,7 +172,7 @@ async def test_a_sealed_segment_shows_at_the_first_append_and_the_connection_sta
 
 
 @in_world
-async def test_appends_sent_behind_the_one_that_met_the_seal_fail_with_it(made: World) -> None:
+async def test_appends_behind_the_one_refused_by_a_seal_are_dropped(made: World) -> None:
     peer = await set_up(made)
     await made.store.seal(S)
     await peer.say(one(1), one(2), one(3))
@@ -211,7 +211,7 @@ async def test_conditional_appends_compare_the_length(made: World) -> None:
 
 
 @in_world
-async def test_an_append_behind_a_failed_condition_fails_too(made: World) -> None:
+async def test_an_append_behind_a_failed_condition_is_refused_too(made: World) -> None:
     peer = await set_up(made)
     await peer.say(ConditionalBlockEnd(W, 1, 5, b"a", 1), ConditionalBlockEnd(W, 2, 0, b"b", 2))
     assert await peer.rest() == [ConditionalCheckFailed(W, 1, 1), InvalidEventNumber(W, 2, "", 2)]
@@ -229,7 +229,9 @@ async def test_an_append_behind_a_failed_condition_fails_too(made: World) -> Non
         [AppendSetup(1, S, W, 1)],
     ],
 )
-def test_appends_out_of_order_close_the_connection_without_a_word(messages: list[Message]) -> None:
+def test_appends_out_of_order_close_the_connection_without_an_answer(
+    messages: list[Message],
+) -> None:
     @in_world
     async def closed(made: World) -> None:
         peer = await set_up(made)
@@ -241,7 +243,7 @@ def test_appends_out_of_order_close_the_connection_without_a_word(messages: list
 
 
 @in_world
-async def test_a_full_disk_closes_connection_and_the_writer_goes_on_when_there_is_room(
+async def test_a_full_disk_closes_the_connection_and_the_writer_goes_on_once_there_is_room(
     made: World,
 ) -> None:
     peer = await set_up(made)
@@ -256,7 +258,7 @@ async def test_a_full_disk_closes_connection_and_the_writer_goes_on_when_there_i
 
 
 @in_world
-async def test_append_of_older_connection_is_refused_once_newer_one_set_its_writer_up__S2(
+async def test_an_append_of_an_older_connection_is_refused_after_a_newer_set_up__S2(
     made: World,
 ) -> None:
     older = await set_up(made)
@@ -271,7 +273,7 @@ async def test_append_of_older_connection_is_refused_once_newer_one_set_its_writ
 
 
 @virtually
-async def test_the_number_told_covers_pending_appends_of_an_older_connection__S2_D2() -> None:
+async def test_a_set_up_answers_a_number_with_pending_appends_of_older_connections__S2_D2() -> None:
     async with world(sync_seconds=1.0) as made:
         older = await set_up(made)
         await older.say(one(5))
@@ -287,7 +289,7 @@ async def test_the_number_told_covers_pending_appends_of_an_older_connection__S2
 
 
 @virtually
-async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4() -> None:
+async def test_of_too_many_writers_the_least_recently_used_is_forgotten__S4() -> None:
     async with world() as made:
         await made.store.create(S)
         claims, told = WriterFence(), list[Message]()
@@ -297,15 +299,15 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
             told.extend(replies)
 
         for number in (1, 2):
-            await appending.set_up(SetupAppend(number, UUID(int=number), S))
-        await appending.append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
-        await appending.set_up(SetupAppend(4, UUID(int=3), S))
-        await appending.append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
+            await appending.set_up_writer(SetupAppend(number, UUID(int=number), S))
+        await appending.submit_append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
+        await appending.set_up_writer(SetupAppend(4, UUID(int=3), S))
+        await appending.submit_append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
         with pytest.raises(OrderError, match="not set up"):
-            await appending.append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
+            await appending.submit_append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
         assert len(claims) == 2
-        appending.end()
-        await appending.acknowledge(send)
+        appending.stop_accepting()
+        await appending.send_replies(send)
         assert [type(message).__name__ for message in told] == [
             "AppendSetup",
             "AppendSetup",
@@ -317,7 +319,7 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
 
 
 @in_world
-async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_room(
+async def test_writers_of_all_connections_are_limited_and_later_ones_find_room(
     made: World,
 ) -> None:
     await made.store.create(S)
@@ -325,23 +327,25 @@ async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_r
     greedy = [Appender(made.store, claims, Turns()) for _ in range(3)]
     for number in range(500):
         for at, appending in enumerate(greedy):
-            await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
+            await appending.set_up_writer(SetupAppend(0, UUID(int=number * 10 + at), S))
     assert 60 < len(claims) <= 100
     late = Appender(made.store, claims, Turns())
     for number in range(10):
-        await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
+        await late.set_up_writer(SetupAppend(0, UUID(int=(1 << 64) + number), S))
     for number in range(10):
-        late.check(UUID(int=(1 << 64) + number))
+        late.require_writer(UUID(int=(1 << 64) + number))
     assert len(claims) <= 100
     for appending in (*greedy, late):
-        appending.check(next(reversed(appending._writers)))
-        appending.end()
+        appending.require_writer(next(reversed(appending._writers)))
+        appending.stop_accepting()
     assert len(claims) == 0
 
 
 @in_world
-async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made: World) -> None:
-    """Nothing of it is kept until an end comes that could only be refused."""
+async def test_the_first_part_of_an_append_without_set_up_closes_the_connection(
+    made: World,
+) -> None:
+    """No part of it is kept until its end, which could only be refused."""
     peer = await set_up(made)
     await peer.say(AppendBlock(UUID(int=99), b"x" * 1000))
     assert await peer.rest() == []
@@ -349,11 +353,11 @@ async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made
 
 
 @pytest.mark.parametrize("end", [Store.seal, Store.delete])
-def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(
+def test_a_seal_or_deletion_is_reported_only_once_it_is_durable__D2(
     end: Callable[[Store, str], asyncio.Future[None]],
 ) -> None:
-    """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile
-    waits for that, and goes in.
+    """The disk is full when the segment is to be sealed, or deleted: an append that comes
+    meanwhile waits for that, and is stored.
     """
 
     async def main() -> None:
@@ -386,7 +390,7 @@ def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(
         "set-ups in long names that are not there",
     ],
 )
-def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(
+def test_replies_for_a_peer_that_does_not_read_are_limited_however_small(
     flood: Callable[[int], WholeAppend | SetupAppend],
 ) -> None:
     async def main() -> None:
@@ -399,16 +403,16 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
 
             async def read() -> None:
                 nonlocal given
-                await appending.set_up(SetupAppend(0, W, S))
+                await appending.set_up_writer(SetupAppend(0, W, S))
                 for given in range(1, 1000):
                     message = flood(given)
                     await (
-                        appending.set_up(message)
+                        appending.set_up_writer(message)
                         if isinstance(message, SetupAppend)
-                        else appending.append(message)
+                        else appending.submit_append(message)
                     )
 
-            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            tasks = [asyncio.create_task(appending.send_replies(send)), asyncio.create_task(read())]
             await asyncio.sleep(500)
             for task in tasks:
                 task.cancel()
@@ -418,10 +422,10 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
     virtual_time.run(main())
 
 
-def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
+def test_pending_appends_of_one_connection_are_limited_however_small(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Appends of others wait behind them."""
+    """Otherwise those of other connections would wait behind them."""
     monkeypatch.setattr(
         "logdrive.services.pravega.server.segments.appending.PRAVEGA_UNACKED_APPENDS", 100
     )
@@ -436,11 +440,11 @@ def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
 
             async def read() -> None:
                 nonlocal given
-                await appending.set_up(SetupAppend(0, W, S))
+                await appending.set_up_writer(SetupAppend(0, W, S))
                 for given in range(1, 1000):
-                    await appending.append(WholeAppend(W, given, 1, b"x", given))
+                    await appending.submit_append(WholeAppend(W, given, 1, b"x", given))
 
-            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            tasks = [asyncio.create_task(appending.send_replies(send)), asyncio.create_task(read())]
             await asyncio.sleep(5)
             assert 50 < given <= 101
             await asyncio.sleep(500)

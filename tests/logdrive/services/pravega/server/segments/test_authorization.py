@@ -1,14 +1,12 @@
-"""The face asks for a token with each request, and answers AuthTokenCheckFailed where it does not
-allow it (sections 1.4, 2.3 and 2.8).
-"""
+"""Requests without a valid token are refused (specification, sections 1.4, 2.3 and 2.8)."""
 
 import asyncio
 import inspect
 
 import pytest
 
-from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.permissions import Permission
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.pravega.server import endpoint
 from logdrive.wire.pravega import appends, segments, tables
@@ -123,10 +121,10 @@ def test_the_requests_below_are_all_that_carry_a_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "a.b.c", "pas", "pass "])
-def test_nothing_is_told_or_changed_without_a_good_token(token: str) -> None:
+def test_nothing_is_answered_or_changed_without_a_valid_token(token: str) -> None:
     @virtually
     async def run() -> None:
-        async with world(gate=guarded()) as made:
+        async with world(verifier=guarded()) as made:
             await filled(made)
             peer = await made.peer()
             for message in (*looking(token), *changing(token)):
@@ -137,14 +135,14 @@ def test_nothing_is_told_or_changed_without_a_good_token(token: str) -> None:
 
 
 @virtually
-async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
-    async with world(gate=guarded()) as made:
+async def test_forged_tokens_and_those_for_another_stream_are_refused() -> None:
+    async with world(verifier=guarded()) as made:
         await filled(made)
         peer = await made.peer()
         for token in (
-            TokenSigner(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
-            SIGNER.signed("logs", {"other": U}),
-            SIGNER.signed("log", {"app": U}),
+            TokenSigner(b"f" * 64, VirtualClock(), 600_000).sign_token("logs", {"app": U}),
+            SIGNER.sign_token("logs", {"other": U}),
+            SIGNER.sign_token("log", {"app": U}),
         ):
             for message in (*looking(token), *changing(token)):
                 assert refused(await peer.ask(message)) == TOKEN_CHECK_FAILED, message
@@ -152,10 +150,10 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
 
 
 @virtually
-async def test_segments_without_a_stream_are_nobodys() -> None:
-    async with world(gate=guarded()) as made:
+async def test_no_token_is_for_a_segment_without_a_stream() -> None:
+    async with world(verifier=guarded()) as made:
         peer = await made.peer()
-        token = SIGNER.signed("logs", {"app": U})
+        token = SIGNER.sign_token("logs", {"app": U})
         for name in ("", "/", "logs", "logs/app", "//", "app/0"):
             assert (
                 refused(await peer.ask(CreateSegment(7, name, 0, 0, token))) == TOKEN_CHECK_FAILED
@@ -165,31 +163,34 @@ async def test_segments_without_a_stream_are_nobodys() -> None:
 
 
 @virtually
-async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> None:
-    async with world(gate=guarded()) as made:
+async def test_a_token_to_read_allows_no_change_and_one_to_update_allows_both() -> None:
+    async with world(verifier=guarded()) as made:
         await filled(made)
         peer = await made.peer()
-        reading = SIGNER.signed("logs", {"app": R})
+        reading = SIGNER.sign_token("logs", {"app": R})
         for message in changing(reading):
             assert refused(await peer.ask(message)) == TOKEN_CHECK_FAILED, message
         await untouched(made)
-        for token in (reading, SIGNER.signed("logs", {"app": U})):
+        for token in (reading, SIGNER.sign_token("logs", {"app": U})):
             read = await peer.ask(ReadSegment(S, 0, 10, token, 7))
             assert isinstance(read, SegmentRead)
             assert bytes(read.whole) == b"ab"
             assert isinstance(await peer.ask(GetStreamSegmentInfo(7, S, token)), StreamSegmentInfo)
-        updating = SIGNER.signed("logs", {"app": U})
+        updating = SIGNER.sign_token("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, updating)), AppendSetup)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)
 
 
 @virtually
-async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
-    async with world(gate=guarded()) as made:
+async def test_a_merge_needs_a_token_for_source_and_target() -> None:
+    async with world(verifier=guarded()) as made:
         await filled(made)
         await made.store.create(OTHER)
         peer = await made.peer()
-        for token in (SIGNER.signed("logs", {"app": U}), SIGNER.signed("logs", {"other": U})):
+        for token in (
+            SIGNER.sign_token("logs", {"app": U}),
+            SIGNER.sign_token("logs", {"other": U}),
+        ):
             assert refused(await peer.ask(MergeSegments(7, S, OTHER, token))) == TOKEN_CHECK_FAILED
             assert (
                 refused(await peer.ask(MergeSegmentsBatch(7, S, (OTHER,), token)))
@@ -199,10 +200,10 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
 
 
 @virtually
-async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_connection() -> None:
-    async with world(gate=guarded()) as made:
+async def test_an_expired_token_has_a_code_of_its_own_and_closes_a_set_up() -> None:
+    async with world(verifier=guarded()) as made:
         await filled(made)
-        old = TokenSigner(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
+        old = TokenSigner(b"s" * 64, VirtualClock(), 1_000).sign_token("logs", {"app": U})
         await asyncio.sleep(3)
         peer = await made.peer()
         for message in (*looking(old), *changing(old)[1:]):
@@ -214,13 +215,11 @@ async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_co
 
 
 @virtually
-async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_acknowledged() -> (
-    None
-):
-    async with world(gate=guarded(), sync_seconds=0.5) as made:
+async def test_a_connection_with_writers_ends_with_its_token_after_the_acknowledgements() -> None:
+    async with world(verifier=guarded(), sync_seconds=0.5) as made:
         await filled(made)
         peer, reader = await made.peer(), await made.peer()
-        token = TokenSigner(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
+        token = TokenSigner(b"s" * 64, VirtualClock(), 10_000).sign_token("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, token)), AppendSetup)
         await asyncio.sleep(9)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)
@@ -230,7 +229,7 @@ async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_
         assert isinstance(await reader.ask(KeepAlive()), KeepAlive)
         again = await made.peer()
         assert isinstance(
-            answer := await again.ask(SetupAppend(7, W, S, SIGNER.signed("logs", {"app": U}))),
+            answer := await again.ask(SetupAppend(7, W, S, SIGNER.sign_token("logs", {"app": U}))),
             AppendSetup,
         )
         assert answer.last_event_number == 2
@@ -239,21 +238,21 @@ async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_
 
 
 @virtually
-async def test_greetings_need_no_token_and_the_pass_in_the_directory_opens_all() -> None:
-    async with world(gate=guarded()) as made:
+async def test_hello_needs_no_token_and_the_local_token_allows_everything() -> None:
+    async with world(verifier=guarded()) as made:
         peer = await made.peer()
         assert isinstance(await peer.ask(Hello()), Hello)
-        found = endpoint.find(made.disk, "/var/store")
+        found = endpoint.read_endpoint(made.disk, "/var/store")
         assert found is not None
         assert found.token == "pass"
         assert isinstance(await peer.ask(CreateSegment(7, S, 0, 0, found.token)), SegmentCreated)
 
 
 @virtually
-async def test_without_a_gate_tokens_are_not_looked_at() -> None:
+async def test_without_a_verifier_tokens_are_ignored() -> None:
     async with world() as made:
         peer: Peer = await made.peer()
         assert isinstance(await peer.ask(CreateSegment(7, S, 0, 0, "nonsense")), SegmentCreated)
-        found = endpoint.find(made.disk, "/var/store")
+        found = endpoint.read_endpoint(made.disk, "/var/store")
         assert found is not None
         assert found.token == ""

@@ -1,5 +1,6 @@
-"""One connection as a whole: greetings, bad peers, slow peers, and its end (specification, sections
-1.1, 1.3 and 2.7).
+"""One connection: greetings, bad peers, slow peers, and its end.
+
+Specification, sections 1.1, 1.3 and 2.7.
 """
 
 import asyncio
@@ -34,14 +35,14 @@ from tests.support.pravega_peer import S, World, in_world, virtually, world
 
 
 @in_world
-async def test_hello_is_answered_and_not_insisted_on(made: World) -> None:
+async def test_hello_is_answered_and_not_required(made: World) -> None:
     peer = await made.peer()
     assert await peer.ask(Hello(15, 5)) == Hello(17, 5)
     assert await (await made.peer()).ask(KeepAlive()) == KeepAlive()
 
 
 @pytest.mark.parametrize("hello", [Hello(4, 1), Hello(30, 18)])
-def test_a_peer_of_no_common_version_gets_our_hello_and_is_closed(hello: Hello) -> None:
+def test_a_peer_without_a_common_version_gets_our_hello_and_is_closed(hello: Hello) -> None:
     @in_world
     async def closed(made: World) -> None:
         peer = await made.peer()
@@ -62,7 +63,7 @@ def test_a_peer_of_no_common_version_gets_our_hello_and_is_closed(hello: Hello) 
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_garbage_closes_its_connection_without_a_word_and_no_other(garbage: bytes) -> None:
+def test_garbage_closes_its_own_connection_without_an_answer(garbage: bytes) -> None:
     @in_world
     async def closed(made: World) -> None:
         peer, other = await made.peer(), await made.peer()
@@ -75,7 +76,7 @@ def test_garbage_closes_its_connection_without_a_word_and_no_other(garbage: byte
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), st.integers(0, 1000))
 @settings(max_examples=30, deadline=None)
-def test_whatever_a_peer_sends_the_face_lives_on(pieces: list[bytes], seed: int) -> None:
+def test_no_bytes_of_a_peer_harm_the_face(pieces: list[bytes], seed: int) -> None:
     async def main(made: World) -> None:
         peer = await made.peer()
         try:
@@ -97,7 +98,7 @@ async def test_padding_outside_a_block_is_ignored(made: World) -> None:
 
 
 @pytest.mark.parametrize("request_", [FlushToStorage(1, "", 6), ListStorageChunks(S, "", 6)])
-def test_what_only_an_administration_gateway_serves_is_refused_by_name(request_: Message) -> None:
+def test_requests_for_an_administration_gateway_are_refused_by_name(request_: Message) -> None:
     @in_world
     async def refused(made: World) -> None:
         peer = await made.peer()
@@ -107,7 +108,7 @@ def test_what_only_an_administration_gateway_serves_is_refused_by_name(request_:
 
 
 @in_world
-async def test_other_messages_pass_between_a_block_and_its_end(made: World) -> None:
+async def test_other_messages_may_come_between_a_block_and_its_end(made: World) -> None:
     await made.store.create(S)
     peer = await made.peer()
     await peer.ask(SetupAppend(1, W, S))
@@ -116,7 +117,7 @@ async def test_other_messages_pass_between_a_block_and_its_end(made: World) -> N
 
 
 @virtually
-async def test_a_connection_is_read_no_further_while_too_much_is_not_durable() -> None:
+async def test_a_connection_is_not_read_while_too_much_is_not_durable() -> None:
     async with world(sync_seconds=1000.0) as made:
         made.store.create(S)
         peer = await made.peer()
@@ -142,10 +143,10 @@ async def test_a_connection_is_read_no_further_while_too_much_is_not_durable() -
 
 
 @pytest.mark.parametrize("pending", [10_000, 4_000, 1_000])
-def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_nothing(
+def test_an_overloaded_store_makes_connections_wait_and_loses_nothing(
     pending: int,
 ) -> None:
-    """Also where an append is more than half of what may be pending, or more than all of it."""
+    """Also where one append is more than half of the limit, or more than all of it."""
 
     async def main() -> None:
         async with world(limits=StoreLimits(pending=pending)) as made:
@@ -170,7 +171,7 @@ def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_noth
 
 
 @in_world
-async def test_a_peer_that_does_not_read_costs_one_answer_and_hinders_nobody(made: World) -> None:
+async def test_a_peer_that_does_not_read_takes_the_memory_of_one_answer(made: World) -> None:
     await made.store.create(S)
     await made.store.append(S, bytes(4 << 20), writer=W, expected=None, number=1, events=1)
     slow, other = await made.peer(), await made.peer()
@@ -184,7 +185,7 @@ async def test_a_peer_that_does_not_read_costs_one_answer_and_hinders_nobody(mad
 
 
 @virtually
-async def test_at_end_of_face_what_submitted_is_acknowledged_and_all_connections_close() -> None:
+async def test_closing_the_face_acknowledges_what_was_submitted_and_closes_connections() -> None:
     async with world(sync_seconds=1.0) as made:
         await made.store.create(S)
         peer, idle = await made.peer(), await made.peer()
@@ -202,8 +203,8 @@ async def rest_of(*peers: object) -> tuple[list[Message], ...]:
 
 
 @in_world
-async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> None:
-    assert endpoint.find(made.disk, "/var/store") == endpoint.PublishedEndpoint(
+async def test_the_endpoint_is_published_while_the_face_listens(made: World) -> None:
+    assert endpoint.read_endpoint(made.disk, "/var/store") == endpoint.PublishedEndpoint(
         f"server:{made.port}"
     )
 
@@ -212,4 +213,4 @@ async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> 
 async def test_the_endpoint_is_withdrawn_with_the_face() -> None:
     async with world() as made:
         pass
-    assert endpoint.find(made.disk, "/var/store") is None
+    assert endpoint.read_endpoint(made.disk, "/var/store") is None

@@ -1,5 +1,6 @@
-"""What the protocol's early draft could do, done through the later protocol:
-docs/protocols/pravega-early-draft.md.
+"""What the protocol's early draft could do, done with the later protocol.
+
+See docs/protocols/pravega-early-draft.md.
 """
 
 import asyncio

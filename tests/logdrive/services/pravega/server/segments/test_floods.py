@@ -1,6 +1,4 @@
-"""A connection that sends many small messages takes turns with the others, whatever they are
-about.
-"""
+"""A connection with many small messages takes turns with the others."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -72,7 +70,7 @@ def _read(number: int) -> Message:
 
 
 @pytest.mark.parametrize("message", [lambda _: KeepAlive(), _info, _set_up, _missing, _read])
-def test_a_flood_is_answered_a_turn_at_a_time(
+def test_many_messages_are_answered_one_turn_at_a_time(
     message: Callable[[int], Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @in_world
@@ -94,7 +92,7 @@ def test_a_flood_is_answered_a_turn_at_a_time(
 
 
 @in_world
-async def test_several_floods_have_one_turn_between_them_each_time_round(made: World) -> None:
+async def test_several_busy_connections_share_one_turn_a_round(made: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         answers = _Answers(patch)
         peers = [await made.peer() for _ in range(8)]
@@ -111,7 +109,7 @@ async def test_several_floods_have_one_turn_between_them_each_time_round(made: W
 
 
 @in_world
-async def test_appends_of_flood_are_acknowledged_turn_at_time_by_as_many_groups_as_takes(
+async def test_many_appends_are_acknowledged_one_turn_at_a_time(
     made: World,
 ) -> None:
     peer = await made.peer()
@@ -147,7 +145,7 @@ async def _polling(made: World, count: int, offset: int) -> Peer:
 
 
 @in_world
-async def test_reads_that_wait_cost_no_task_each(made: World) -> None:
+async def test_waiting_reads_have_no_task_each(made: World) -> None:
     await made.store.create(S)
     before = len(asyncio.all_tasks())
     peer = await _polling(made, PRAVEGA_TAIL_READS, 0)
@@ -156,7 +154,7 @@ async def test_reads_that_wait_cost_no_task_each(made: World) -> None:
 
 
 @in_world
-async def test_reads_that_one_append_wakes_are_answered_a_turn_at_a_time(made: World) -> None:
+async def test_reads_woken_by_one_append_are_answered_one_turn_at_a_time(made: World) -> None:
     await made.store.create(S)
     with pytest.MonkeyPatch.context() as patch:
         answers = _Answers(patch)
@@ -173,8 +171,8 @@ async def test_reads_that_one_append_wakes_are_answered_a_turn_at_a_time(made: W
 
 
 @in_world
-async def test_an_append_looks_at_no_read_that_waits_further_on(made: World) -> None:
-    """Else whoever lets a thousand reads wait far behind the end would slow down each append."""
+async def test_an_append_costs_nothing_for_reads_beyond_it(made: World) -> None:
+    """Otherwise a client with a thousand reads far beyond the end would slow down each append."""
     await made.store.create(S)
     far = await _polling(made, PRAVEGA_TAIL_READS, 1 << 40)
     near = await _polling(made, 1, 0)
@@ -195,7 +193,7 @@ async def test_an_append_looks_at_no_read_that_waits_further_on(made: World) -> 
 
 
 @in_world
-async def test_reads_of_many_segments_that_ended_their_wait_leave_nothing_behind(
+async def test_reads_answered_at_their_deadline_leave_nothing_behind(
     made: World,
 ) -> None:
     await made.store.create(S)

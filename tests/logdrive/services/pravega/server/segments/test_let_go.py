@@ -1,4 +1,4 @@
-"""What a face keeps of connections that ended: nothing."""
+"""A face keeps nothing of connections that have ended."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

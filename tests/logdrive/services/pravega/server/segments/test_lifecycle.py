@@ -1,5 +1,6 @@
-"""What the face answers to those who create, seal, cut, merge and delete segments (specification,
-sections 3, 2.11 and 0).
+"""Answers to requests that create, seal, truncate, merge and delete segments.
+
+Specification, sections 3, 2.11 and 0.
 """
 
 import asyncio
@@ -65,6 +66,8 @@ from tests.support.pravega_peer import Peer, S, World, in_world, virtually, worl
 SOURCE = f"{S}#transaction.{'0' * 32}"
 OTHER = f"{S}#transaction.{'1' * 32}"
 KEY = UUID(int=5)
+LEFT = transient_name(S, W, UUID(int=0))
+"""A transient segment of a process that ended."""
 
 
 async def filled(made: World, segment: str, data: bytes, number: int = 1) -> None:
@@ -118,10 +121,10 @@ def test_a_segment_keeps_the_policy_that_it_is_created_with(policy: tuple[int, i
 
 
 @in_world
-async def test_a_policy_that_a_crash_kept_from_a_new_segment_comes_with_the_next_request(
+async def test_a_policy_lost_in_a_crash_is_set_by_the_repeated_request(
     made: World,
 ) -> None:
-    """Segment and attributes are entries of the log for themselves: the first may be there
+    """Segment and attributes are separate entries of the log: a crash may leave the first
     alone.
     """
     await made.store.create(S)
@@ -131,7 +134,7 @@ async def test_a_policy_that_a_crash_kept_from_a_new_segment_comes_with_the_next
 
 
 @virtually
-async def test_a_full_queue_does_not_make_a_new_segment_one_that_was_there() -> None:
+async def test_a_full_queue_does_not_make_a_created_segment_look_existing() -> None:
     async with world(limits=StoreLimits(pending=6_000), sync_seconds=1.0) as made:
         await made.store.create(OTHER)
         made.store.append(OTHER, bytes(3_500), writer=W, expected=None, number=1, events=1)
@@ -141,7 +144,7 @@ async def test_a_full_queue_does_not_make_a_new_segment_one_that_was_there() -> 
 
 
 @in_world
-async def test_a_name_that_cannot_be_is_refused_in_words(made: World) -> None:
+async def test_an_invalid_name_is_refused_with_a_message(made: World) -> None:
     peer = await made.peer()
     for name in ("", "x" * 2000):
         answer = await peer.ask(CreateSegment(1, name))
@@ -162,7 +165,7 @@ async def test_a_segment_is_sealed_once(made: World) -> None:
 
 
 @in_world
-async def test_a_segment_is_cut_within_its_bounds_sealed_or_not(made: World) -> None:
+async def test_a_segment_is_truncated_within_its_bounds_sealed_or_not(made: World) -> None:
     peer = await made.peer()
     for offset in (0, 5):
         assert await peer.ask(TruncateSegment(1, S, offset)) == NoSuchSegment(1, S, "", offset)
@@ -177,7 +180,7 @@ async def test_a_segment_is_cut_within_its_bounds_sealed_or_not(made: World) -> 
 
 
 @in_world
-async def test_a_read_below_the_start_is_told_where_the_segment_begins(made: World) -> None:
+async def test_a_read_before_the_start_is_answered_with_the_start(made: World) -> None:
     await filled(made, S, b"0123456789")
     peer = await made.peer()
     await peer.ask(TruncateSegment(1, S, 4))
@@ -188,7 +191,7 @@ async def test_a_read_below_the_start_is_told_where_the_segment_begins(made: Wor
 
 
 @in_world
-async def test_deleted_segment_gone_for_reads_wait_and_for_writers_and_its_name_is_free(
+async def test_a_deleted_segment_is_gone_for_waiting_reads_and_writers_and_its_name_is_free(
     made: World,
 ) -> None:
     peer, other = await made.peer(), await made.peer()
@@ -205,7 +208,7 @@ async def test_deleted_segment_gone_for_reads_wait_and_for_writers_and_its_name_
 
 
 @in_world
-async def test_a_source_becomes_the_end_of_its_target_and_asking_again_is_answered_again(
+async def test_a_source_is_appended_to_its_target_and_a_repeated_merge_is_answered_again(
     made: World,
 ) -> None:
     peer = await made.peer()
@@ -222,7 +225,7 @@ async def test_a_source_becomes_the_end_of_its_target_and_asking_again_is_answer
 
 
 @in_world
-async def test_merges_that_cannot_be_are_refused(made: World) -> None:
+async def test_invalid_merges_are_refused(made: World) -> None:
     peer = await made.peer()
     assert await peer.ask(MergeSegments(1, S, SOURCE)) == NoSuchSegment(1, S, "", -1)
     await filled(made, S, b"abc")
@@ -274,8 +277,8 @@ async def test_several_sources_merge_in_order_and_a_missing_one_counts_as_merged
 
 
 @virtually
-async def test_several_sources_merge_where_there_is_room_for_one_only__D2() -> None:
-    """None counts as merged because an attempt before has submitted it: that is not durable."""
+async def test_several_sources_are_merged_where_there_is_room_for_one_only__D2() -> None:
+    """No source counts as merged because a former attempt submitted it: that is not durable."""
     async with world(limits=StoreLimits(pending=600), sync_seconds=1.0) as made:
         await filled(made, S, b"abc")
         await filled(made, SOURCE, b"de")
@@ -304,7 +307,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("kind", "new", "old", "before", "after"), CONDITIONS)
-def test_a_merge_comes_with_changes_and_does_nothing_where_a_condition_fails(
+def test_a_merge_changes_attributes_and_does_nothing_where_a_condition_fails(
     kind: int, new: int, old: int, before: int | None, after: int | None
 ) -> None:
     @in_world
@@ -329,7 +332,7 @@ def test_a_merge_comes_with_changes_and_does_nothing_where_a_condition_fails(
 
 
 @in_world
-async def test_several_changes_of_one_attribute_come_one_after_the_other(made: World) -> None:
+async def test_several_changes_of_one_attribute_are_applied_in_order(made: World) -> None:
     await filled(made, S, b"abc")
     await filled(made, SOURCE, b"de")
     peer = await made.peer()
@@ -347,7 +350,7 @@ async def test_several_changes_of_one_attribute_come_one_after_the_other(made: W
 @pytest.mark.parametrize(
     "update", [AttributeUpdate(KEY, 9, 1, 1), AttributeUpdate(KEY, ACCUMULATE, (1 << 63) - 1, 0)]
 )
-def test_a_change_that_cannot_be_is_refused_before_anything_is_merged(
+def test_an_invalid_change_is_refused_before_the_merge(
     update: AttributeUpdate,
 ) -> None:
     @in_world
@@ -363,7 +366,7 @@ def test_a_change_that_cannot_be_is_refused_before_anything_is_merged(
 
 
 @in_world
-async def test_a_large_event_goes_through_a_segment_of_its_own(made: World) -> None:
+async def test_a_large_event_goes_through_a_transient_segment(made: World) -> None:
     """Section 2.11; readers see it at once or not at all."""
     await made.store.create(S)
     peer, chunk = await made.peer(), bytes(range(256)) * 4096 * 8
@@ -387,7 +390,7 @@ async def test_a_large_event_goes_through_a_segment_of_its_own(made: World) -> N
 
 
 @in_world
-async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_connection(
+async def test_a_transient_segment_that_was_not_merged_is_deleted_after_its_connection(
     made: World,
 ) -> None:
     first = await made.peer()
@@ -410,10 +413,10 @@ async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_co
 
 
 @in_world
-async def test_a_transient_segment_that_another_process_left_goes_with_first_connection(
+async def test_a_transient_segment_of_a_former_process_is_deleted_at_the_first_connection(
     made: World,
 ) -> None:
-    await filled(made, transient_name(S, W, W), b"abc")
+    await filled(made, LEFT, b"abc")
     await filled(made, S, b"abc")
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(1)
@@ -421,8 +424,8 @@ async def test_a_transient_segment_that_another_process_left_goes_with_first_con
 
 
 @in_world
-async def test_a_transient_segment_that_a_full_disk_kept_from_going_goes_later(made: World) -> None:
-    await filled(made, transient_name(S, W, W), b"abc")
+async def test_a_transient_segment_is_deleted_later_if_the_disk_was_full(made: World) -> None:
+    await filled(made, LEFT, b"abc")
     made.disk.fail_write(errno.ENOSPC)
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(100)
@@ -433,7 +436,7 @@ async def test_a_transient_segment_that_a_full_disk_kept_from_going_goes_later(m
 
 
 @in_world
-async def test_a_merge_that_failed_is_not_taken_for_done(made: World) -> None:
+async def test_a_failed_merge_is_not_remembered_as_done(made: World) -> None:
     peer = await made.peer()
     await filled(made, S, b"abc")
     await filled(made, SOURCE, b"de")

@@ -1,5 +1,6 @@
-"""Any sequence of requests about segments, compared with a simple model: every answer, and what is
-there in the end (section 3).
+"""Random sequences of requests about segments, compared with a simple model.
+
+Every answer and the final state are compared (specification, section 3).
 """
 
 from dataclasses import dataclass, field
@@ -57,9 +58,7 @@ class Model:
     merged: dict[str, str] = field(default_factory=dict)
 
     def answer(self, request: Message) -> Message | None:
-        """Return the reply that *request* must get, None for the end of the connection, and do what
-        it asks.
-        """
+        """Apply *request*; return the reply that it must get, None where the connection ends."""
         match request:
             case MergeSegments(number, target, source):
                 return self._merge(number, target, source)

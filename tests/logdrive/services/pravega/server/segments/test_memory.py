@@ -1,4 +1,4 @@
-"""What connections of a face hold in memory: within one budget, and given back."""
+"""The memory that connections hold stays within one budget, and is freed when they end."""
 
 import asyncio
 import gc
@@ -50,90 +50,92 @@ class _Held:
 
     def holding(self, name: str, size: int = 0, *, reads: bool = True) -> FaceAllocation:
         """Return a connection that has *size* bytes of a message, and waits for more of it."""
-        holding = self.budget.holding(lambda _: self._close(name, holding))
-        holding.hold(size)
+        holding = self.budget.open_allocation(lambda _: self._close(name, holding))
+        holding.set_unfinished(size)
         if reads:
-            holding.reads()
+            holding.on_read_started()
         return holding
 
     def _close(self, name: str, holding: FaceAllocation) -> None:
         self.closed.append(name)
-        holding.close()
+        holding.release_all()
 
 
 @virtually
-async def test_the_last_parts_are_for_those_who_hold_little_or_nothing() -> None:
+async def test_the_last_parts_are_for_connections_that_hold_little_or_nothing() -> None:
     held = _Held()
     held.holding("long", 13 * MIB)
-    await held.holding("little", LITTLE_BYTES // 2).admit()
+    await held.holding("little", LITTLE_BYTES // 2).wait_until_admitted()
     held.holding("another", 3 * MIB // 2)
-    await held.holding("idle").admit()
+    await held.holding("idle").wait_until_admitted()
     assert held.closed == []
 
 
 @virtually
-async def test_who_holds_nothing_comes_first() -> None:
+async def test_connections_that_hold_nothing_are_admitted_first() -> None:
     held, order = _Held(), list[str]()
 
     async def wait(name: str, size: int) -> None:
-        await held.holding(name, size, reads=False).admit()
+        await held.holding(name, size, reads=False).wait_until_admitted()
         order.append(name)
 
     busy = held.holding("busy", reads=False)
-    busy.hold(0, busy=30 * MIB)
+    busy.set_unfinished(0, busy=30 * MIB)
     sizes = {"long": 2 * MIB, "little": 64 * KIB, "idle": 0, "other": 0}
     tasks = [asyncio.create_task(wait(name, size)) for name, size in sizes.items()]
     await asyncio.sleep(10)
     assert order == []
-    busy.hold(0)
+    busy.set_unfinished(0)
     await asyncio.gather(*tasks)
     assert order == ["idle", "other", "long", "little"]
 
 
 @virtually
-async def test_who_holds_most_without_progress_is_closed_first_and_no_more_than_it_takes() -> None:
+async def test_the_largest_connections_without_progress_are_closed_and_no_others() -> None:
     held = _Held()
     for name, size in (("a", 2), ("b", 6), ("c", 4), ("d", 4)):
         held.holding(name, size * MIB)
-    assert held.budget.may_read(held.holding("overdrawn", 2 * MIB))
+    assert held.budget.try_admit(held.holding("overdrawn", 2 * MIB))
     await asyncio.sleep(STALLED_SECONDS)
-    await held.holding("new", 2 * MIB, reads=False).admit()
+    await held.holding("new", 2 * MIB, reads=False).wait_until_admitted()
     assert held.closed == ["b", "c"]
 
 
 @virtually
-async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without_progress() -> None:
+async def test_a_connection_that_grows_or_was_idle_or_waits_for_us_is_not_closed() -> None:
     held = _Held()
     held.holding("silent", 4 * MIB)
     idle = held.holding("idle")
     growing = held.holding("growing", 5 * MIB)
     await asyncio.sleep(10 * STALLED_SECONDS)
     for holding, size in ((idle, 6 * MIB), (growing, 5 * MIB + 64 * KIB)):
-        holding.has_read()
-        holding.hold(size)
-        holding.reads()
-    assert held.budget.may_read(held.holding("overdrawn", 2 * MIB))
-    waiting = asyncio.create_task(held.holding("waiting", 3 * MIB, reads=False).admit())
+        holding.on_read_ended()
+        holding.set_unfinished(size)
+        holding.on_read_started()
+    assert held.budget.try_admit(held.holding("overdrawn", 2 * MIB))
+    waiting = asyncio.create_task(
+        held.holding("waiting", 3 * MIB, reads=False).wait_until_admitted()
+    )
     await asyncio.sleep(STALLED_SECONDS / 2)
     assert held.closed == ["silent"]
     waiting.cancel()
 
 
 @virtually
-async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
-    """All wait for memory, so nobody can make progress; but for the one that reads beyond the
-    limit, and trickles.
+async def test_half_of_the_memory_is_freed_if_no_long_message_is_completed() -> None:
+    """All wait for memory, so none makes progress, except the overcommitted one, whose message
+    trickles in.
     """
     held = _Held()
     overdrawn = held.holding("overdrawn", 1 * MIB)
     waiting = [held.holding(str(number), (number + 2) * MIB, reads=False) for number in range(4)]
     waiting.append(held.holding("4", 3 * MIB, reads=False))
-    assert held.budget.may_read(overdrawn)
-    tasks = [asyncio.create_task(holding.admit()) for holding in waiting]
+    assert held.budget.try_admit(overdrawn)
+    tasks = [asyncio.create_task(holding.wait_until_admitted()) for holding in waiting]
     for number in range(20):
-        overdrawn.has_read()
-        overdrawn.hold(1 * MIB + number * 64 * KIB)
-        overdrawn.reads()
+        overdrawn.on_read_ended()
+        overdrawn.set_unfinished(1 * MIB + number * 64 * KIB)
+        overdrawn.on_read_started()
         await asyncio.sleep(0.1)
     assert held.closed == ["3", "2", "1"]
     assert held.budget.used <= _TOTAL // 2
@@ -141,40 +143,40 @@ async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
 
 
 @virtually
-async def test_memory_that_comes_free_by_itself_is_waited_for() -> None:
+async def test_nothing_is_closed_for_memory_that_is_freed_anyway() -> None:
     held = _Held()
     busy = held.holding("busy", reads=False)
-    busy.hold(0, busy=17 * MIB)
-    waiting = asyncio.create_task(held.holding("waiting").admit())
+    busy.set_unfinished(0, busy=17 * MIB)
+    waiting = asyncio.create_task(held.holding("waiting").wait_until_admitted())
     await asyncio.sleep(100)
     assert not waiting.done()
-    busy.hold(0)
+    busy.set_unfinished(0)
     await waiting
     assert held.closed == []
 
 
 @virtually
-async def test_who_does_not_take_an_answer_is_closed_where_memory_is_short() -> None:
+async def test_a_client_that_does_not_read_its_answer_is_closed_when_memory_is_short() -> None:
     held = _Held()
     slow = held.holding("slow", reads=False)
-    with slow.writing(17 * MIB):
+    with slow.hold_answer(17 * MIB):
         await asyncio.sleep(100)
         assert held.closed == []
-        await held.holding("other").admit()
+        await held.holding("other").wait_until_admitted()
         assert held.closed == []  # it was let go on at once, beyond the limit
-        waiting = asyncio.create_task(held.holding("next").admit())
+        waiting = asyncio.create_task(held.holding("next").wait_until_admitted())
         await asyncio.sleep(UNTAKEN_SECONDS)
         assert held.closed == ["slow"]
         await waiting
 
 
 @virtually
-async def test_a_peak_is_given_back_to_the_system_once() -> None:
+async def test_memory_is_returned_to_the_system_once_after_a_peak() -> None:
     held = _Held()
     holdings = [held.holding(str(number), 8 * MIB) for number in range(4)]
     await asyncio.sleep(60)
     for holding in holdings:
-        holding.close()
+        holding.release_all()
     assert held.budget.used == 0
     await asyncio.sleep(60)
     assert held.trims == 1
@@ -199,18 +201,18 @@ async def _send_half(peer: Peer, size: int = _MESSAGE) -> None:
 
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
-    """Return what tells how many bytes were held at most, and are held now."""
-    seen, move = [0, 0], FaceMemoryBudget.move
+    """Return two numbers, kept current: the most bytes held at once, and those held now."""
+    seen, move = [0, 0], FaceMemoryBudget.on_allocation_changed
 
     def noted(budget: FaceMemoryBudget, holding: FaceAllocation, change: int, busy: int) -> None:
         move(budget, holding, change, busy)
         seen[:] = max(seen[0], budget.used), budget.used
 
-    monkeypatch.setattr(FaceMemoryBudget, "move", noted)
+    monkeypatch.setattr(FaceMemoryBudget, "on_allocation_changed", noted)
     return lambda: (seen[0], seen[1])
 
 
-def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_on(
+def test_incomplete_messages_stay_within_the_budget_and_others_go_on(
     most: Callable[[], tuple[int, int]],
 ) -> None:
     @virtually
@@ -240,7 +242,7 @@ def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_
     flooded()
 
 
-def test_answers_that_clients_do_not_take_stay_within_the_budget(
+def test_answers_that_clients_do_not_read_stay_within_the_budget(
     most: Callable[[], tuple[int, int]],
 ) -> None:
     @virtually
@@ -260,10 +262,10 @@ def test_answers_that_clients_do_not_take_stay_within_the_budget(
     flooded()
 
 
-def test_nothing_of_a_connection_waits_for_the_garbage_collector(
+def test_a_closed_connection_leaves_no_memory_to_the_garbage_collector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sixty halves of messages that wait for it are a gigabyte, and the next sixty another one."""
+    """Sixty half messages left to the collector are a gigabyte, the next sixty another one."""
     made_of: list[weakref.ref[object]] = []
     make = SegmentConnection.__init__
 
@@ -295,14 +297,14 @@ def test_nothing_of_a_connection_waits_for_the_garbage_collector(
 
 
 @virtually
-async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_read() -> None:
+async def test_durable_data_does_not_stay_in_memory_until_its_acknowledgement_is_read() -> None:
     async with world() as made:
         await made.store.create(S)
         appending = Appender(made.store, WriterFence(), Turns())
-        await appending.set_up(SetupAppend(1, W, S))
+        await appending.set_up_writer(SetupAppend(1, W, S))
         data = bytes(range(256)) * 1000
         others = sys.getrefcount(data)
-        await appending.append(WholeAppend(W, 1, 1, data, 2))
+        await appending.submit_append(WholeAppend(W, 1, 1, data, 2))
         assert sys.getrefcount(data) > others
         await asyncio.sleep(1)
         for number in range(2):  # the log keeps the last groups until the next
@@ -311,4 +313,4 @@ async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_
             )
         assert made.store.info(S).length == len(data) + 2  # type: ignore[union-attr]
         assert sys.getrefcount(data) == others
-        appending.end()
+        appending.stop_accepting()

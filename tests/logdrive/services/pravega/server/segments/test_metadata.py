@@ -1,6 +1,4 @@
-"""What the face answers about segments, their attributes and policies (specification, sections 3
-and 0).
-"""
+"""Answers about segments, their attributes and policies (specification, sections 3 and 0)."""
 
 from uuid import UUID
 
@@ -26,7 +24,7 @@ from tests.support.pravega_peer import S, World, in_world
 
 
 @in_world
-async def test_info_tells_length_and_seal_and_a_missing_segment_is_no_such_segment(
+async def test_info_has_length_and_seal_and_a_missing_segment_is_no_such_segment(
     made: World,
 ) -> None:
     """Section 0, number 1."""
@@ -58,7 +56,7 @@ async def test_attributes_are_compared_and_set_and_writers_are_attributes(made: 
 
 
 @in_world
-async def test_info_tells_where_a_truncated_segment_begins(made: World) -> None:
+async def test_info_has_the_start_of_a_truncated_segment(made: World) -> None:
     peer = await made.peer()
     await made.store.create(S)
     await made.store.append(S, b"abc", writer=W, expected=None, number=1, events=1)
@@ -79,7 +77,7 @@ async def test_the_count_of_events_is_an_attribute(made: World) -> None:
 
 
 @in_world
-async def test_a_policy_is_kept_in_the_attributes_that_the_protocol_names(made: World) -> None:
+async def test_a_policy_is_stored_in_the_attributes_that_the_protocol_names(made: World) -> None:
     peer = await made.peer()
     assert await peer.ask(UpdateSegmentPolicy(1, S, 100, BY_EVENTS)) == NoSuchSegment(1, S, "", -1)
     await made.store.create(S)

@@ -1,5 +1,6 @@
-"""Any sequence of appends by several writers over several connections, compared with a simple model
-(sections 2.3 to 2.9).
+"""Random appends by several writers over several connections, compared with a simple model.
+
+Specification, sections 2.3 to 2.9.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,8 @@ CONNECTIONS = 2
 
 @dataclass(frozen=True)
 class Step:
-    """One append: *raises* is added to the writer's number, *condition* is how far off the expected
-    length is, None for none.
+    """One append: *raises* is added to the writer's number; *condition* is how far the expected
+    length is off, None for none.
     """
 
     connection: int
@@ -44,7 +45,7 @@ class Step:
 
 @dataclass
 class Model:
-    """What the segment must hold, and what each connection's writers were told last."""
+    """The segment's expected content, and the last number answered for each writer."""
 
     data: bytes = b""
     numbers: dict[UUID, int] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class Model:
     """The connection that set a writer up last, whose appends alone are taken (rule S2)."""
 
     def answer(self, step: Step, number: int) -> Message:
-        """Return the reply that *step* must get, and take what it stores."""
+        """Return the reply that *step* must get, and store its data."""
         key = (step.connection, step.writer)
         stale = (
             self.told[key] != self.numbers.get(step.writer, ABSENT)

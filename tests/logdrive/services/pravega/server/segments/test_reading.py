@@ -1,4 +1,4 @@
-"""What the face answers to reads (specification, sections 3 and 0)."""
+"""Answers to reads (specification, sections 3 and 0)."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def filled(made: World, data: bytes = TEN, number: int = 1) -> None:
 
 
 @in_world
-async def test_what_is_there_comes_at_once_with_its_flags(made: World) -> None:
+async def test_existing_data_is_answered_at_once_with_its_flags(made: World) -> None:
     await filled(made)
     peer = await made.peer()
     assert await peer.ask(read(0)) == SegmentRead(S, 0, True, False, TEN, 7)  # met the tail
@@ -38,7 +38,7 @@ async def test_what_is_there_comes_at_once_with_its_flags(made: World) -> None:
 
 
 @in_world
-async def test_an_answer_holds_two_mebibytes_at_most(made: World) -> None:
+async def test_an_answer_has_two_mebibytes_at_most(made: World) -> None:
     await filled(made, bytes(PRAVEGA_READ_BYTES + 5))
     peer = await made.peer()
     answer = await peer.ask(read(0, 1 << 30))
@@ -48,7 +48,7 @@ async def test_an_answer_holds_two_mebibytes_at_most(made: World) -> None:
 
 
 @in_world
-async def test_an_answer_holds_a_few_thousand_appends_at_most_so_that_it_holds_nobody_up(
+async def test_an_answer_has_a_few_thousand_appends_at_most(
     made: World,
 ) -> None:
     await made.store.create(S)
@@ -80,7 +80,7 @@ async def test_a_missing_segment_is_named_with_the_offset_read(made: World) -> N
 
 
 @pytest.mark.parametrize(("offset", "sealed"), [(-1, False), (11, True)])
-def test_an_offset_that_cannot_be_closes_the_connection_without_a_word(
+def test_an_impossible_offset_closes_the_connection_without_an_answer(
     offset: int, sealed: bool
 ) -> None:
     @in_world
@@ -96,7 +96,7 @@ def test_an_offset_that_cannot_be_closes_the_connection_without_a_word(
 
 
 @in_world
-async def test_a_read_at_the_tail_waits_for_data_and_blocks_nobody(made: World) -> None:
+async def test_a_read_at_the_tail_waits_for_data_and_blocks_nothing(made: World) -> None:
     await filled(made)
     peer, other = await made.peer(), await made.peer()
     await peer.say(read(10), read(12, request=8))
@@ -114,7 +114,7 @@ async def filled_more(made: World, data: bytes, number: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 22])
-def test_what_comes_is_kept_in_memory_for_clients_that_read_or_wait_at_the_tail(
+def test_new_data_stays_in_memory_for_clients_that_read_or_wait_at_the_tail(
     offset: int,
 ) -> None:
     @in_world
@@ -153,7 +153,7 @@ async def test_a_seal_answers_the_reads_that_wait(made: World) -> None:
 
 
 @in_world
-async def test_reads_that_wait_are_bounded_and_the_next_is_answered_empty_at_once(
+async def test_waiting_reads_are_limited_and_the_next_is_answered_empty_at_once(
     made: World,
 ) -> None:
     await filled(made)
@@ -165,7 +165,7 @@ async def test_reads_that_wait_are_bounded_and_the_next_is_answered_empty_at_onc
 
 
 @in_world
-async def test_a_damaged_place_is_told_and_the_connection_goes_on(made: World) -> None:
+async def test_damaged_data_is_reported_and_the_connection_goes_on(made: World) -> None:
     await filled(made, bytes(range(200)))
     contents = {
         path: made.disk.content(path)

@@ -1,4 +1,4 @@
-"""The store's own segments can be read through the face, and changed by nobody but the store."""
+"""Clients can read the store's own segments, and not change them."""
 
 import pytest
 
@@ -33,7 +33,7 @@ CHANGES: list[Message] = [
 
 
 @in_world
-async def test_who_would_change_the_journal_is_hung_up_on_and_who_reads_it_is_answered(
+async def test_a_change_of_the_journal_closes_the_connection_and_a_read_is_answered(
     made: World,
 ) -> None:
     await made.store.create(SEGMENT)

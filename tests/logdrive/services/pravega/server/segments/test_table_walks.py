@@ -1,4 +1,4 @@
-"""Iterators over tables, and walks of their logs (specification, section 5)."""
+"""Iterators over tables, and deltas of their logs (specification, section 5)."""
 
 from logdrive.wire.pravega.tables import (
     GetTableSegmentInfo,
@@ -18,7 +18,7 @@ from tests.support.pravega_tables import T, content, entry, put, remove, table, 
 
 
 @in_world
-async def test_iterators_go_through_all_keys_in_pages_and_end_with_an_empty_one(
+async def test_iterators_return_all_keys_in_pages_and_end_with_an_empty_one(
     made: World,
 ) -> None:
     peer = await table(made)
@@ -46,7 +46,7 @@ async def test_iterators_go_through_all_keys_in_pages_and_end_with_an_empty_one(
 
 
 @in_world
-async def test_an_iterator_misses_and_repeats_no_key_that_is_there_all_along(made: World) -> None:
+async def test_an_iterator_misses_and_repeats_no_key_that_exists_all_along(made: World) -> None:
     peer = await table(made)
     await versions(peer, *(entry(b"%d" % number, b"") for number in range(1, 9)))
     token, found = b"", list[bytes]()
@@ -65,7 +65,7 @@ async def test_an_iterator_misses_and_repeats_no_key_that_is_there_all_along(mad
 
 
 @in_world
-async def test_a_page_holds_two_mebibytes_or_one_entry_more(made: World) -> None:
+async def test_a_page_has_two_mebibytes_or_one_entry_more(made: World) -> None:
     peer = await table(made)
     for number in range(4):
         await versions(peer, entry(b"%d" % number, bytes(900_000)))
@@ -75,7 +75,7 @@ async def test_a_page_holds_two_mebibytes_or_one_entry_more(made: World) -> None
 
 
 @in_world
-async def test_a_delta_tells_the_newest_of_each_key_and_where_to_go_on(made: World) -> None:
+async def test_a_delta_has_the_newest_value_of_each_key_and_the_next_position(made: World) -> None:
     peer = await table(made)
     assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 9)) == TableEntriesDeltaRead(
         5, T, (), False, True, 0
@@ -99,7 +99,7 @@ async def test_a_delta_tells_the_newest_of_each_key_and_where_to_go_on(made: Wor
 
 
 @in_world
-async def test_log_mostly_dead_shortened_and_who_reads_from_before_is_told_to_begin_anew(
+async def test_a_mostly_dead_log_is_compacted_and_older_positions_must_start_anew(
     made: World,
 ) -> None:
     peer = await table(made)

@@ -1,6 +1,4 @@
-"""What the face answers to changes of table segments, and to reads of keys (specification, sections
-5 and 0).
-"""
+"""Answers to changes of tables, and to reads of keys (specification, sections 5 and 0)."""
 
 import asyncio
 from typing import Any
@@ -66,7 +64,9 @@ async def test_a_creation_that_a_crash_cut_in_half_is_completed_by_the_next(made
 
 
 @in_world
-async def test_keys_are_read_in_the_order_asked_for_and_missing_ones_say_so(made: World) -> None:
+async def test_keys_are_answered_in_the_order_of_the_request_and_missing_ones_marked(
+    made: World,
+) -> None:
     peer = await table(made)
     one, two = await versions(peer, entry(b"a", b"1"), entry(b"b", b""))
     assert 0 <= one < two
@@ -102,7 +102,7 @@ async def test_versions_are_compared_and_a_batch_is_all_or_nothing(made: World) 
 
 
 @in_world
-async def test_removing_what_is_not_there_succeeds_and_writes_nothing(made: World) -> None:
+async def test_removing_a_missing_key_succeeds_and_writes_nothing(made: World) -> None:
     peer = await table(made)
     assert await peer.ask(remove(TableKey(b"a"), TableKey(b"b", NOT_THERE))) == TableKeysRemoved(
         8, T
@@ -136,8 +136,10 @@ MOST = TableLimits()
         ReadTableEntriesDelta(7, T, "", -1, 10),
     ],
 )
-def test_what_goes_beyond_the_limits_is_refused_in_words_and_changes_nothing(request_: Any) -> None:
-    """Section 0, numbers 10 and 12; an empty key is what wedges a real one."""
+def test_requests_beyond_the_limits_are_refused_with_a_message_and_change_nothing(
+    request_: Any,
+) -> None:
+    """Section 0, numbers 10 and 12; an empty key hangs a real Pravega."""
 
     @in_world
     async def refused(made: World) -> None:
@@ -152,7 +154,7 @@ def test_what_goes_beyond_the_limits_is_refused_in_words_and_changes_nothing(req
 
 
 @in_world
-async def test_the_largest_key_and_value_are_taken(made: World) -> None:
+async def test_the_largest_key_and_value_are_accepted(made: World) -> None:
     peer = await table(made)
     key, value = b"k" * MOST.key, bytes(MOST.entry - 17 - MOST.key)
     await versions(peer, entry(key, value))
@@ -160,7 +162,7 @@ async def test_the_largest_key_and_value_are_taken(made: World) -> None:
 
 
 @in_world
-async def test_keys_of_one_length_are_held_to_it_and_have_no_delta(made: World) -> None:
+async def test_keys_of_a_fixed_length_are_checked_and_have_no_delta(made: World) -> None:
     peer = await table(made, 4)
     assert await peer.ask(GetTableSegmentInfo(4, T)) == TableSegmentInfo(4, T, 0, 0, 0, 4)
     assert isinstance(await peer.ask(put(entry(b"abc", b""))), ErrorMessage)
@@ -188,7 +190,7 @@ async def test_a_table_is_deleted_and_its_name_is_free_for_an_empty_one(made: Wo
 
 
 @pytest.mark.parametrize("delete", [DeleteSegment(3, T), None])
-def test_a_table_deleted_behind_its_back_is_seen_to_be_a_new_one(delete: Message | None) -> None:
+def test_a_table_that_was_deleted_as_a_segment_is_read_as_a_new_one(delete: Message | None) -> None:
     @in_world
     async def seen(made: World) -> None:
         peer = await table(made)
@@ -203,7 +205,7 @@ def test_a_table_deleted_behind_its_back_is_seen_to_be_a_new_one(delete: Message
 
 
 @in_world
-async def test_table_messages_about_a_plain_segment_are_refused_in_words(made: World) -> None:
+async def test_table_requests_for_a_plain_segment_are_refused_with_a_message(made: World) -> None:
     peer = await made.peer()
     await peer.ask(CreateSegment(1, T))
     assert isinstance(await peer.ask(put(entry(b"a", b"1"))), ErrorMessage)
@@ -221,7 +223,7 @@ async def test_a_sealed_table_is_read_and_not_changed(made: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [-1, 0, 258, 1 << 60])
-def test_a_segment_type_that_no_table_has_makes_no_table(kind: int) -> None:
+def test_an_invalid_segment_type_makes_no_table(kind: int) -> None:
     @in_world
     async def none(made: World) -> None:
         peer = await made.peer()
@@ -233,7 +235,7 @@ def test_a_segment_type_that_no_table_has_makes_no_table(kind: int) -> None:
 
 
 @in_world
-async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothing(
+async def test_the_change_that_makes_compaction_due_does_not_wait_for_it(
     made: World,
 ) -> None:
     peer = await table(made)
@@ -254,7 +256,7 @@ async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothin
 
 
 @in_world
-async def test_an_answer_longer_than_a_frame_ends_the_connection_and_nothing_else(
+async def test_an_answer_longer_than_a_frame_ends_only_its_connection(
     made: World,
 ) -> None:
     peer, other = await made.peer(), await made.peer()

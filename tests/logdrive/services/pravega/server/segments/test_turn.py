@@ -1,40 +1,40 @@
-"""Turns: when one is over, and who gets the next."""
+"""Turns: when one is over, and which task has the next."""
 
 import asyncio
 
 from logdrive.net.turns import PORTION_SECONDS, Turns
-from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
+from logdrive.services.pravega.server.segments.turn import TURN_STEPS, ConnectionTurn
 from tests.support import virtual_time
 from tests.support.pravega_peer import virtually
 
 
 @virtually
-async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_time_alone() -> None:
-    turn = Turn(Turns())
+async def test_a_turn_ends_after_its_steps_or_its_time_and_waiting_resets_only_the_time() -> None:
+    turn = ConnectionTurn(Turns())
     for _ in range(TURN_STEPS - 1):
-        turn.step()
-    assert not turn.over
-    turn.step()
-    assert turn.over
-    turn.resume()
-    assert turn.over
-    await turn.next()
-    assert not turn.over
+        turn.count_step()
+    assert not turn.is_over
+    turn.count_step()
+    assert turn.is_over
+    turn.restart_clock()
+    assert turn.is_over
+    await turn.next_turn()
+    assert not turn.is_over
     await asyncio.sleep(PORTION_SECONDS)
-    assert turn.over
-    turn.resume()
-    assert not turn.over
+    assert turn.is_over
+    turn.restart_clock()
+    assert not turn.is_over
 
 
-def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait() -> None:
+def test_each_round_of_the_loop_has_one_turn_in_order() -> None:
     async def main() -> None:
         turns, given = Turns(), list[tuple[int, int]]()
         rounds = 0
 
         async def greedy(number: int) -> None:
-            turn = Turn(turns)
+            turn = ConnectionTurn(turns)
             for _ in range(3):
-                await turn.next()
+                await turn.next_turn()
                 given.append((rounds, number))
 
         tasks = [asyncio.create_task(greedy(number)) for number in range(4)]
@@ -47,7 +47,7 @@ def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait()
     virtual_time.run(main())
 
 
-def test_who_no_longer_waits_costs_the_others_no_turn() -> None:
+def test_a_cancelled_wait_costs_no_turn() -> None:
     async def main() -> None:
         turns = Turns()
         first, second = (asyncio.create_task(turns.wait_turn()) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Streams whose writers note times, and what stands in their marks."""
+"""Streams whose writers note times, and the watermarks in their mark streams."""
 
 from typing import NamedTuple
 
@@ -42,10 +42,10 @@ class Timed:
             await self.there.write(segment_name(SCOPE, STREAM, segment.id), bytes(1000))
 
     async def note(self, writer: str, time: int, position: dict[int, int]) -> None:
-        await self.writers.note(SCOPE, STREAM, writer, time, position)
+        await self.writers.note_time(SCOPE, STREAM, writer, time, position)
 
     async def remove(self, writer: str) -> None:
-        await self.writers.remove(SCOPE, STREAM, writer)
+        await self.writers.remove_writer(SCOPE, STREAM, writer)
 
     async def noting(self) -> list[str]:
         """Return the writers that are not forgotten."""

@@ -1,6 +1,4 @@
-"""Reader groups and key-value tables: they are there after a start, and groups hold retention
-back.
-"""
+"""Reader groups and key-value tables survive restarts, and groups hold retention back."""
 
 import msgspec
 import pytest
@@ -22,49 +20,54 @@ GROUP = ReaderGroup(id="one", retention_type=1, starting=(StreamCut(SCOPE, STREA
 CONFIG = StreamConfig(min_segments=2)
 
 
-def test_reader_groups_and_tables_are_there_after_a_start_and_after_a_kill() -> None:
+def test_reader_groups_and_tables_survive_restarts_and_kills() -> None:
     async def main() -> None:
         for clean in (True, False):
             disk = MemoryDisk()
             async with rig(disk, clean=clean) as there:
                 await there.made()
-                await ReaderGroups(there.catalogue).create(SCOPE, "group", GROUP)
-                updated = await ReaderGroups(there.catalogue).update(SCOPE, "group", GROUP)
-                await ReaderGroups(there.catalogue).has_read(
+                await ReaderGroups(there.catalogue).create_group(SCOPE, "group", GROUP)
+                updated = await ReaderGroups(there.catalogue).update_group(SCOPE, "group", GROUP)
+                await ReaderGroups(there.catalogue).update_read_cut(
                     f"{SCOPE}/group", GROUP.id, 1, SCOPE, STREAM, {OLD[0]: 3, OLD[1]: 0}
                 )
-                await ReaderGroups(there.catalogue).create(SCOPE, "gone", GROUP)
-                await ReaderGroups(there.catalogue).delete(SCOPE, "gone", GROUP.id)
+                await ReaderGroups(there.catalogue).create_group(SCOPE, "gone", GROUP)
+                await ReaderGroups(there.catalogue).delete_group(SCOPE, "gone", GROUP.id)
                 for table in ("kept", "gone"):
-                    await KeyValueTables(there.catalogue).create(SCOPE, table, KeyValueTable(2, 8))
-                await KeyValueTables(there.catalogue).delete(SCOPE, "gone")
+                    await KeyValueTables(there.catalogue).create_kv_table(
+                        SCOPE, table, KeyValueTable(2, 8)
+                    )
+                await KeyValueTables(there.catalogue).delete_kv_table(SCOPE, "gone")
             async with rig(disk if clean else disk.killed(), slack=0) as there:
                 await there.streams.configure(SCOPE, STREAM, CONFIG)  # the journal is written anew
             async with rig(disk) as there:
-                found = await ReaderGroups(there.catalogue).found(SCOPE, "group")
+                found = await ReaderGroups(there.catalogue).get_group(SCOPE, "group")
                 assert found == msgspec.structs.replace(
                     updated, read={f"{SCOPE}/{STREAM}": {OLD[0]: 3, OLD[1]: 0}}
                 )
                 assert await there.streams.streams(SCOPE) == ["_RGgroup", STREAM]
-                assert await KeyValueTables(there.catalogue).names(SCOPE) == ["kept"]
+                assert await KeyValueTables(there.catalogue).list_kv_tables(SCOPE) == ["kept"]
                 assert there.store.segments(f"{SCOPE}/kept_kvtable/") == [
                     f"{SCOPE}/kept_kvtable/{n}.#epoch.0" for n in range(2)
                 ]
                 assert (
-                    await Tables(there.store).create(f"{SCOPE}/kept_kvtable/0.#epoch.0", 8) is False
+                    await Tables(there.store).create_table(f"{SCOPE}/kept_kvtable/0.#epoch.0", 8)
+                    is False
                 )
                 with pytest.raises(NoSuchGroupError):
-                    await ReaderGroups(there.catalogue).found(SCOPE, "gone")
+                    await ReaderGroups(there.catalogue).get_group(SCOPE, "gone")
 
     run(main())
 
 
-def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None:
+def test_a_tables_change_is_completed_after_a_crash() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
             await there.made()
-            await KeyValueTables(there.catalogue).create(SCOPE, "removed", KeyValueTable(1, 8))
+            await KeyValueTables(there.catalogue).create_kv_table(
+                SCOPE, "removed", KeyValueTable(1, 8)
+            )
             await there.store.create(f"{SCOPE}/made_kvtable/0.#epoch.0")
             journal = Journal(there.store)
             await journal.replay()
@@ -75,15 +78,15 @@ def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None
                 ]
             )
         async with rig(disk) as there:
-            assert await KeyValueTables(there.catalogue).names(SCOPE) == ["made"]
+            assert await KeyValueTables(there.catalogue).list_kv_tables(SCOPE) == ["made"]
             assert there.store.segments(f"{SCOPE}/removed_kvtable/") == []
             for segment in there.store.segments(f"{SCOPE}/made_kvtable/"):
-                assert (await Tables(there.store).info(segment)).key_length == 8
+                assert (await Tables(there.store).table_info(segment)).key_length == 8
 
     run(main())
 
 
-def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker_allows() -> None:
+def test_unread_data_of_a_subscriber_is_kept_up_to_the_streams_limit() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)
@@ -92,7 +95,7 @@ def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker
             )
             await there.streams.create(SCOPE, STREAM, config)
             groups = ReaderGroups(there.catalogue)
-            await groups.create(SCOPE, "group", GROUP)
+            await groups.create_group(SCOPE, "group", GROUP)
             policies = (there.streams.retention_policy, there.streams.max_retention_policy)
 
             async def kept(count: int) -> dict[int, int]:
@@ -105,9 +108,9 @@ def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker
                 return await there.streams.cut_at(SCOPE, STREAM)
 
             assert await kept(6) == {0: 0}  # nothing is known to be read
-            await groups.has_read(f"{SCOPE}/group", GROUP.id, 0, SCOPE, STREAM, {0: 20})
+            await groups.update_read_cut(f"{SCOPE}/group", GROUP.id, 0, SCOPE, STREAM, {0: 20})
             assert await kept(0) == {0: 20}
-            await groups.has_read(f"{SCOPE}/group", GROUP.id, 0, SCOPE, STREAM, {0: 50})
+            await groups.update_read_cut(f"{SCOPE}/group", GROUP.id, 0, SCOPE, STREAM, {0: 50})
             assert await kept(0) == {0: 30}
             assert await kept(9) == {0: 80}
 

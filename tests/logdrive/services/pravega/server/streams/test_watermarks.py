@@ -1,5 +1,6 @@
-"""Watermarks: what follows from the times that writers note, as far as Pravega's readers rely on it
-(specification, section 6).
+"""Watermarks, computed from writers' times, as Pravega's readers rely on them.
+
+Specification, section 6.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from logdrive.services.pravega.server.streams import watermarks
-from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, following
+from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, next_watermark
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
@@ -31,22 +32,22 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-def test_a_watermark_has_earliest_time_and_latest_and_a_place_that_nobody_wrote_behind() -> None:
+def test_a_watermark_has_earliest_and_latest_time_and_the_furthest_position() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == []
             await timed.note("a", 100, {0: 10, 1: 300})
             await timed.note("b", 200, {0: 500})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {0: 500, 1: 300})]
 
     run(main())
 
 
-def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_go_back() -> None:
+def test_a_new_watermark_needs_progress_of_every_writer_and_never_goes_back() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -54,18 +55,18 @@ def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_g
             await timed.note("a", 100, {0: 600, 1: 300})
             await timed.note("b", 200, {0: 500})
             for _ in range(3):
-                await timed.watermarks.apply()
+                await timed.watermarks.advance_all()
             await timed.note("b", 300, {0: 510})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert len(timed.marks()) == 1
             await timed.note("a", 250, {1: 310})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks()[1:] == [Mark(250, 300, {0: 600, 1: 310})]
 
     run(main())
 
 
-def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> None:
+def test_a_silent_writer_is_waited_for_as_long_as_configured() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -97,15 +98,15 @@ def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> N
     run(main())
 
 
-def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() -> None:
+def test_by_default_a_silent_writer_is_forgotten_at_once() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 500})
-            await timed.watermarks.apply()
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
+            await timed.watermarks.advance_all()
             assert ([mark.low for mark in timed.marks()], await timed.noting()) == (
                 [100, 200],
                 ["b"],
@@ -114,7 +115,7 @@ def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() 
     run(main())
 
 
-def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
+def test_a_removed_writer_counts_once_and_is_not_waited_for() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -122,10 +123,10 @@ def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 500})
             await timed.remove("a")
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {0: 500, 1: 0})]
             await timed.note("b", 300, {0: 600})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert (timed.marks()[1:], await timed.noting()) == (
                 [Mark(300, 300, {0: 600, 1: 0})],
                 ["b"],
@@ -134,7 +135,7 @@ def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
     run(main())
 
 
-def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> None:
+def test_positions_in_several_epochs_make_one_cut_before_none_of_them() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -145,11 +146,11 @@ def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> Non
             two, three, four = segment_id(2, 1), segment_id(3, 1), segment_id(4, 2)
             await timed.note("a", 100, {0: 10, 1: 20})
             await timed.note("b", 200, {two: 30, three: 40, 1: 50})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {two: 30, three: 40, 1: 50})]
             await timed.note("a", 300, {two: 20, 1: 60})
             await timed.note("b", 300, {four: 70})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks()[1:] == [
                 Mark(300, 300, {two: 30, three: 40, four: 70, segment_id(5, 2): 0})
             ]
@@ -185,7 +186,7 @@ def scaled_at_random(random: Random) -> Stream:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor_last_place(
+def test_after_any_scaling_a_watermarks_cut_is_whole_and_before_no_position(
     seed: int,
 ) -> None:
     random = Random(seed)
@@ -204,7 +205,9 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
             if place.watermark is not None
             else {}
         )
-        place.watermark = following(place, [WriterMark(time, position) for position in positions])
+        place.watermark = next_watermark(
+            place, [WriterMark(time, position) for position in positions]
+        )
         cut = {passed.segment: passed.offset for passed in place.watermark.cut}
         layout.check_cut(replace(stream, cut={}), cut)
         for number, offset in [
@@ -217,7 +220,7 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
                 assert written in layout.segments_before(stream, cut)
 
 
-def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
+def test_the_cut_is_in_the_present_epoch_if_the_older_one_is_truncated() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -227,13 +230,13 @@ def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
             two, three = segment_id(2, 1), segment_id(3, 1)
             await there.streams.truncate(SCOPE, STREAM, {two: 0, three: 0, 1: 0})
             await timed.note("b", 100, {0: 11})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 100, {two: 0, three: 0, 1: 20})]
 
     run(main())
 
 
-def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written_once() -> None:
+def test_noted_times_and_watermarks_survive_a_restart_and_are_written_once() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -241,29 +244,29 @@ def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written
             await timed.made()
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 20})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
         async with rig(disk, slack=1) as there:
             timed = Timed(there)
             assert await timed.noting() == ["a", "b"]
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == [100, 200]
         async with rig(disk) as there:
             timed = Timed(there)
             assert await timed.noting() == ["b"]
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == [100, 200]
 
     run(main())
 
 
-def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_start() -> None:
+def test_a_watermark_lost_in_a_crash_is_written_at_the_next_start() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             journal = Journal(there.store)
             await journal.replay()
             await journal.append_puts(
@@ -280,17 +283,17 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
     run(main())
 
 
-def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made_again() -> None:
+def test_deleting_a_stream_deletes_its_times_and_a_deleted_mark_is_created_again() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             await there.streams.seal(SCOPE, mark_stream(STREAM))
             await there.streams.delete(SCOPE, mark_stream(STREAM))
             await timed.note("a", 200, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks(1)] == [200]
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.delete(SCOPE, STREAM)
@@ -300,13 +303,13 @@ def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made
             await timed.fill()
             assert await timed.noting() == []
             await timed.note("a", 1, {2: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks(2)] == [1]
 
     run(main())
 
 
-def test_a_mark_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_stream_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watermarks, "MARK_BYTES", 5 * 113)
 
     async def main() -> None:
@@ -315,7 +318,7 @@ def test_a_mark_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) ->
             await timed.made()
             for time in range(20):
                 await timed.note("a", time, {0: 10 * time})
-                await timed.watermarks.apply()
+                await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == list(range(15, 20))
 
     run(main())

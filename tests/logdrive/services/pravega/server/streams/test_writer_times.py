@@ -1,4 +1,4 @@
-"""Writers that note times: what is taken, and what is refused."""
+"""Times that writers note: which are accepted, and which are refused."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def noted(there: Rig, writer: str) -> WriterMark:
         return (await there.catalogue.stream_state(SCOPE, STREAM)).writers[writer]
 
 
-def test_neither_time_nor_position_of_a_writer_goes_back() -> None:
+def test_time_and_position_of_a_writer_never_go_back() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -46,7 +46,7 @@ def test_neither_time_nor_position_of_a_writer_goes_back() -> None:
     run(main())
 
 
-def test_a_position_is_a_place_that_the_stream_has_or_had() -> None:
+def test_a_position_must_be_one_that_the_stream_has_or_had() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -64,7 +64,7 @@ def test_a_position_is_a_place_that_the_stream_has_or_had() -> None:
     run(main())
 
 
-def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
+def test_a_missing_writer_is_reported_and_names_are_limited() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -76,9 +76,9 @@ def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
                 ("none", STREAM, NoSuchScopeError),
             ):
                 with pytest.raises(error):
-                    await timed.writers.note(scope, stream, "a", 1, {})
+                    await timed.writers.note_time(scope, stream, "a", 1, {})
                 with pytest.raises(error):
-                    await timed.writers.remove(scope, stream, "a")
+                    await timed.writers.remove_writer(scope, stream, "a")
             for name in ("", "x" * 257):
                 with pytest.raises(BadNameError):
                     await timed.note(name, 1, {})
@@ -87,7 +87,7 @@ def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
     run(main())
 
 
-def test_what_is_kept_of_a_stream_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_times_kept_of_a_stream_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "MAX_NOTED", 5)
 
     async def main() -> None:
@@ -106,18 +106,18 @@ def test_what_is_kept_of_a_stream_has_a_limit(monkeypatch: pytest.MonkeyPatch) -
     run(main())
 
 
-def test_a_transaction_s_time_stands_where_it_was_committed_and_never_undoes_the_commit() -> None:
+def test_a_commits_time_has_its_position_and_never_fails_the_commit() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
-            found, _ = await there.transactions.begin(SCOPE, STREAM, 1000)
-            await there.transactions.commit(SCOPE, STREAM, found)
-            await timed.writers.note_committed(SCOPE, STREAM, "a", 7, found)
+            found, _ = await there.transactions.begin_transaction(SCOPE, STREAM, 1000)
+            await there.transactions.commit_transaction(SCOPE, STREAM, found)
+            await timed.writers.note_commit_time(SCOPE, STREAM, "a", 7, found)
             assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             for name, time in (("a", 6), ("", 8), ("x" * 257, 8)):  # refused, and the commit stands
-                await timed.writers.note_committed(SCOPE, STREAM, name, time, found)
-            await timed.writers.note_committed(SCOPE, "none", "a", 8, found)
+                await timed.writers.note_commit_time(SCOPE, STREAM, name, time, found)
+            await timed.writers.note_commit_time(SCOPE, "none", "a", 8, found)
             assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             assert await timed.noting() == ["a"]
 

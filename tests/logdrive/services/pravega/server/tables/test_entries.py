@@ -1,4 +1,4 @@
-"""How a table's changes stand in its segment."""
+"""Format of the entries of a table's log."""
 
 import contextlib
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from logdrive.services.pravega.server.tables.entries import (
     TableChange,
     TableLogEntry,
-    decode,
-    encode,
+    decode_entries,
+    encode_entries,
 )
 
 MOST = 1000
@@ -25,7 +25,7 @@ CHANGES = st.lists(
 
 
 def test_known_entries_both_ways() -> None:
-    parts, entries = encode(
+    parts, entries = encode_entries(
         [TableChange(b"key", b"val"), TableChange(b"key", None), TableChange(b"k", b"", 7)], 100
     )
     assert b"".join(parts).hex() == (
@@ -41,19 +41,19 @@ def test_known_entries_both_ways() -> None:
         TableLogEntry(b"key", 123, 123, -1),
         TableLogEntry(b"k", 7, 143, 0),
     ]
-    assert decode(b"".join(parts), 100, longest=MOST, most=99) == entries
+    assert decode_entries(b"".join(parts), 100, longest=MOST, most=99) == entries
     assert entries[0].value_at == 120
 
 
 @given(CHANGES, st.integers(0, 1 << 40), st.data())
-def test_changes_come_back_as_far_as_they_are_whole(
+def test_complete_changes_are_decoded_as_they_were_encoded(
     changes: list[TableChange], base: int, data: st.DataObject
 ) -> None:
-    parts, entries = encode(changes, base)
+    parts, entries = encode_entries(changes, base)
     whole = b"".join(parts)
     cut, most = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 10))
     expected = [entry for entry in entries if entry.offset + entry.length <= base + cut]
-    assert decode(whole[:cut], base, longest=MOST, most=most) == expected[:most]
+    assert decode_entries(whole[:cut], base, longest=MOST, most=most) == expected[:most]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_changes_come_back_as_far_as_they_are_whole(
         "00fffffffd00000003",
     ],
 )
-def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
-    with pytest.raises(ValueError, match="no table entry at 5"):
-        decode(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
+def test_malformed_entries_are_refused_from_their_head(head: str) -> None:
+    with pytest.raises(ValueError, match="no table entry at offset 5"):
+        decode_entries(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
 
 
 @given(st.binary(max_size=100))
 def test_garbage_raises_only_value_errors(data: bytes) -> None:
     with contextlib.suppress(ValueError):
-        decode(data, 0, longest=MOST, most=99)
+        decode_entries(data, 0, longest=MOST, most=99)

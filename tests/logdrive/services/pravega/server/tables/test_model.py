@@ -1,10 +1,9 @@
-"""Random lives of a table, ended by power cuts and kills at any step, compared with a model that is
-a dict.
+"""Random histories of a table with power cuts and kills at any step, compared with a dict.
 
-After each death the table must be the outcome of some beginning of all changes, whole ones only,
-that has at least all that was acknowledged; and must go on from there, whatever was compacted in
-between. Changes count in the order in which they were written to the log: those under way at one
-time may overtake each other while the index is read anew, and nobody is told otherwise.
+After each crash the table must have the result of a prefix of all changes, only whole ones, with at
+least all that were acknowledged; and it must go on from there, whatever was compacted meanwhile.
+The order of changes is that in the log: those under way at one time may overtake each other while
+the index is loaded anew, and no client is told otherwise.
 """
 
 import asyncio
@@ -50,8 +49,8 @@ def after(steps: Sequence[Step]) -> dict[bytes, bytes]:
 
 @dataclass
 class History:
-    """What was acknowledged, what may still be, and what failed since, which a crash may keep in
-    the order it was submitted.
+    """Changes acknowledged, changes under way, and those that failed since, which a crash may
+    keep in the order of their submission.
     """
 
     durable: list[Step] = field(default_factory=list)
@@ -70,18 +69,16 @@ class History:
 
 
 class Watched(Tables):
-    """Tables that tell in which order changes go to the log: what was compared is written at once,
-    where it changes anything.
-    """
+    """Tables that record the order in which changes go to the log."""
 
     def __init__(self, store: Store, life: "Life") -> None:
         super().__init__(store, TABLE_LIMITS)
         self._life = life
 
-    async def _compared(
+    async def _checked_changes(
         self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
     ) -> list[TableChange]:
-        changes = await super()._compared(table, keys, values, at)
+        changes = await super()._checked_changes(table, keys, values, at)
         self._life.ordered(asyncio.current_task())
         return changes
 
@@ -120,28 +117,28 @@ class Life:
                 task.cancel()
 
     async def _found(self, tables: Tables) -> None:
-        await tables.create(T)
+        await tables.create_table(T)
         found = await self._everything(tables)
         matching = [steps for steps in self.history.possible() if after(steps) == found]
         assert matching, f"no history leaves this: {found}, not {self.history}"
         self.history = History(matching[0])
 
     async def _everything(self, tables: Tables) -> dict[bytes, bytes]:
-        """Read the table in all three manners, which must agree."""
+        """Read the table in all three ways, which must agree."""
         found: dict[bytes, bytes] = {}
         last = b""
-        while entries := await tables.entries(T, last, b"", b"", 3):
+        while entries := await tables.list_entries(T, last, b"", b"", 3):
             last = entries[-1].key.key
             found |= {entry.key.key: entry.value for entry in entries}
         assert list(found) == sorted(found)
-        got = await tables.get(T, [TableKey(key) for key in KEYS])
+        got = await tables.get_entries(T, [TableKey(key) for key in KEYS])
         assert {
             entry.key.key: entry.value for entry in got if entry.key.version != NOT_THERE
         } == found
         walked: dict[bytes, bytes] = {}
-        position = (await tables.info(T)).start
+        position = (await tables.table_info(T)).start
         while True:
-            delta = await tables.delta(T, position, 4)
+            delta = await tables.read_delta(T, position, 4)
             walked |= {entry.key.key: entry.value for entry in delta.entries}
             position = delta.position
             if delta.reached_end:
@@ -163,7 +160,7 @@ class Life:
             self.death = (disk, self.history.copy())
 
     def ordered(self, task: "asyncio.Task[object] | None") -> None:
-        """Put the change of *task* right behind those whose place in the log is decided already."""
+        """Put the change of *task* right behind those whose position in the log is decided."""
         assert task is not None
         at = self._waiting.index(task)
         step = self.history.ahead.pop(at)
@@ -175,7 +172,7 @@ class Life:
         self._placed[task] = None
 
     def _look(self) -> None:
-        """Take in what became of what was submitted."""
+        """Record what became of the changes submitted."""
         while self._waiting and self._waiting[0].done():
             task, step = self._waiting.popleft(), self.history.ahead.pop(0)
             error = task.exception()
@@ -201,7 +198,7 @@ class Life:
         elif choice < 0.75:
             await asyncio.sleep(self.random.choice((0.001, 0.01, 0.02)))
         elif choice < 0.85:
-            await tables.compact(T)
+            await tables.compact_table(T)
         else:
             await self._conditional(tables)
         self._look()
@@ -211,10 +208,10 @@ class Life:
         step: Step = {key: self.random.randbytes(self.random.choice((0, 5, 60))) for key in keys}
         if self.random.random() < 0.3:
             step = dict.fromkeys(keys)
-            self._task(tables.remove(T, [TableKey(key) for key in keys]), step)
+            self._task(tables.remove_keys(T, [TableKey(key) for key in keys]), step)
         else:
             self._task(
-                tables.put(
+                tables.put_entries(
                     T,
                     [
                         TableEntry(TableKey(key), value)
@@ -230,29 +227,29 @@ class Life:
         self.history.ahead.append(step)
 
     async def _conditional(self, tables: Tables) -> None:
-        """Versions decide, and what is told is durable and what was acknowledged."""
+        """Versions decide; an answer has only what is durable and was acknowledged."""
         await self._all()
         if self.death is not None:
             return
         state = after(self.history.durable)
         with contextlib.suppress(TransientError):
             key = self.random.choice(KEYS)
-            (found,) = await tables.get(T, [TableKey(key)])
+            (found,) = await tables.get_entries(T, [TableKey(key)])
             assert (found.value if found.key.version != NOT_THERE else None) == state.get(key)
             wrong = TableKey(key, 1 << 50)
             with pytest.raises(KeyVersionError if key in state else KeyNotThereError):
-                await tables.put(
+                await tables.put_entries(
                     T, [TableEntry(TableKey(b"new"), b""), TableEntry(wrong, b"wrong")]
                 )
             self._task(
-                tables.put(T, [TableEntry(TableKey(key, found.key.version), b"right")]),
+                tables.put_entries(T, [TableEntry(TableKey(key, found.key.version), b"right")]),
                 {key: b"right"},
             )
             await self._all()
 
 
 @pytest.mark.parametrize("seed", [*range(60), 7151])
-def test_a_table_holds_what_it_acknowledged_and_no_batch_by_halves_after_any_crash(
+def test_after_any_crash_a_table_has_what_it_acknowledged_and_only_whole_batches(
     seed: int,
 ) -> None:
     async def main() -> None:

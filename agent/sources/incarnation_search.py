@@ -1,0 +1,103 @@
+"""Search for the count of a source among generations that look alike (rule G3).
+
+With a checkpoint, or in memory, the count is known, and one count is asked for. Without, counts 0
+to 7 are asked for at once, then 56 more, and so on until the store has never seen one of them. The
+source takes the highest open count whose number fits its bytes, else the lowest one never seen.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+from uuid import UUID
+
+FIRST_COUNTS: Final = 8
+"""Counts asked for at first where the count is not known."""
+MORE_COUNTS: Final = 56
+"""Counts asked for each further time."""
+MOST_COUNTS: Final = 4096
+"""After this many counts the search ends, even where the store has seen all of them."""
+
+
+class Counting(Enum):
+    """How sure a source's count is. The values are in the checkpoint."""
+
+    KNOWN = "known"
+    MANY = "many"
+    """It was begun without a checkpoint: several counts have to be asked for."""
+    AFTER = "after"
+    """It follows a generation whose own count is still being asked for."""
+
+
+class IncarnationIds(Protocol):
+    """Origin ids by count, of the generations that look alike."""
+
+    @property
+    def stem(self) -> UUID:
+        """The id that they have in common: that of count 0."""
+        ...
+
+    def origin_for(self, count: int) -> UUID:
+        """Return the origin id of the generation with this *count*."""
+        ...
+
+    def next_count(self, source: object) -> int:
+        """Return the lowest count above those of all known sources, *source* itself left out."""
+        ...
+
+    def counts_known(self, source: object) -> bool:
+        """Return whether the counts of all sources but *source* are known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNumber:
+    """The number that *store* has for one count; negative for `ABSENT` and the like."""
+
+    count: int
+    number: int
+    store: UUID
+
+
+class IncarnationSearch:
+    """Counts asked for by one source on one connection, and the answers to them."""
+
+    def __init__(self, first: int, *, many: bool) -> None:
+        self._next = first  # the lowest count not asked for
+        self._many = many  # whether the count is not known
+        self._asked: list[int] = []
+        self._answers: dict[int, StoredNumber] = {}
+
+    def next_counts(self) -> list[int]:
+        """Return the counts to ask for now."""
+        size = 1 if not self._many else MORE_COUNTS if self._asked else FIRST_COUNTS
+        counts = list(range(self._next, self._next + size))
+        self._asked += counts
+        self._next += size
+        return counts
+
+    @property
+    def unanswered(self) -> int:
+        """How many answers are still to come."""
+        return len(self._asked) - len(self._answers)
+
+    def add_answer(self, answer: StoredNumber) -> None:
+        """Add the answer for one of the counts asked for."""
+        self._answers[answer.count] = answer
+
+    def decide_count(self, fits: Callable[[int], bool]) -> StoredNumber | None:
+        """Return the count to take, with its number; None while more answers are needed.
+
+        None after all answers have come means that `next_counts` has more to ask for. *fits* judges
+        a stored number, a closed one, too; it may raise OSError.
+        """
+        if self.unanswered:
+            return None
+        answers = [self._answers[count] for count in self._asked]
+        if not self._many:
+            return answers[-1]
+        never_seen = next((answer for answer in answers if answer.number < 0), None)
+        if never_seen is None and len(answers) < MOST_COUNTS:
+            return None
+        fitting = [answer for answer in answers if answer.number >= 0 and fits(answer.number)]
+        return fitting[-1] if fitting else never_seen or answers[-1]

@@ -1,0 +1,71 @@
+"""Runs of one source that no acknowledgement covers yet: the source's part of the send window."""
+
+from agent.records.batch import Run
+
+
+class UnacknowledgedRuns:
+    """The runs, oldest first; they follow one another from the number acknowledged last.
+
+    Only their `Source` changes them. One object for each source, ten thousand of them.
+    """
+
+    __slots__ = ("epoch", "runs", "sent")
+
+    def __init__(self) -> None:
+        # A tuple, as most sources have none at a time: the empty tuple takes no memory, an empty
+        # list 64 bytes, an empty deque 760. There are never more than a few.
+        self.runs: tuple[Run, ...] = ()
+        # How many of `runs`, from the oldest on, are in flight.
+        self.sent = 0
+        # Counts how often runs in flight were given up. A run is acknowledged only in the epoch in
+        # which it was sent (rule D3).
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @property
+    def unsent(self) -> int:
+        """How many runs are not in flight."""
+        return len(self.runs) - self.sent
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Encoded bytes of the runs that are not in flight."""
+        return sum(run.size for run in self.runs[self.sent :])
+
+    def add(self, *runs: Run) -> None:
+        """Append runs that follow the last one."""
+        self.runs += runs
+
+    def replace(self, runs: tuple[Run, ...]) -> None:
+        """Hold *runs* instead; none may be in flight."""
+        assert not self.sent
+        self.runs = runs
+
+    def clear(self) -> None:
+        """Drop all runs, in flight or not."""
+        self.runs = ()
+        self.sent = 0
+
+    def send_next(self) -> Run | None:
+        """Return the oldest run that is not in flight and count it as sent; None without one."""
+        if self.sent == len(self.runs):
+            return None
+        run = self.runs[self.sent]
+        self.sent += 1
+        return run
+
+    def give_up_in_flight(self) -> None:
+        """Count no run as sent any more, and begin a new epoch."""
+        self.epoch += 1
+        self.sent = 0
+
+    def acknowledge(self, epoch: int, run: Run) -> bool:
+        """Drop *run*, sent in *epoch*; return whether that is the current epoch."""
+        if epoch != self.epoch:
+            return False
+        assert self.runs[0] is run, "runs are acknowledged in the order in which they were sent"
+        self.runs = self.runs[1:]
+        self.sent -= 1
+        return True

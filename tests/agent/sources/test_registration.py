@@ -1,0 +1,85 @@
+"""The registration of a source is one state machine: its table, and what is around it (D1, D3)."""
+
+from itertools import product
+
+import pytest
+
+from agent.sources.registration import (
+    TRANSITIONS,
+    IllegalTransitionError,
+    RegistrationEvent,
+    SourceRegistration,
+    SourceState,
+    next_state,
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "event"),
+    [
+        pytest.param(state, event, id=f"{state.name}-{event.name}")
+        for state, event in product(SourceState, RegistrationEvent)
+    ],
+)
+def test_what_is_not_in_the_table_is_a_programming_error(
+    state: SourceState, event: RegistrationEvent
+) -> None:
+    if (state, event) in TRANSITIONS:
+        assert next_state(state, event) is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(IllegalTransitionError, match=f"{event.name} while {state.name}"):
+            next_state(state, event)
+
+
+def test_every_state_is_reached_from_idle_and_only_done_is_final() -> None:
+    reached, leaves = {SourceState.IDLE}, {SourceState.IDLE}
+    while leaves:
+        leaves = {to for (state, _), to in TRANSITIONS.items() if state in leaves} - reached
+        reached |= leaves
+    assert reached == set(SourceState)
+    final = {
+        state
+        for state in SourceState
+        if all(to is state for (of, _), to in TRANSITIONS.items() if of is state)
+    }
+    assert final == {SourceState.DONE}
+
+
+@pytest.mark.parametrize("state", SourceState)
+def test_a_lost_connection_leaves_no_source_registered(state: SourceState) -> None:
+    after = next_state(state, RegistrationEvent.DISCONNECT)
+    assert after not in (SourceState.ASKING, SourceState.OPEN)
+    assert next_state(after, RegistrationEvent.DISCONNECT) is after
+
+
+@pytest.mark.parametrize("state", [SourceState.ASKING, SourceState.OPEN])
+def test_whatever_a_peer_answers_is_legal_while_it_may_answer(state: SourceState) -> None:
+    answers = (
+        RegistrationEvent.RESUME,
+        RegistrationEvent.MISFIT,
+        RegistrationEvent.COMPLETE,
+        RegistrationEvent.REFUSE,
+    )
+    assert all((state, event) in TRANSITIONS for event in answers)
+
+
+def test_refusals_are_counted_until_a_run_is_acknowledged__E() -> None:
+    registration = SourceRegistration()
+    for refusals in (1, 2):
+        registration.ask(0, many=False)
+        registration.refuse("no", 60.0)
+        assert (registration.refusals, registration.problem) == (refusals, "no")
+        registration.end_pause_if_due(59.0)
+        assert registration.state is SourceState.PAUSED
+        registration.end_pause_if_due(60.0)
+    registration.on_progress()
+    assert registration.refusals == 0
+
+
+def test_a_disconnection_forgets_what_was_asked__G3() -> None:
+    registration = SourceRegistration()
+    first = registration.ask(0, many=True)
+    assert registration.awaits_more_answers
+    registration.disconnect()
+    assert not registration.awaits_more_answers
+    assert registration.ask(0, many=True) == first
