@@ -249,7 +249,7 @@ class Connector:
         )
 
     def _seconds_after(self, error: BaseException) -> float:
-        """Return how long to wait after *error*; that an idle connection was closed is no failure."""
+        """Return the seconds to wait after *error*; closing an idle connection is no failure."""
         self._closed_idle = isinstance(error, EndedError) and error.idle
         if self._closed_idle:
             return _IDLE_SECONDS
