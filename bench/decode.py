@@ -61,12 +61,12 @@ def _decode(setting: Setting) -> Mapping[str, Sample]:
     began = time.process_time()
     decoder, rows, at, taken = Decoder("bench"), 0, 0, 0
     while at < len(data):
-        following = decoder.feed("bench/bench/0.#epoch.0", at, data[at : at + _READ])
+        following = decoder.decode_batches("bench/bench/0.#epoch.0", at, data[at : at + _READ])
         if following == at:
             raise BenchmarkError(f"the decoder stands still at {at}")
         at = following
         if at - taken >= _TAKE or at == len(data):
-            table, _ = decoder.take()
+            table, _ = decoder.take_tables()
             rows, taken = rows + table.num_rows, at
     used = time.process_time() - began
     if rows != setting.lines:

@@ -14,7 +14,7 @@ from bench.certificates import Certificates
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import Child, family, free_port, wait_for_listener
-from logdrive.cli.runtime import lift_limit_of_open_files
+from logdrive.cli.runtime import raise_open_files_limit
 from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
 
@@ -52,7 +52,7 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
     home = setting.work / "receiver_idle"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    lift_limit_of_open_files()
+    raise_open_files_limit()
     try:
         port, tls = free_port(), setting.certificates
         (home / "receiver.toml").write_text(

@@ -1,4 +1,4 @@
-"""`logdrive agent …`: follow files, or ship them once."""
+"""`logdrive agent …`: follow files, ship them once, check the configuration, enroll."""
 
 import os
 from dataclasses import asdict
@@ -9,10 +9,9 @@ from agent.app import run_agent as follow
 from agent.check import Checked
 from agent.check import check as check_agent
 from agent.config import AgentConfig
-from logdrive.cli.lazy import Commands
-from logdrive.cli.output import emit_json, set_up_logging
-from logdrive.cli.runtime import PACKING_THREADS, Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.lazy import LazyCommands
+from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
 from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.heap import give_back_freed_memory
 
@@ -26,18 +25,18 @@ _config = click.option(
 
 
 @click.group(
-    cls=Commands,
+    cls=LazyCommands,
     lazily={"enroll": "logdrive.cli.enroll", "ship": "logdrive.cli.shipping"},
-    short_help="Follow files, and deliver every line once.",
+    short_help="Follow files and deliver every line exactly once.",
     epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
     "agent.toml",
 )
 def agent() -> None:
-    """Follow files through rotation and restarts, and deliver every line once."""
+    """Follow files through rotation and restarts, and deliver every line exactly once."""
 
 
 @agent.command(
-    short_help="Follow files until SIGTERM, and then deliver what is left.",
+    short_help="Follow files until SIGTERM, then deliver what is left.",
     epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml",
 )
 @_config
@@ -48,10 +47,12 @@ def agent() -> None:
     show_default=True,
 )
 def run(path: str, log_level: str) -> None:
-    """Follow files until SIGTERM, then drain: what they hold by then is sent and acknowledged
-    first.
+    """Follow files until SIGTERM, then drain.
+
+    Draining sends what the files hold by then and waits for its acknowledgement, for at most
+    drain_seconds.
     """
-    set_up_logging(log_level)
+    configure_logging(log_level)
     config = load_config(path, AgentConfig, os.environ)
 
     async def program(machine: Machine) -> None:
@@ -72,16 +73,17 @@ def run(path: str, log_level: str) -> None:
 
 
 @agent.command(
-    short_help="Say what a run would read, and whether receivers answer.",
+    short_help="Show what a run would read, and whether receivers answer.",
     epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml",
 )
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:
-    """Say which files would be read from where, and whether the receivers answer, without reading
-    or sending a line.
+    """Show which files a run would read, from which position, and whether the receivers answer.
+
+    Reads and sends no line. Exits with 1 if a finding is NOT OK.
     """
-    set_up_logging("warning")
+    configure_logging("warning")
     config = load_config(path, AgentConfig, os.environ)
 
     async def program(machine: Machine) -> Checked:

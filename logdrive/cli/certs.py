@@ -1,4 +1,4 @@
-"""`logdrive certs`: a small CA and certificates for trying things out."""
+"""`logdrive certs`: make a small CA, a server certificate and client certificates."""
 
 import os
 import socket
@@ -12,28 +12,28 @@ from logdrive.errors import os_error_text
 from logdrive.host.clock import SystemClock
 from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
 
-_ALWAYS = ("localhost", "127.0.0.1", "::1")
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _ADVICE = """\
 Made in {directory}, valid for {days} days:
 
   on the receiver   ca.pem server.pem server.key     [listen.tls] ca, cert, key
   on each agent     ca.pem client.pem client.key     [output.tls] ca, cert, key
-  kept away         ca.key                           it signs certificates that both sides trust
+  kept secret       ca.key                           signs certificates that both sides trust
 
-The server's certificate speaks for {names}.
-The client's identity is {identity}. Agents that share it share one identity too: give each further
-host its own, with `logdrive certs {directory} --client NAME`. Keys are readable by their
-owner only: `chown` them to the user that the receiver or the agent runs as.
+The server certificate is valid for {names}.
+The client identity is {identity}. Agents with the same certificate have the same identity:
+give each further host its own with `logdrive certs {directory} --client NAME`.
+Only their owner can read the keys: `chown` them to the user that runs the receiver or agent.
 """
 _REMEDY = "choose another directory, add a client with --client NAME, or replace all with --force"
 _REMEDY_FOR_CLIENT = (
-    "copy it and its key to that agent, or remove both to have new ones made by the same CA"
+    "copy it and its key to that agent, or remove both to get new ones from the same CA"
 )
 
 _BUNDLED = """\
-{bundle} has all three for {identity}. Copy it to that host, and there
+{bundle} holds all three for {identity}. Copy it to that host and run there
   logdrive agent enroll {name} --to HOST:PORT
-It holds a private key: remove it here once it is copied.
+It contains a private key: remove it here once it is copied.
 """
 
 _ADDED = """\
@@ -45,7 +45,7 @@ Made with the CA in {directory}, for {identity}:
 
 @click.command(
     "certs",
-    short_help="Make a small CA, and certificates for server and clients.",
+    short_help="Make a small CA, and certificates for the server and clients.",
     epilog="Example: logdrive certs /etc/logdrive/tls --name logs.example.com --client "
     "web-1.example.com "
     "--bundle web-1.pem; then, for each other host, "
@@ -57,35 +57,34 @@ Made with the CA in {directory}, for {identity}:
     "names",
     multiple=True,
     metavar="HOST",
-    help="A name or address the server is reached by; may be repeated.",
+    help="Host name or IP address of the server; may be repeated.",
 )
 @click.option(
     "--client",
     "clients",
     multiple=True,
     metavar="NAME",
-    help="A client's own DNS name or URI; may be repeated. Of a new CA the first (else this "
-    "host's name) is client.pem's, "
-    "all others get NAME.pem and NAME.key.",
+    help="DNS name or URI of a client; may be repeated. With a new CA the first one (default: "
+    "this host's name) gets client.pem, all others NAME.pem.",
 )
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write CA, certificate and key of the one --client to FILE, for `logdrive agent "
-    "enroll`.",
+    help="Also write the CA, and the certificate and key of the only --client, to FILE, for "
+    "`logdrive agent enroll`.",
 )
 @click.option(
     "--days",
     type=click.IntRange(1, 36_500),
     default=825,
     show_default=True,
-    help="How long they are valid.",
+    help="Validity of the certificates.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace what is there; what the old CA signed is worth nothing then.",
+    help="Replace an existing CA; certificates that it signed become invalid.",
 )
 def certs(
     directory: str,
@@ -95,11 +94,9 @@ def certs(
     days: int,
     force: bool,
 ) -> None:
-    """Make a small CA, a server's and a client's certificate in DIRECTORY, or add clients to the CA
-    that is there.
+    """Make a small CA, a server and a client certificate in DIRECTORY, or add clients to its CA.
 
-    The server's certificate speaks for localhost, 127.0.0.1, ::1, this host's name, and each
-    --name.
+    The server certificate is valid for localhost, 127.0.0.1, ::1, this host's name and each --name.
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     adding = bool(clients) and not force and has_authority(directory)
@@ -107,17 +104,19 @@ def certs(
         _check_bundle(bundle, clients)
     try:
         if adding:
-            paths = _add(directory, names, clients, days, now)
+            paths = _add_clients(directory, names, clients, days, now)
         else:
-            paths = _make(directory, names, clients or (socket.gethostname(),), days, now, force)
+            paths = _make_authority(
+                directory, names, clients or (socket.gethostname(),), days, now, force
+            )
         if bundle is not None:
-            _bundle(bundle, directory, paths, clients[0])
+            _write_client_bundle(bundle, directory, paths, clients[0])
     except FileExistsError as error:
         raise click.UsageError(
-            f"{error.args[0]} is there already: {_REMEDY_FOR_CLIENT if adding else _REMEDY}"
+            f"{error.args[0]} exists already: {_REMEDY_FOR_CLIENT if adding else _REMEDY}"
         ) from error
     except UnicodeError as error:
-        raise click.UsageError(f"a certificate can't speak for that name: {error}") from error
+        raise click.UsageError(f"a certificate can't contain that name: {error}") from error
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
@@ -126,7 +125,7 @@ def certs(
         ) from error
 
 
-def _make(
+def _make_authority(
     directory: str,
     names: tuple[str, ...],
     clients: tuple[str, ...],
@@ -134,13 +133,11 @@ def _make(
     now: datetime,
     force: bool,
 ) -> list[str]:
-    """Make the CA and all certificates; return the paths of the first client's certificate and
-    key.
-    """
-    spoken_for = list(dict.fromkeys([*names, *_ALWAYS, socket.gethostname()]))
+    """Make the CA and all certificates; return the paths of the first client's cert and key."""
+    server_names = list(dict.fromkeys([*names, *_LOCAL_NAMES, socket.gethostname()]))
     made = write_certificates(
         directory,
-        spoken_for,
+        server_names,
         client=clients[0],
         more_clients=clients[1:],
         days=days,
@@ -150,44 +147,45 @@ def _make(
     shown = os.path.abspath(directory)
     click.echo(
         _ADVICE.format(
-            directory=shown, days=days, names=", ".join(spoken_for), identity=_identity(clients[0])
+            directory=shown,
+            days=days,
+            names=", ".join(server_names),
+            identity=_identity(clients[0]),
         ),
         nl=False,
     )
-    _tell(directory, clients[1:], made[len(FILES) :])
+    _print_clients(directory, clients[1:], made[len(FILES) :])
     return made[len(FILES) - 2 : len(FILES)]
 
 
-def _add(
+def _add_clients(
     directory: str, names: tuple[str, ...], clients: tuple[str, ...], days: int, now: datetime
 ) -> list[str]:
-    """Make the clients' certificates; return the paths of the first one's certificate and key."""
+    """Make the clients' certificates; return the paths of the first client's cert and key."""
     if names:
         raise click.UsageError(
-            f"{directory} has a CA and a server's certificate: --name is for a new one"
+            f"{directory} has a CA and a server certificate already: --name is only for new ones"
         )
     made = add_clients(directory, clients, days=days, now=now)
-    _tell(directory, clients, made)
+    _print_clients(directory, clients, made)
     return made[:2]
 
 
 def _check_bundle(path: str, clients: tuple[str, ...]) -> None:
-    """Refuse what could not be written, before any certificate is made."""
+    """Raise `click.UsageError` if the bundle can't be written, before any certificate is made."""
     if len(clients) != 1:
         raise click.UsageError(
-            "--bundle is for one client: give one --client NAME, the name of that host"
+            "--bundle is for one client: give exactly one --client NAME, the name of that host"
         )
     if os.path.lexists(path):
-        raise click.UsageError(
-            f"{path} is there already: remove it, or choose another --bundle FILE"
-        )
+        raise click.UsageError(f"{path} exists already: remove it, or choose another --bundle FILE")
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise click.UsageError(
-            f"{os.path.dirname(path)} is no directory: choose another --bundle FILE"
+            f"{os.path.dirname(path)} is not a directory: choose another --bundle FILE"
         )
 
 
-def _bundle(path: str, directory: str, made: Sequence[str], client: str) -> None:
+def _write_client_bundle(path: str, directory: str, made: Sequence[str], client: str) -> None:
     write_bundle(path, os.path.join(directory, FILES[0]), *made)
     click.echo(
         _BUNDLED.format(bundle=path, identity=_identity(client), name=os.path.basename(path)),
@@ -195,7 +193,7 @@ def _bundle(path: str, directory: str, made: Sequence[str], client: str) -> None
     )
 
 
-def _tell(directory: str, clients: Sequence[str], paths: Sequence[str]) -> None:
+def _print_clients(directory: str, clients: Sequence[str], paths: Sequence[str]) -> None:
     for client, path in zip(clients, paths[::2], strict=True):
         stem = os.path.basename(path).removesuffix(".pem")
         click.echo(

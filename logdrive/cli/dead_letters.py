@@ -18,17 +18,16 @@ from rich.table import Table
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dismissing import DismissalOutcome, Dismissed, dismiss
 from logdrive.cli.letter_states import LetterState, state_of
-from logdrive.cli.output import emit_json, escaped, set_up_logging
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.replaying import ReplayOutcome, replay
-from logdrive.cli.runtime import Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     AnyAddress,
-    address_of,
-    reached,
-    segments_at,
-    unless_stopped,
-    with_segments,
+    abort_on_stop,
+    open_segments,
+    open_service,
+    parse_stream_address,
+    query_segments,
 )
 from logdrive.host.clock import SystemClock
 from logdrive.model.dead_letters import (
@@ -54,22 +53,23 @@ DismissedOne = tuple[Dismissed, DismissalOutcome]
     epilog="Example: logdrive store dead-letters ls file:///var/lib/logdrive/store#logs/events",
 )
 def dead_letters_group() -> None:
-    """Events of foreign clients that were too long to be stored with the others.
+    """List, print, replay and dismiss events of foreign clients that were too long for the stream.
 
-    They are in a stream beside that of the URI. Each is told by its id, or the beginning of it.
+    They are kept in a second stream beside that of the URI. Name each by its id, or by the
+    beginning of its id.
     """
 
 
 @dead_letters_group.command(
     "ls",
-    short_help="List them, with sizes, reasons and states.",
+    short_help="List dead letters, with sizes, reasons and states.",
     epilog="Example: logdrive store dead-letters ls pravega://store:6000/logs/events --json",
 )
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
-    """List the dead letters of a stream: id, when it came, from whom, bytes, state, reason.
+    """List the dead letters of a stream: id, time received, sender, bytes, state, reason.
 
     The state is waiting, replayed or dismissed.
     """
@@ -79,7 +79,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     ) -> list[Listed]:
         return [(letter, await state_of(letter.id, segments)) for letter in letters]
 
-    rows = [_row(*one) for one in _with_both(uri, access, ask)]
+    rows = [_row(*one) for one in _query_letters_and_stream(uri, access, ask)]
     if as_json:
         emit_json({"uri": uri, "dead_letters": rows})
         return
@@ -90,58 +90,60 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     table.columns[3].justify = "right"
     for row in rows:
         whole = "" if row["whole"] else " (not whole: its client sent it again)"
-        sender = escaped(f"{row['peer'].get('address', '')} {row['peer'].get('identity', '')}")
-        what = escaped(row["reason"]) + whole
+        sender = escape_unprintable(
+            f"{row['peer'].get('address', '')} {row['peer'].get('identity', '')}"
+        )
+        what = escape_unprintable(row["reason"]) + whole
         table.add_row(row["id"], row["received"], sender, f"{row['bytes']:,}", row["state"], what)
     Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
 
 
 @dead_letters_group.command(
     "cat",
-    short_help="Print them as they came.",
+    short_help="Print dead letters as they were received.",
     epilog="Example: logdrive store dead-letters cat pravega://store:6000/logs/events 5f1d9b",
 )
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @access_options
 def cat(uri: str, ids: tuple[str, ...], access: AccessOptions) -> None:
-    """Print dead letters, all or those named, as they came: JSON, one a line."""
+    """Print dead letters as they were received, all or those with the IDs: one JSON per line."""
 
     async def copy(letters: Sequence[DeadLetter]) -> None:
-        for letter in _chosen(letters, ids):
+        for letter in _select_letters(letters, ids):
             if letter.whole:
                 sys.stdout.buffer.write(await letter.payload() + b"\n")
         sys.stdout.buffer.flush()
 
-    _with_letters(uri, access, copy)
+    _query_letters(uri, access, copy)
 
 
 @dead_letters_group.command(
     "replay",
-    short_help="Append them to their stream, each once.",
+    short_help="Append dead letters to their stream, each once.",
     epilog="Example: logdrive store dead-letters replay pravega://store:6000/logs/events --dry-run",
 )
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @access_options
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def replay_(
     uri: str, ids: tuple[str, ...], access: AccessOptions, dry_run: bool, as_json: bool
 ) -> None:
-    """Append dead letters, all or those named, to their stream, where they become rows.
+    """Append dead letters to their stream, where they become rows: all, or those with the IDs.
 
-    A letter that was replayed or dismissed before is left out, so this may be repeated. Ends with 1
-    where one can't be: over 16 MiB as JSON, or not whole.
+    Skips letters that were replayed or dismissed before, so this may be repeated. Exits with 1 if a
+    letter can't be replayed: it is over 16 MiB as JSON, or not whole.
     """
 
     async def act(
         letters: Sequence[DeadLetter], segments: Sequence[ReadableSegment]
     ) -> list[Replayed]:
-        chosen = _chosen(letters, ids)
+        chosen = _select_letters(letters, ids)
         return [(letter, await replay(letter, segments, dry_run=dry_run)) for letter in chosen]
 
-    done = _with_both(uri, access, act, update=True)
+    done = _query_letters_and_stream(uri, access, act, update=True)
     if as_json:
         rows = [
             {"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done
@@ -157,20 +159,22 @@ def replay_(
 
 @dead_letters_group.command(
     "dismiss",
-    short_help="Say of some that no row is wanted.",
+    short_help="Mark dead letters as not wanted, so that audits can be complete.",
     epilog="Example: logdrive store dead-letters dismiss pravega://store:6000/logs/events 5f1d9b "
     '--reason "a core dump in a log line"',
 )
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="All that wait, instead of those named.")
+@click.option("--all", "everything", is_flag=True, help="Dismiss all waiting letters.")
 @click.option(
-    "--source", metavar="UUID", help="All that wait of one source, as `ls --json` has it."
+    "--source",
+    metavar="UUID",
+    help="Dismiss all waiting letters of one source, whose id `ls --json` shows.",
 )
-@click.option("--reason", required=True, metavar="TEXT", help="Why; audits and reports show it.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason; audits and reports show it.")
 @click.option("--by", metavar="NAME", help="Who decided it.  [default: user@host]")
 @access_options
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def dismiss_(
     uri: str,
@@ -183,16 +187,17 @@ def dismiss_(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Say of dead letters that no row is wanted: an audit then counts them, and may be complete.
+    """Mark dead letters as not wanted in any row; an audit still counts them, but may be complete.
 
-    A note in the stream keeps who decided it, when and why. It is for good: a dismissed letter can
-    still be printed, and no longer be replayed. A whole ID of a letter whose bytes are gone, as an
-    audit lists it, can be dismissed, too.
+    A note in the stream records who decided it, when and why. This can't be undone: a dismissed
+    letter can still be printed, but no longer replayed. A letter whose bytes are gone can be
+    dismissed by its whole ID, which the audit lists.
     """
     if (everything, source is not None, bool(ids)).count(True) != 1:
-        raise click.UsageError("name the letters: some IDs, --source UUID, or --all")
+        raise click.UsageError("name the letters by IDs, --source UUID or --all")
     decision = Decision(
-        _text("--by", by or _user(), BY_CHARACTERS), _text("--reason", reason, WHY_CHARACTERS)
+        _check_text("--by", by or _default_user(), BY_CHARACTERS),
+        _check_text("--reason", reason, WHY_CHARACTERS),
     )
 
     async def act(
@@ -205,7 +210,7 @@ def dismiss_(
             if (not everything and source is None) or await state_of(one.id, segments) == "waiting"
         ]
 
-    done = _with_both(uri, access, act, update=True)
+    done = _query_letters_and_stream(uri, access, act, update=True)
     if as_json:
         rows = [{"id": one.id, "bytes": one.size, "outcome": outcome} for one, outcome in done]
         emit_json({"uri": uri, "dry_run": dry_run, "dead_letters": rows})
@@ -216,20 +221,20 @@ def dismiss_(
             f"{outcome}{'' if one.size else ' (its bytes are not among the dead letters)'}"
         )
     if not done:
-        print("no dead letter waits")
+        print("no dead letter is waiting")
 
 
 def _to_dismiss(
     letters: Sequence[DeadLetter], ids: Sequence[str], source: str | None
 ) -> list[Dismissed]:
-    """Return the letters that *ids* name; without any all of *source*, or all.
+    """Return the letters that *ids* name; without ids those of *source*, or all.
 
-    A whole id may be of a letter whose bytes are gone.
+    A whole id may name a letter whose bytes are gone.
     """
     known = {letter.id for letter in letters}
     gone = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
     named = [name for name in ids if name.lower() not in gone]
-    chosen = _chosen(letters, named) if named or not ids else []
+    chosen = _select_letters(letters, named) if named or not ids else []
     there = [Dismissed.of(one) for one in chosen if source in (None, one.header.source)]
     return there + [Dismissed(name) for name in gone]
 
@@ -241,13 +246,13 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _text(option: str, text: str, most: int) -> str:
+def _check_text(option: str, text: str, most: int) -> str:
     if not text.strip() or len(text) > most or not text.isprintable():
-        raise click.UsageError(f"{option} takes one line of 1 to {most} characters")
+        raise click.UsageError(f"{option} must be one line of 1 to {most} characters")
     return text
 
 
-def _user() -> str:
+def _default_user() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError):  # a user id without a name
@@ -262,33 +267,33 @@ def _remedy(outcome: ReplayOutcome) -> str:
     return ""
 
 
-def _with_letters(uri: str, access: AccessOptions, act: Any) -> Any:
+def _query_letters(uri: str, access: AccessOptions, act: Any) -> Any:
     async def ask(segments: Sequence[ReadableSegment], later: Later) -> Any:
         return await act(await dead_letters(segments))
 
-    return with_segments(_beside(address_of(uri)), access, ask)
+    return query_segments(_dead_letter_address(parse_stream_address(uri)), access, ask)
 
 
-def _with_both(
+def _query_letters_and_stream(
     uri: str,
     access: AccessOptions,
     act: Callable[[Sequence[DeadLetter], Sequence[ReadableSegment]], Awaitable[T]],
     *,
     update: bool = False,
 ) -> T:
-    """Return what *act* makes of the dead letters and of their stream's segments.
+    """Return the result of *act* on the dead letters and on the segments of their stream.
 
-    *update*: it appends to the stream.
+    *update* asks for permission to append to the stream.
     """
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
     async def program(machine: Machine) -> T:
         async with (
-            reached(address, access, machine) as target,
-            segments_at(_beside(address), target, machine) as (dead, _),
-            segments_at(address, target, machine, update=update) as (segments, _),
+            open_service(address, access, machine) as target,
+            open_segments(_dead_letter_address(address), target, machine) as (dead, _),
+            open_segments(address, target, machine, update=update) as (segments, _),
         ):
-            return await unless_stopped(machine, done(dead, segments))
+            return await abort_on_stop(machine, done(dead, segments))
 
     async def done(dead: Sequence[ReadableSegment], segments: Sequence[ReadableSegment]) -> T:
         try:
@@ -296,11 +301,11 @@ def _with_both(
         except ValueError as error:
             raise click.ClickException(str(error)) from error
 
-    set_up_logging("warning")
+    configure_logging("warning")
     return run_program(program)
 
 
-def _beside(address: AnyAddress) -> AnyAddress:
+def _dead_letter_address(address: AnyAddress) -> AnyAddress:
     return replaced(address, stream=address.stream + DEAD_STREAM)
 
 
@@ -318,8 +323,11 @@ def _row(letter: DeadLetter, state: LetterState) -> dict[str, Any]:
     }
 
 
-def _chosen(letters: Sequence[DeadLetter], ids: Sequence[str]) -> list[DeadLetter]:
-    """Return the letters that *ids* name, all of them without any. Raises `ClickException`."""
+def _select_letters(letters: Sequence[DeadLetter], ids: Sequence[str]) -> list[DeadLetter]:
+    """Return the letters that *ids* name, or all if there are no ids.
+
+    Raises `ClickException` if an id names no letter, or several.
+    """
     for name in ids:
         count = sum(letter.id.startswith(name) for letter in letters)
         if count != 1:

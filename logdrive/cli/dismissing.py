@@ -1,7 +1,7 @@
-"""Dead letters that nobody wants in a row: a note in their stream says so, by whom and why.
+"""Dismisses dead letters: a note in their stream says by whom, when and why (rule R7).
 
-The note (rule R7) is appended by the writer of `letter_states`, so it is there once. The letter
-itself stays where it is.
+The writer of `letter_states` appends the note, so that it is there once. The letter itself stays
+where it is.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-from logdrive.cli.letter_states import DISMISSED, accepting, state_of, writer_of
+from logdrive.cli.letter_states import DISMISSED, choose_segment, state_of, writer_of
 from logdrive.model import dead_letters as notes
 from logdrive.model.dead_letters import Decision, Letter, encode_note
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
@@ -24,9 +24,9 @@ _NO_ID: Final = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Dismissed:
-    """A letter to be dismissed: what its note says of it.
+    """The contents of a note that dismisses a letter.
 
-    Of a letter that is no longer among the dead letters only the id is known; *size* is 0 then.
+    Of a letter whose bytes are gone only the id is known; *size* is 0 then.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Dismissed:
 
     @classmethod
     def of(cls, letter: DeadLetter) -> "Dismissed":
-        """Return what the note of *letter* says."""
+        """Return the contents of a note for *letter*."""
         return cls(letter.id, letter.size, UUID(letter.header.source), letter.header.store)
 
 
@@ -48,17 +48,17 @@ async def dismiss(
     now_ms: int,
     dry_run: bool,
 ) -> DismissalOutcome:
-    """Append the note that *letter* is dismissed to one of *segments*, the stream's.
+    """Append a note that dismisses *letter* to one of its stream's *segments*.
 
     A letter that was replayed stays replayed. Raises `TransientError`, `StorageError`, and
-    ValueError where no segment takes anything.
+    ValueError if all segments are sealed.
     """
     state = await state_of(letter.id, segments)
     if state != "waiting":
         return "already replayed" if state == "replayed" else "already dismissed"
     if dry_run:
         return "would be dismissed"
-    there = accepting(letter.id, segments)
+    there = choose_segment(letter.id, segments)
     place = await there.client.set_up(there.state.segment, writer_of(letter.id))
     mark = Letter(notes.DISMISSED, letter.size, letter.id)
     data = encode_note(mark, letter.source, letter.store, now_ms, decision=decision)

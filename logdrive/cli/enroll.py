@@ -1,4 +1,4 @@
-"""`logdrive agent enroll`: an agent's certificates, and where it sends, from one file."""
+"""`logdrive agent enroll`: install an agent's certificates and its [output] from a bundle."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from logdrive.errors import file_error_text
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk, write_atomically
 
-_OUTPUT: Final = """
+_OUTPUT_TABLES: Final = """
 [output]
 hosts = [{host}]
 
@@ -23,8 +23,8 @@ ca = {ca}
 cert = {cert}
 key = {key}
 """
-_NEW: Final = """\
-# Made by `logdrive agent enroll`. config/agent.toml, where logdrive comes from, explains every key.
+_NEW_AGENT_TOML: Final = """\
+# Made by `logdrive agent enroll`. config/agent.toml in logdrive's sources explains every key.
 
 [agent]
 state_dir = "/var/lib/logdrive-agent"
@@ -61,7 +61,7 @@ exclude = [
     "receiver",
     required=True,
     metavar="HOST:PORT",
-    help="The receiver; port 5044 where none is given.",
+    help="Receiver to send to; the default port is 5044.",
 )
 @click.option(
     "--dir",
@@ -69,24 +69,25 @@ exclude = [
     default="/etc/logdrive",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Where agent.toml is, and tls/ beside it.",
+    help="Directory of agent.toml and tls/.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace a certificate and key that are there; agent.toml is never replaced.",
+    help="Replace an existing certificate and key. agent.toml is never replaced.",
 )
 def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     """Write tls/ca.pem, client.pem and client.key from BUNDLE, and [output] into agent.toml.
 
-    An agent.toml that is missing is made, one without [output] gets it, any other stays as it is.
+    Creates agent.toml if it is missing, appends [output] if the file has none, and otherwise leaves
+    the file unchanged.
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     directory = os.path.abspath(directory)
     config = os.path.join(directory, "agent.toml")
     try:
         host_port(receiver)
-        held, document = read_bundle(bundle, now), _document(config)
+        held, document = read_bundle(bundle, now), _read_agent_toml(config)
         paths = _write_tls(os.path.join(directory, "tls"), held, force)
         done = _write_config(config, document, receiver, paths)
     except ValueError as error:
@@ -96,40 +97,44 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     click.echo(f"{directory}/tls has the certificates of {held.identity}")
     click.echo(done)
     click.echo(f"next: logdrive agent check --config {config}")
-    click.echo(f"remove {bundle} then: it holds the agent's key")
+    click.echo(f"then remove {bundle}: it contains the agent's private key")
 
 
-def _document(path: str) -> dict[str, Any] | None:
-    """Return the agent.toml that is there, None where there is none. Raises ValueError."""
+def _read_agent_toml(path: str) -> dict[str, Any] | None:
+    """Return the parsed agent.toml at *path*, None if there is none.
+
+    Raises ValueError if it is not TOML.
+    """
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
         return None
-    except ValueError as error:  # no TOML, or not UTF-8
+    except ValueError as error:  # not TOML, or not UTF-8
         raise ValueError(f"{path}: {error}: correct it first") from error
 
 
 def _write_tls(directory: str, held: Bundle, force: bool) -> dict[str, str]:
-    """Write the three files and return their paths; those that are there as they should be stay.
+    """Write the three files where they are missing, and return their paths.
 
-    Raises ValueError naming the first file that has another content, unless *force*.
+    A file that already has the right content is left alone. Raises ValueError naming the first file
+    with other content, unless *force*.
     """
     contents = {"ca": held.ca, "cert": held.certificate, "key": held.key}
     names = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
     paths = {part: os.path.join(directory, name) for part, name in names.items()}
-    changed = [part for part, path in paths.items() if _content(path) != contents[part]]
+    changed = [part for part, path in paths.items() if _read_if_exists(path) != contents[part]]
     there = [paths[part] for part in changed if os.path.lexists(paths[part])]
     if there and not force:
         remedy = "--force replaces it, --dir names another directory"
-        raise ValueError(f"{there[0]} is there already, with other content: {remedy}")
+        raise ValueError(f"{there[0]} exists already, with other content: {remedy}")
     os.makedirs(directory, exist_ok=True)
     for part in changed:
         write_atomically(SystemDisk(), paths[part], contents[part], private=part == "key")
     return paths
 
 
-def _content(path: str) -> bytes | None:
+def _read_if_exists(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -140,18 +145,17 @@ def _content(path: str) -> bytes | None:
 def _write_config(
     path: str, document: dict[str, Any] | None, receiver: str, paths: dict[str, str]
 ) -> str:
-    """Add [output] to agent.toml where it has none, and return what became of the file."""
+    """Add [output] to agent.toml if it has none; return a sentence that says what was done."""
     quoted = {name: json.dumps(value) for name, value in {"host": receiver, **paths}.items()}
-    table = _OUTPUT.format(**quoted)
+    table = _OUTPUT_TABLES.format(**quoted)
     if document is None:
         with open(path, "x", encoding="utf-8") as file:
-            file.write(_NEW + table)
-        return f"{path} is new: it sends what is in /var/log to {receiver}"
+            file.write(_NEW_AGENT_TOML + table)
+        return f"{path} created: it sends the logs in /var/log to {receiver}"
     if "output" not in document:
         with open(path, "a", encoding="utf-8") as file:  # in place: its owner and mode stay
             file.write("\n" + table.lstrip("\n"))
-        return f"{path} has an [output] to {receiver} now"
+        return f"{path} now has an [output] to {receiver}"
     return (
-        f"{path} has an [output] of its own, and stays as it is. For this receiver it needs:\n"
-        f"{table}"
+        f"{path} already has an [output] and was not changed. For this receiver it needs:\n{table}"
     )

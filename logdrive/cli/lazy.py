@@ -1,6 +1,6 @@
-"""Commands that are imported when they are asked for, and a logger without what it brings along.
+"""Imports commands on first use, and structlog without rich.
 
-An agent neither waits for the modules of other commands nor keeps them in memory.
+An agent then neither waits for the modules of other commands nor keeps them in memory.
 """
 
 import importlib
@@ -11,11 +11,10 @@ from typing import Any
 import click
 
 
-class Commands(click.Group):
-    """A group some of whose commands stand in modules of their own: *lazily* names these by
-    command.
+class LazyCommands(click.Group):
+    """A command group that imports some of its commands on first use.
 
-    The command in a module is called as on the command line.
+    *lazily* maps their names to modules. Each module defines a click command of that name.
     """
 
     def __init__(self, *args: Any, lazily: Mapping[str, str], **settings: Any) -> None:
@@ -23,11 +22,11 @@ class Commands(click.Group):
         self._modules = dict(lazily)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names in order."""
+        """Return the names of all commands, sorted."""
         return sorted([*super().list_commands(ctx), *self._modules])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, imported; None where there is none of that name."""
+        """Import and return the command *cmd_name*, or None if there is no such command."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
         found: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
@@ -35,12 +34,13 @@ class Commands(click.Group):
 
 
 def import_structlog() -> None:
-    """Import structlog as where rich is not installed: it would take 5 MiB, for tracebacks of a
-    kind that is not used here.
+    """Import structlog as if rich were not installed.
+
+    Structlog would import rich, which takes 5 MiB, for a kind of traceback that is not used here.
     """
     if "rich" in sys.modules or "structlog" in sys.modules:
         return
-    sys.modules["rich"] = None  # type: ignore[assignment]  # said by the import system for what can't be imported
+    sys.modules["rich"] = None  # type: ignore[assignment]  # makes `import rich` fail
     try:
         importlib.import_module("structlog")
     finally:

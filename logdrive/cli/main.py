@@ -1,12 +1,12 @@
-"""The `logdrive` command: every program and tool below one name."""
+"""The `logdrive` command and its subcommands, each imported only when it runs."""
 
 import os
 import sys
 
 import click
 
-from logdrive.cli.lazy import Commands, import_structlog
-from logdrive.cli.output import complain
+from logdrive.cli.lazy import LazyCommands, import_structlog
+from logdrive.cli.output import print_error
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
 from logdrive.kernel.loops import COMPILED
 
@@ -22,7 +22,7 @@ _COMMANDS = {
 
 
 @click.group(
-    cls=Commands,
+    cls=LazyCommands,
     lazily=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
@@ -31,46 +31,48 @@ _COMMANDS = {
     message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'Python'} loops",
 )
 def cli() -> None:
-    """Ship log lines from files to tables, and prove that none was lost or doubled.
+    """Ship log lines from files to tables, and prove that none was lost or duplicated.
 
     \b
-    Try it out:             logdrive demo
-    A CA and certificates:  logdrive certs /etc/logdrive/tls --name logs.example.com
-    Receive and store:      logdrive receiver run --config receiver.toml
-    Ship what files hold:   logdrive agent ship /var/log/*.log --to logs.example.com:5044 \\
-                              --ca ca.pem --cert client.pem --key client.key
-    Follow files:           logdrive agent run --config agent.toml
-    Into tables:            logdrive pipeline run --to /data/logs --once \\
-                              --from file:///var/lib/logdrive/store#logs/events
-    Complete?               logdrive pipeline audit /data/logs
+    Try it out:            logdrive demo
+    Make certificates:     logdrive certs /etc/logdrive/tls --name logs.example.com
+    Receive and store:     logdrive receiver run --config receiver.toml
+    Ship files once:       logdrive agent ship /var/log/*.log --to logs.example.com:5044 \\
+                             --ca ca.pem --cert client.pem --key client.key
+    Follow files:          logdrive agent run --config agent.toml
+    Fill tables:           logdrive pipeline run --to /data/logs --once \\
+                             --from file:///var/lib/logdrive/store#logs/events
+    Check completeness:    logdrive pipeline audit /data/logs
     """
 
 
 def main() -> None:
-    """Run the command line; end with 0 done, 1 failed, 2 usage or configuration: the same again
-    would end the same.
+    """Run the command line and exit.
+
+    Exit codes: 0 success; 1 failure that a retry may cure; 2 wrong usage or configuration, which
+    a retry does not cure; 130 interrupted.
     """
     import_structlog()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
-        complain("interrupted")
+        print_error("interrupted")
         code = 130
     except click.ClickException as error:
         error.show()
         code = USAGE
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         code = FAILED if isinstance(error, UnavailableError) else USAGE
     except LogdriveError as error:
-        complain(str(error))
+        print_error(str(error))
         code = FAILED
-    except BrokenPipeError:  # the reader of what is printed has enough, as with `| head`
-        # what is buffered has nowhere to go
+    except BrokenPipeError:  # the reader of our output closed it, as `| head` does
+        # discard buffered output, else the interpreter fails once more when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
-    except OSError as error:  # a full disk, a missing permission: a traceback says no more
-        complain(file_error_text(error))
+    except OSError as error:  # full disk, missing permission: a traceback would add nothing
+        print_error(file_error_text(error))
         code = FAILED
     sys.exit(code if isinstance(code, int) else 0)
 

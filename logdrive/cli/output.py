@@ -1,6 +1,4 @@
-"""What the command line says and where: results on standard output, everything else on standard
-error.
-"""
+"""Output of commands: results on standard output, messages and logs on standard error."""
 
 import logging
 import sys
@@ -10,20 +8,20 @@ from typing import Any
 import orjson
 
 
-def complain(text: str) -> None:
-    """Say what went wrong, one line each, on standard error."""
+def print_error(text: str) -> None:
+    """Print the error *text* on standard error, each line prefixed with `logdrive: `."""
     for line in text.split("\n"):
-        print(f"logdrive: {escaped(line)}", file=sys.stderr)
+        print(f"logdrive: {escape_unprintable(line)}", file=sys.stderr)
 
 
 def emit_json(result: dict[str, Any]) -> None:
-    """Print the one object that `--json` promises."""
+    """Print *result* as the single JSON object of a command's `--json`."""
     sys.stdout.buffer.write(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.flush()
 
 
-def set_up_logging(level: str = "info") -> None:
-    """Send structlog to standard error: coloured on a terminal, `key=value` lines otherwise."""
+def configure_logging(level: str = "info") -> None:
+    """Send structlog to standard error: colored on a terminal, `key=value` lines otherwise."""
     import structlog  # not sooner: see `import_structlog`
 
     on_terminal = sys.stderr.isatty()
@@ -35,7 +33,7 @@ def set_up_logging(level: str = "info") -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            printable,
+            escape_event,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -45,20 +43,22 @@ def set_up_logging(level: str = "info") -> None:
     )
 
 
-def printable(
+def escape_event(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a
-    terminal or fake a line.
+    """Escape the strings in *event*: a structlog processor.
+
+    Peers and file names choose some of these strings. Escaped, they can neither control a terminal
+    nor forge a log line.
     """
     for key, value in event.items():
         if isinstance(value, str):
-            event[key] = escaped(value)
+            event[key] = escape_unprintable(value)
     return event
 
 
-def escaped(text: str) -> str:
-    """Return *text* with escapes for what can't be printed."""
+def escape_unprintable(text: str) -> str:
+    """Return *text* with unprintable characters replaced by backslash escapes."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""`logdrive pipeline …`: streams into tables, and what the tables say."""
+"""`logdrive pipeline …`: read streams into tables; audit, report on and print the tables."""
 
 import os
 import signal
@@ -14,29 +14,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.output import emit_json, escaped, set_up_logging
-from logdrive.cli.pipeline_progress import shown, starting_spark
-from logdrive.cli.runtime import ending_signals
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.pipeline_progress import show_progress, show_spark_start
+from logdrive.cli.runtime import stop_signals
 from logdrive.config.load import load_config
 from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
 _INCOMPLETE = 1
 
 
 @click.group(
+    short_help="Read streams into Delta tables with Spark, and audit them.",
     epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline "
-    "audit /data/logs"
+    "audit /data/logs",
 )
 def pipeline() -> None:
-    """Spark: from streams to tables, audited byte by byte."""
+    """Read streams into Delta tables with Spark, and audit the tables byte by byte."""
 
 
 @pipeline.command(
-    short_help="Read a stream into tables, each byte once.",
+    short_help="Read a stream into tables, each byte exactly once.",
     epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events "
     "--to /data/logs --once",
 )
@@ -44,31 +45,31 @@ def pipeline() -> None:
     "--config",
     "path",
     type=click.Path(dir_okay=False),
-    help="A TOML file, instead of --from and --to.",
+    help="TOML file, instead of --from and --to.",
 )
 @click.option(
     "--from",
     "source",
     metavar="URI",
-    help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.",
+    help="Stream to read: file:///path#scope/stream or pravega://host:port/scope/stream.",
 )
 @click.option(
     "--to",
     "target",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="Where the tables are, made where missing.",
+    help="Directory of the tables; created if missing.",
 )
-@click.option("--once", is_flag=True, help="End when all that is there now has been read.")
+@click.option("--once", is_flag=True, help="Exit after reading what the stream holds at the start.")
 @click.option(
     "--reader",
     metavar="NAME",
-    help="Name under which retention waits for these tables; '' for none.  [default: pipeline]",
+    help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
 )
 @click.option(
     "--master",
     metavar="URL",
-    help="A Spark cluster, such as spark://host:7077; without it Spark runs here.",
+    help="Spark cluster, such as spark://host:7077; without it Spark runs in this process.",
 )
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -82,19 +83,27 @@ def run(
     access: AccessOptions,
     as_json: bool,
 ) -> None:
-    """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until
-    SIGTERM or --once is done.
+    """Read a stream into DIR/bronze/events and DIR/bronze/batches, each byte exactly once.
+
+    Runs until SIGTERM, or with --once until it has read what the stream holds at the start.
     """
     _require_spark()
-    from logdrive.pipeline.run import run as run_plan
+    from logdrive.pipeline.run import run_pipeline
 
-    set_up_logging("info")
-    plan = _configured(path, once, master) if path else _asked(source, target, once, master, access)
+    configure_logging("info")
+    plan = (
+        _plan_from_config(path, once, master)
+        if path
+        else _plan_from_options(source, target, once, master, access)
+    )
     if reader is not None:
         plan = replace(plan, reader=reader)
     started = time.monotonic()
-    with _stopped_by_signals() as stop, shown(plan, quiet=as_json) as (starting, tell):
-        outcome = run_plan(plan, stop, tell, starting=starting)
+    with (
+        _stop_on_signals() as stop,
+        show_progress(plan, quiet=as_json) as (starting, print_verdict),
+    ):
+        outcome = run_pipeline(plan, stop, print_verdict, starting=starting)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
@@ -106,34 +115,36 @@ def run(
 
 
 @pipeline.command(
-    short_help="Prove that no byte was lost or doubled, or list which were.",
+    short_help="Prove that no byte was lost or duplicated, or list which were.",
     epilog="Example: logdrive pipeline audit /data/logs --json",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--allow-unknown-ends",
     is_flag=True,
-    help="End with 0 where all that is missing are ends of files that nobody saw.",
+    help="Exit with 0 if nothing is missing but the ends of files that vanished unread.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
-    """Prove from the tables in DIRECTORY that no byte was lost or doubled, or list which were; ends
-    with 1 then.
-    """
-    found = _audited(directory)
-    if as_json:
-        emit_json(found.as_json())
-    else:
-        from logdrive.pipeline.audit.text import tell
+    """Prove from the tables in DIRECTORY that no byte was lost or duplicated.
 
-        tell(found, allow_unknown_ends=allow_unknown_ends)
-    return (
-        0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
-    )
+    Lists the bytes that were, and then exits with 1.
+    """
+    verdict = _run_audit(directory)
+
+    if as_json:
+        emit_json(verdict.as_json())
+    else:
+        from logdrive.pipeline.audit.text import print_verdict
+
+        print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
+
+    complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
+    return 0 if complete else _INCOMPLETE
 
 
 @pipeline.command(
-    short_help="Write what the tables say as one HTML page.",
+    short_help="Write an HTML report on the tables.",
     epilog="Example: logdrive pipeline report /data/logs --out report.html",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
@@ -141,40 +152,43 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     "--out",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The HTML file to write: one file, nothing beside it.",
+    help="HTML file to write; it needs no other files.",
 )
 def report(directory: str, out: Path) -> None:
-    """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every
-    source's cover, gaps.
+    """Write an HTML report on the tables in DIRECTORY.
+
+    It shows the audit's verdict, throughput, delay, the coverage of every source, and gaps.
     """
-    # before an audit of half an hour
+    # fail now, not after an audit of half an hour
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise click.BadParameter(
             f"nothing can be written in {out.parent}: make that directory, or name another",
             param_hint="--out",
         )
-    found = _audited(directory)
-    from logdrive.pipeline.audit.report import page
+
+    verdict = _run_audit(directory)
+    from logdrive.pipeline.audit.report import render_report
 
     try:
-        out.write_text(page(directory, found), encoding="utf-8")
+        out.write_text(render_report(directory, verdict), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{out} can't be written: {os_error_text(error)}") from error
     print(
-        f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} "
-        f"sources, {found.events:,} events"
+        f"{out}: {'complete' if verdict.complete else 'not complete'}, {verdict.sources:,} "
+        f"sources, {verdict.events:,} events"
     )
 
 
 @pipeline.command(
-    short_help="Print the file of one source, byte for byte.",
+    short_help="Print one source's file, byte for byte.",
     epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.argument("source")
 def cat(directory: str, source: str) -> None:
-    """Print the file of one source, byte for byte as it was; SOURCE is its id as the audit lists
-    it, the id's beginning, or a path.
+    """Print one source's file, byte for byte as it was.
+
+    SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
     """
     _require_spark()
     from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
@@ -183,7 +197,9 @@ def cat(directory: str, source: str) -> None:
         for _, data in source_pieces(directory, find_source(directory, source)):
             sys.stdout.buffer.write(data)
     except ValueError as error:
-        raise click.ClickException("\n".join(map(escaped, str(error).split("\n")))) from error
+        raise click.ClickException(
+            "\n".join(map(escape_unprintable, str(error).split("\n")))
+        ) from error
 
 
 def _require_spark() -> None:
@@ -192,25 +208,27 @@ def _require_spark() -> None:
     require_spark()
 
 
-def _audited(directory: str) -> "Verdict":
+def _run_audit(directory: str) -> "Verdict":
     _require_spark()
-    from logdrive.pipeline.audit.audit import audit as audited
-    from logdrive.pipeline.bronze.tables import open_both
-    from logdrive.pipeline.spark.failures import spark_failures
-    from logdrive.pipeline.spark.scratch import scratch
-    from logdrive.pipeline.spark.session import session
+    from logdrive.pipeline.audit.audit import audit
+    from logdrive.pipeline.bronze.tables import open_tables
+    from logdrive.pipeline.spark.failures import convert_spark_failures
+    from logdrive.pipeline.spark.scratch import open_scratch_directory
+    from logdrive.pipeline.spark.session import open_spark_session
 
-    open_both(directory)  # Spark takes long to start, only to say that there are none
-    with scratch() as place, ExitStack() as held:
-        with starting_spark():
-            spark = held.enter_context(session("logdrive audit", log=place / "spark.log"))
-        with spark_failures():
-            return audited(directory, spark)
+    open_tables(directory)  # raises if there are no tables, before Spark's slow start
+    with open_scratch_directory() as place, ExitStack() as held:
+        with show_spark_start():
+            spark = held.enter_context(
+                open_spark_session("logdrive audit", log=place / "spark.log")
+            )
+        with convert_spark_failures():
+            return audit(directory, spark)
 
 
-def _configured(path: str, once: bool, master: str | None) -> "Plan":
+def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
     from logdrive.pipeline.config import PipelineConfig
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
     config = load_config(path, PipelineConfig, os.environ)
     return Plan(
@@ -228,10 +246,10 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
     )
 
 
-def _asked(
+def _plan_from_options(
     source: str | None, target: str | None, once: bool, master: str | None, access: AccessOptions
 ) -> "Plan":
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
     if source is None or target is None:
         raise click.UsageError("give --from URI and --to DIR, or --config FILE")
@@ -241,15 +259,15 @@ def _asked(
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield what `ending_signals` set; a second one ends the process as usual."""
+def _stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that the first stop signal sets; a second signal ends the process."""
     stop = threading.Event()
 
-    def asked(number: int, _: Any) -> None:
+    def on_signal(number: int, _: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
         stop.set()
 
-    before = {number: signal.signal(number, asked) for number in ending_signals()}
+    before = {number: signal.signal(number, on_signal) for number in stop_signals()}
     try:
         yield stop
     finally:

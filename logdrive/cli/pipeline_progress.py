@@ -1,6 +1,4 @@
-"""What `logdrive pipeline` shows on standard error while it works: Spark takes its time to start,
-and reading takes long.
-"""
+"""Progress of `logdrive pipeline` on standard error: Spark's start, and bytes read."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,16 +18,14 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.run import Plan, RunResult, Tell
+    from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 
 _STARTING = "starting Spark, which may take half a minute"
 
 
 @contextmanager
-def starting_spark() -> Iterator[None]:
-    """Say while the context lasts that Spark is starting: a spinner on a terminal, else one
-    line.
-    """
+def show_spark_start() -> Iterator[None]:
+    """Show inside the context that Spark is starting: a spinner on a terminal, else one line."""
     if sys.stderr.isatty():
         with Console(stderr=True).status(_STARTING):
             yield
@@ -39,16 +35,18 @@ def starting_spark() -> Iterator[None]:
 
 
 @contextmanager
-def shown(
+def show_progress(
     plan: "Plan", *, quiet: bool
-) -> Iterator[tuple[Callable[[], AbstractContextManager[None]], "Tell"]]:
-    """Yield what shows Spark's start and what shows a commit: one bar on a terminal when the end is
-    known, else lines.
+) -> Iterator[tuple[Callable[[], AbstractContextManager[None]], "ProgressCallback"]]:
+    """Yield two callbacks for `run`: *starting*, around Spark's start, and *tell*, after a commit.
+
+    They draw one bar if standard error is a terminal and the end is known (`once`), else print
+    lines. *quiet* never draws a bar.
     """
     if not (plan.once and sys.stderr.isatty()) or quiet:
         log = structlog.get_logger("pipeline")
         yield (
-            starting_spark,
+            show_spark_start,
             lambda so_far: log.info(
                 "committed so far", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes
             ),
@@ -63,7 +61,7 @@ def shown(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("looking at the stream", total=None)
+        task = progress.add_task("connecting to the stream", total=None)
 
         @contextmanager
         def starting() -> Iterator[None]:

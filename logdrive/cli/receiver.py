@@ -1,4 +1,4 @@
-"""`logdrive receiver …`: take connections, append, acknowledge."""
+"""`logdrive receiver …`: run a receiver, or check its configuration."""
 
 import os
 from dataclasses import asdict
@@ -7,9 +7,8 @@ import click
 import structlog
 
 from logdrive.check import Finding
-from logdrive.cli.output import emit_json, set_up_logging
-from logdrive.cli.runtime import Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.runtime import Machine, run_program
 from logdrive.config.load import load_config, name_keys_in_errors
 from receiver.app import Started
 from receiver.app import run as receive
@@ -26,14 +25,12 @@ _config = click.option(
 
 
 @click.group(
-    short_help="Take what agents and Beats send, and keep it durably.",
+    short_help="Receive lines from agents and Beats, and store them durably.",
     epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run "
     "--config receiver.toml",
 )
 def receiver() -> None:
-    """Take connections from agents and Beats, append what they send to durable segments,
-    acknowledge after that.
-    """
+    """Receive lines from agents and Beats, and acknowledge them once they are stored durably."""
 
 
 @receiver.command(
@@ -48,15 +45,18 @@ def receiver() -> None:
     show_default=True,
 )
 def run(path: str, log_level: str) -> None:
-    """Receive until SIGTERM, then drain: what was received is made durable and acknowledged
-    first.
+    """Receive until SIGTERM, then drain.
+
+    Draining makes everything that was received durable and acknowledges it.
     """
-    set_up_logging(log_level)
+    configure_logging(log_level)
     config = load_config(path, ReceiverConfig, os.environ)
 
-    def started(found: Started) -> None:
+    def started(listeners: Started) -> None:
         structlog.get_logger("receiver").info(
-            "listening", address=_text(found.address), pravega=_text(found.pravega)
+            "listening",
+            address=_host_port_text(listeners.address),
+            pravega=_host_port_text(listeners.pravega),
         )
 
     async def program(machine: Machine) -> None:
@@ -77,16 +77,17 @@ def run(path: str, log_level: str) -> None:
 
 
 @receiver.command(
-    short_help="Say what a run would meet, without serving anybody.",
+    short_help="Check configuration, certificates, addresses and disk.",
     epilog="Example: logdrive receiver check --config /etc/logdrive/receiver.toml",
 )
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:
-    """Say what `run` would meet, without serving anybody: certificates, addresses, directory,
-    disk.
+    """Check what `run` needs, without serving: certificates, addresses, directory, disk.
+
+    Exits with 1 if a finding is NOT OK.
     """
-    set_up_logging("warning")
+    configure_logging("warning")
     config = load_config(path, ReceiverConfig, os.environ)
 
     async def program(machine: Machine) -> list[Finding]:
@@ -108,5 +109,5 @@ def check(path: str, as_json: bool) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def _text(address: tuple[str, int] | None) -> str:
+def _host_port_text(address: tuple[str, int] | None) -> str:
     return f"{address[0]}:{address[1]}" if address is not None else "off"

@@ -1,14 +1,15 @@
-"""Dead letters back into their stream, each once however often it is asked for.
+"""Replays dead letters: appends each to its stream, exactly once however often it is called.
 
-A letter is appended as an event in pieces (rule R6) by the writer of `letter_states`. An attempt
-that was cut short is begun anew, and what it left is an event without an end.
+A letter is appended as an event in pieces (rule R6) by the writer of `letter_states`. An
+interrupted attempt is started again from the first piece; its own pieces are an event that never
+becomes whole.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
-from logdrive.cli.letter_states import REPLAYED, accepting, state_of, writer_of
+from logdrive.cli.letter_states import REPLAYED, choose_segment, state_of, writer_of
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
@@ -23,9 +24,9 @@ ReplayOutcome = Literal[
 async def replay(
     letter: DeadLetter, segments: Sequence[ReadableSegment], *, dry_run: bool
 ) -> ReplayOutcome:
-    """Append *letter* to one of *segments*, the stream's, unless it is there or was dismissed.
+    """Append *letter* to one of its stream's *segments*, unless it was replayed or dismissed.
 
-    Raises `TransientError`, `StorageError`, and ValueError where no segment takes anything.
+    Raises `TransientError`, `StorageError`, and ValueError if all segments are sealed.
     """
     state = await state_of(letter.id, segments)
     if state != "waiting":
@@ -36,7 +37,7 @@ async def replay(
         return "too long"
     if dry_run:
         return "would be replayed"
-    await _append(letter, await letter.payload(), accepting(letter.id, segments))
+    await _append(letter, await letter.payload(), choose_segment(letter.id, segments))
     return "replayed"
 
 

@@ -1,6 +1,4 @@
-"""Runs an asyncio program with the real clock, disk, network and threads, until it ends or a signal
-asks it to.
-"""
+"""Runs an asyncio program with the real clock, disk, network and threads; handles stop signals."""
 
 import asyncio
 import gc
@@ -21,12 +19,12 @@ from logdrive.net.tcp import SystemTransport
 T = TypeVar("T")
 
 PACKING_THREADS = 2
-"""An agent's: one packs a window while the other begins the next."""
+"""Threads of an agent: one compresses a window while the other begins the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The real parts that programs take as arguments, and the event that asks them to end."""
+    """The host's real clock, disk, network …, and *stop*, the event that asks a program to end."""
 
     executor: Executor
     clock: Clock = field(default_factory=SystemClock)
@@ -35,13 +33,13 @@ class Machine:
     random: Random = field(default_factory=SystemRandom)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     open_files: int = 1024
-    """How many files and connections the process may have open."""
+    """Limit on files and connections that the process may have open."""
 
 
-def lift_limit_of_open_files() -> int:
-    """Let the process have as many files open as it may at all, and return how many.
+def raise_open_files_limit() -> int:
+    """Raise the soft limit on open files to the hard limit; return the limit that now applies.
 
-    The usual limit is low for old programs' sake.
+    The default soft limit is low (1,024) for the sake of programs that use select().
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -51,47 +49,49 @@ def lift_limit_of_open_files() -> int:
     return hard
 
 
-def ending_signals() -> list[signal.Signals]:
-    """Return the signals that ask a program to end; SIGHUP is one unless it is ignored, as under
-    nohup.
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that ask a program to end: SIGTERM, SIGINT, and SIGHUP unless ignored.
+
+    nohup has SIGHUP ignored.
     """
     hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hangs_up else [])]
 
 
-def run(
+def run_program(
     program: Callable[[Machine], Coroutine[Any, Any, T]],
     *,
     threads: int = 1,
     max_connections: int = 10_000,
 ) -> T:
-    """Return what *program* returns.
+    """Run *program* to its end and return its result.
 
-    `ending_signals` set `stop` once; a second one ends the process as usual.
+    *threads* is the size of the executor. The first of `stop_signals` sets `Machine.stop`, which
+    *program* must heed; a second signal ends the process.
     """
 
     keep_freed_memory()
-    open_files = lift_limit_of_open_files()
-    # modules stay: no collection, the one at the end included, has to look through them (0.1 s
-    # each)
+    open_files = raise_open_files_limit()
+    # imported modules live as long as the process: keep the collector from scanning them, which
+    # takes 0.1 s each time, also at exit
     gc.freeze()
 
-    async def whole() -> T:
+    async def run_until_complete() -> T:
         transport = SystemTransport(max_connections=max_connections)
         machine = Machine(
             executor=ThreadExecutor("logdrive", threads), transport=transport, open_files=open_files
         )
         loop = asyncio.get_running_loop()
 
-        def asked(number: signal.Signals) -> None:
+        def on_signal(number: signal.Signals) -> None:
             loop.remove_signal_handler(number)
             machine.stop.set()
 
-        for number in ending_signals():
-            loop.add_signal_handler(number, asked, number)
+        for number in stop_signals():
+            loop.add_signal_handler(number, on_signal, number)
         try:
             return await program(machine)
         finally:
             machine.executor.close()
 
-    return asyncio.run(whole())
+    return asyncio.run(run_until_complete())

@@ -1,4 +1,4 @@
-"""`logdrive agent ship`: some files, once, with a progress bar; ends when all is acknowledged."""
+"""`logdrive agent ship`: send files once, with a progress bar, until all is acknowledged."""
 
 import os
 import resource
@@ -24,9 +24,8 @@ from agent.ship import Shipped, output_for
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id
 from logdrive.address import host_port, is_loopback
-from logdrive.cli.output import complain, emit_json, set_up_logging
-from logdrive.cli.runtime import PACKING_THREADS, Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.output import configure_logging, emit_json, print_error
+from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
 from logdrive.errors import RejectedError
 from logdrive.host.disk import SystemDisk
 from logdrive.net.settings import ClientTlsConfig
@@ -35,7 +34,7 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 
 @click.command(
-    short_help="Deliver files as they are now, and end.",
+    short_help="Deliver files as they are now, then exit.",
     epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert "
     "client.pem --key client.key",
 )
@@ -51,41 +50,43 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
     "receiver",
     required=True,
     metavar="HOST:PORT",
-    help="The receiver; port 5044 where none is given.",
+    help="Receiver to send to; the default port is 5044.",
 )
-@click.option("--ca", type=_PEM, help="PEM file: the CA that signed the receiver's certificate.")
-@click.option("--cert", type=_PEM, help="PEM file: your certificate.")
-@click.option("--key", type=_PEM, help="PEM file: its private key.")
+@click.option(
+    "--ca", type=_PEM, help="PEM file with the CA that signed the receiver's certificate."
+)
+@click.option("--cert", type=_PEM, help="PEM file with your client certificate.")
+@click.option("--key", type=_PEM, help="PEM file with its private key.")
 @click.option(
     "--server-name",
     metavar="NAME",
-    help="The name in the receiver's certificate, where it is not HOST.",
+    help="Name to expect in the receiver's certificate, if it is not HOST.",
 )
 @click.option(
     "--plain",
     is_flag=True,
-    help="Plain TCP, readable by everybody on the way; needs no saying to a loopback address.",
+    help="Plain TCP without encryption. Implied for a loopback address.",
 )
 @click.option(
     "--id",
     "agent_id",
     metavar="NAME",
-    help="Who the files belong to; else made from this machine's id.",
+    help="Agent id that the files belong to; default: derived from this machine's id.",
 )
 @click.option(
     "--dialect",
     type=click.Choice(get_args(DialectSetting)),
     default="logdrive/1",
     show_default=True,
-    help="What to speak; auto: logdrive/1 where the receiver does, else plain Lumberjack, with "
-    "a warning.",
+    help="Protocol to speak. auto: logdrive/1 if the receiver speaks it, else plain Lumberjack, "
+    "with a warning.",
 )
 @click.option(
     "--give-up",
     type=click.FloatRange(min=1),
     default=60.0,
     show_default=True,
-    help="Seconds without progress to bear.",
+    help="Seconds without progress after which to give up.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def ship(
@@ -101,16 +102,16 @@ def ship(
     give_up: float,
     as_json: bool,
 ) -> int:
-    """Deliver FILEs as they are now, and end when all of them is acknowledged.
+    """Deliver FILEs as they are now, and exit once everything is acknowledged.
 
-    A second run sends only what was added. Not so under lumberjack/2 and lumberjack/1, whose peers
-    keep no positions: it sends all anew.
+    A second run sends only what was added since. With lumberjack/2 and lumberjack/1 it sends
+    everything again, since their receivers keep no positions.
     """
-    set_up_logging("warning")
-    tls = _tls(receiver, ca, cert, key, server_name, plain)
+    configure_logging("warning")
+    tls = _tls_settings(receiver, ca, cert, key, server_name, plain)
     if dialect == "auto" and tls == "off":
         raise click.UsageError(
-            "--dialect auto needs TLS, which tells what the receiver speaks: give --ca, "
+            "--dialect auto needs TLS, whose ALPN says what the receiver speaks: give --ca, "
             "or name one dialect"
         )
     output = output_for(receiver, tls, dialect=dialect)
@@ -131,19 +132,19 @@ def ship(
             stop=machine.stop,
         )
 
-    with _progress(quiet=as_json) as tell:
+    with _show_progress(quiet=as_json) as tell:
         try:
             shipped = run_program(program, threads=PACKING_THREADS)
         except RejectedError as error:
-            hint = _hint(output, error)
+            hint = _tls_hint(output, error)
             between = "" if not hint else " " if str(error).endswith("?") else "; "
             raise RejectedError(f"{error}{between}{hint}") from error
     seconds = time.monotonic() - started
     if as_json:
-        emit_json(asdict(shipped) | _costs(seconds))
+        emit_json(asdict(shipped) | _resource_usage(seconds))
     else:
         known = (
-            "; the receiver had all of it before"
+            "; the receiver had received all of it before"
             if shipped.complete and shipped.there and not shipped.bytes
             else ""
         )
@@ -152,11 +153,11 @@ def ship(
             f"sent and acknowledged in {seconds:.1f} s{known}"
         )
     if not shipped.complete:
-        complain(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
+        print_error(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
     return 0 if shipped.complete else 1
 
 
-def _tls(
+def _tls_settings(
     receiver: str,
     ca: str | None,
     cert: str | None,
@@ -179,45 +180,44 @@ def _tls(
             "--cert and --key need --ca, the CA that signed the receiver's certificate"
         )
     if not plain and not is_loopback(host):
-        raise click.UsageError(f"give --ca, --cert and --key for TLS to {host}, or say --plain")
+        raise click.UsageError(
+            f"give --ca, --cert and --key for TLS to {host}, or --plain for none"
+        )
     return "off"
 
 
-def _hint(output: OutputTable, error: RejectedError) -> str:
-    """Return which options may be missing, or too much."""
+def _tls_hint(output: OutputTable, error: RejectedError) -> str:
+    """Return which TLS options may be missing or superfluous; "" if they are not the cause."""
     if output.tls == "off":
-        return "does it want TLS? give --ca, --cert and --key"
+        return "does it require TLS? give --ca, --cert and --key"
     if output.tls.cert is None:
-        return "does it want a certificate? give --cert and --key"
+        return "does it require a client certificate? give --cert and --key"
+    if error.sure:
+        return ""
     return (
-        ""
-        if error.sure
-        else (
-            "does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say "
-            "--plain"
-        )
+        "does it expect plain TCP? leave out --ca, --cert and --key, and give --plain unless it "
+        "is on a loopback address"
     )
 
 
 def _machine_name() -> str:
-    """Return who the files belong to: made from the machine's id, else its name, which some
-    containers share.
+    """Return the agent id: derived from the machine's id, else the host name.
+
+    Several containers may have the same host name, hence the warning.
     """
     try:
         return machine_agent_id(SystemDisk())
     except OSError:
         name = os.uname().nodename
-        complain(
-            f"this machine has no id: its files are named after {name!r}; give --id where "
-            "several machines share that name"
+        print_error(
+            f"this machine has no machine id: using its host name {name!r} as agent id; give --id "
+            "if several machines share that name"
         )
         return name
 
 
-def _costs(seconds: float) -> dict[str, Any]:
-    """Return what the run took: wall and CPU seconds, the latter with the interpreter's start, and
-    peak memory in bytes.
-    """
+def _resource_usage(seconds: float) -> dict[str, Any]:
+    """Return the costs of the run: wall and CPU seconds, and peak memory in bytes."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "seconds": round(seconds, 3),
@@ -227,7 +227,7 @@ def _costs(seconds: float) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]:
+def _show_progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""`logdrive store …`: serve a store over the network, list it, print it."""
+"""`logdrive store …`: serve a store, list and print its streams, verify its files."""
 
 import os
 import sys
@@ -21,10 +21,9 @@ from rich.table import Table
 from logdrive.address import ServiceAddress
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
-from logdrive.cli.output import emit_json, escaped, set_up_logging
-from logdrive.cli.runtime import Machine
-from logdrive.cli.runtime import run as run_program
-from logdrive.cli.streams import address_of, with_segments
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.runtime import Machine, run_program
+from logdrive.cli.streams import parse_stream_address, query_segments
 from logdrive.cli.users import user
 from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
@@ -45,11 +44,14 @@ from logdrive.store.verify.verify import verify as verify_store
 
 
 @click.group(
-    short_help="The embedded store: serve it, look into it, verify it.",
+    short_help="Serve, inspect and verify the embedded store.",
     epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events",
 )
 def store() -> None:
-    """The embedded store: append-only segments in one directory, one copy on one disk."""
+    """Serve, inspect and verify the embedded store.
+
+    A store is a directory of append-only segments: one copy, on one disk.
+    """
 
 
 store.add_command(user)
@@ -57,7 +59,7 @@ store.add_command(dead_letters_group)
 
 
 @store.command(
-    short_help="Serve a store by Pravega's segment-store protocol.",
+    short_help="Serve a store over Pravega's segment-store protocol.",
     epilog="Example: logdrive store run --config /etc/logdrive/store.toml",
 )
 @click.option(
@@ -74,8 +76,8 @@ store.add_command(dead_letters_group)
     show_default=True,
 )
 def run(path: str, log_level: str) -> None:
-    """Serve a store by Pravega's segment-store protocol until SIGTERM."""
-    set_up_logging(log_level)
+    """Serve a store over Pravega's segment-store protocol until SIGTERM."""
+    configure_logging(log_level)
     config = load_config(path, StoreConfig, os.environ)
 
     async def program(machine: Machine) -> None:
@@ -98,24 +100,24 @@ def run(path: str, log_level: str) -> None:
 
 @store.command(
     "ls",
-    short_help="List the segments of a stream and what they hold.",
+    short_help="List the segments of a stream, with their sizes.",
     epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events --json",
 )
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
-    """List the segments of a stream: lengths, batches, events, sources.
+    """List the segments of a stream with bytes, batches, events and sources.
 
-    The store of a running receiver is reached through its network face: its configuration needs
+    The store of a running receiver is read over the network, so the receiver's configuration needs
     [listen.pravega].
     """
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
-    async def ask(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
+    async def count(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
-    found = with_segments(address, access, ask)
+    found = query_segments(address, access, count)
     rows = [
         {
             "segment": row.state.segment,
@@ -142,48 +144,56 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 
 
 @store.command(
-    short_help="Print the lines of a stream as their files had them.",
+    short_help="Print the lines of a stream.",
     epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | "
     "grep ERROR",
 )
 @click.argument("uri")
 @access_options
-@click.option("--follow", is_flag=True, help="Go on with what arrives.")
+@click.option("--follow", is_flag=True, help="Keep printing lines as they arrive.")
 def cat(uri: str, access: AccessOptions, follow: bool) -> None:
-    """Print the lines of a stream as their files had them, segment after segment."""
-    address = address_of(uri)
+    """Print the lines of a stream as they were in their files, segment after segment."""
+    address = parse_stream_address(uri)
 
     async def copy(segments: Sequence[ReadableSegment], later: Later) -> None:
         async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    with_segments(address, access, copy)
+    query_segments(address, access, copy)
 
 
 @store.command(
-    short_help="Show how far a reader that retention waits for has read.",
+    short_help="Show or set the position of a reader that retention waits for.",
     epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/events pipeline",
 )
 @click.argument("uri")
 @click.argument("reader")
 @access_options
-@click.option("--at-end", "at_end", is_flag=True, help="Let it need nothing of what is there now.")
 @click.option(
-    "--forget", is_flag=True, help="Let it be as if it had never read: it needs everything."
+    "--at-end",
+    "at_end",
+    is_flag=True,
+    help="Move the reader to the end: it needs none of the present bytes.",
+)
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Remove the reader's position: it needs everything, as if it had never read.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def readers(
     uri: str, reader: str, access: AccessOptions, at_end: bool, forget: bool, as_json: bool
 ) -> None:
-    """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes
-    it is behind.
+    """Show how far READER has read a stream, and how many bytes it is behind.
+
+    Retention waits for the readers that a [[retention]] table names.
     """
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
-    address = address_of(uri)
+    address = parse_stream_address(uri)
 
-    async def ask(
+    async def update_and_ask(
         segments: Sequence[ReadableSegment], later: Later
     ) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
@@ -200,7 +210,7 @@ def readers(
             "position": place,
             "behind": state.length - max(state.start, place or 0),
         }
-        for state, place in with_segments(address, access, ask, update=at_end or forget)
+        for state, place in query_segments(address, access, update_and_ask, update=at_end or forget)
     ]
     if as_json:
         emit_json({"uri": uri, "reader": reader, "segments": rows})
@@ -217,20 +227,21 @@ def readers(
 
 
 @store.command(
-    short_help="Check every byte of a store.",
+    short_help="Verify every byte of a store.",
     epilog="Example: logdrive store verify /var/lib/logdrive/store --json",
 )
 @click.argument("place", metavar="URI|DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(place: str, as_json: bool) -> None:
-    """Check every byte of a store, in use or not, against checksums, links and indexes.
+    """Verify every byte of a store against checksums, links and indexes.
 
-    Changes nothing; exits with 1 on damage.
+    Works while the store is in use, and changes nothing. Exits with 1 on damage.
     """
-    address = address_of(place) if "://" in place else None
+    address = parse_stream_address(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
         raise click.BadParameter(
-            "files are looked at where they are: name the store's directory", param_hint="URI|DIR"
+            "verify reads the store's files: give its directory, not the address of a service",
+            param_hint="URI|DIR",
         )
     directory = os.path.abspath(address.path if address is not None else place)
     columns = (
@@ -253,8 +264,12 @@ def verify(place: str, as_json: bool) -> None:
         emit_json({"intact": found.intact, **asdict(found)})
     else:
         for damage in found.damages:
-            print(escaped(f"{damage.file} is damaged at offset {damage.offset}: {damage.reason}"))
-        print(escaped(_verdict(found)))
+            print(
+                escape_unprintable(
+                    f"{damage.file} is damaged at offset {damage.offset}: {damage.reason}"
+                )
+            )
+        print(escape_unprintable(_verdict(found)))
     sys.exit(0 if found.intact else 1)
 
 
@@ -264,15 +279,15 @@ def _verdict(found: Verification) -> str:
         if found.intact
         else f"{len(found.damages)} damaged places"
     )
-    seen = (
+    read = (
         f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, "
         f"{found.segments:,} segments"
     )
     torn = (
-        f", {found.torn_bytes} torn bytes at the end, which the next start cuts off"
+        f", {found.torn_bytes} torn bytes at the end, which the next start will cut off"
         if found.torn_bytes
         else ""
     )
     return (
-        f"{found.directory}: {verdict} ({seen}{torn}{', in use meanwhile' if found.held else ''})"
+        f"{found.directory}: {verdict} ({read}{torn}{', in use meanwhile' if found.held else ''})"
     )

@@ -1,6 +1,7 @@
-"""The segments of a stream for a command, wherever they are.
+"""Connects a command to the segments of a stream.
 
-They are at the service that is named, at whoever serves the store, or here where nobody does.
+A `pravega://` address names the service. A `file://` address names a store: if a process serves it,
+the command connects to that process, else it opens the store itself.
 """
 
 import asyncio
@@ -14,9 +15,8 @@ import click
 
 from logdrive.address import ServiceAddress, StreamAddress, sink_address
 from logdrive.cli.access import AccessOptions
-from logdrive.cli.output import set_up_logging
-from logdrive.cli.runtime import Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.output import configure_logging
+from logdrive.cli.runtime import Machine, run_program
 from logdrive.services.embedded.attach import attached
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments, readable
@@ -27,38 +27,45 @@ T = TypeVar("T")
 AnyAddress = StreamAddress | ServiceAddress
 
 
-def address_of(uri: str) -> AnyAddress:
-    """Return the address in *uri*. Raises `click.BadParameter`."""
+def parse_stream_address(uri: str) -> AnyAddress:
+    """Return the parsed address *uri*. Raises `click.BadParameter`."""
     try:
         return sink_address(uri)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
 
-def with_segments(
+def query_segments(
     address: AnyAddress,
     access: AccessOptions,
     ask: Callable[[Sequence[ReadableSegment], Later], Awaitable[T]],
     *,
     update: bool = False,
 ) -> T:
-    """Return what *ask* returns of the stream's segments; *update*: it changes something."""
+    """Connect to the segments of the stream at *address* and return the result of *ask*.
+
+    *ask* gets the segments that exist now, and a function that finds later ones. With *update* it
+    may change them. Raises `click.Abort` on a stop signal.
+    """
 
     async def program(machine: Machine) -> T:
         async with (
-            reached(address, access, machine) as target,
-            segments_at(address, target, machine, update=update) as (segments, later),
+            open_service(address, access, machine) as target,
+            open_segments(address, target, machine, update=update) as (segments, later),
         ):
-            return await unless_stopped(machine, ask(segments, later))
+            return await abort_on_stop(machine, ask(segments, later))
 
-    set_up_logging("warning")
+    configure_logging("warning")
     return run_program(program)
 
 
-def reached(
+def open_service(
     address: AnyAddress, access: AccessOptions, machine: Machine
 ) -> AbstractAsyncContextManager[Target]:
-    """Yield where the stream's service listens, for as long as the context lasts."""
+    """Yield the network address of the service that has the stream; it is open inside the context.
+
+    If no process serves the store at a `file://` address, this process does so meanwhile.
+    """
     if isinstance(address, ServiceAddress):
         target = Target(address.host, address.port, access.tls, login=access.login)
         return nullcontext(target)
@@ -73,10 +80,14 @@ def reached(
 
 
 @contextlib.asynccontextmanager
-async def segments_at(
+async def open_segments(
     address: AnyAddress, target: Target, machine: Machine, *, update: bool = False
 ) -> AsyncIterator[tuple[list[ReadableSegment], Later]]:
-    """Yield the segments of a stream at *target*, and what finds later ones."""
+    """Yield the segments of a stream at *target*, and a function that finds later ones.
+
+    The connections are open inside the context, and their tokens are renewed. *update* asks for
+    permission to change the segments.
+    """
     transport, scope, stream = machine.transport, address.scope, address.stream
     async with AsyncExitStack() as stack:
         there = await locate_segments(transport, target, scope, stream, update=update)
@@ -85,19 +96,19 @@ async def segments_at(
 
         async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
             now = await locate_segments(transport, target, scope, stream, update=update)
-            fresh = [one for one in now if one.state.segment not in known]
+            fresh = [located for located in now if located.state.segment not in known]
             return await stack.enter_async_context(readable(transport, fresh, token))
 
         yield await stack.enter_async_context(readable(transport, there, token)), later
 
 
-async def unless_stopped(machine: Machine, work: Awaitable[T]) -> T:
-    """Return what *work* does. Raises `click.Abort` where a signal comes first."""
-    asked = asyncio.ensure_future(work)
+async def abort_on_stop(machine: Machine, work: Awaitable[T]) -> T:
+    """Return the result of *work*. Cancels it and raises `click.Abort` on a stop signal."""
+    working = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(machine.stop.wait())
-    await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    if not asked.done():
-        asked.cancel()
+    if not working.done():
+        working.cancel()
         raise click.Abort
-    return asked.result()
+    return working.result()

@@ -1,10 +1,10 @@
-"""`logdrive store user`: an entry for the file of users that [listen.auth] names."""
+"""`logdrive store user`: print an entry for the users file that [listen.auth] names."""
 
 import random
 
 import click
 
-from logdrive.cli.access import password_in
+from logdrive.cli.access import read_password
 from logdrive.services.auth import passwords
 from logdrive.services.auth.permissions import Grants, Permission
 
@@ -18,30 +18,31 @@ from logdrive.services.auth.permissions import Grants, Permission
     "--read",
     multiple=True,
     metavar="PATTERN",
-    help='Streams to read: scope/stream, with *, or "*". May be repeated.',
+    help='Streams the user may read: scope/stream, with *, or "*". May be repeated.',
 )
 @click.option(
     "--update",
     multiple=True,
     metavar="PATTERN",
-    help="Streams to read, append to, make and delete. May be repeated.",
+    help="Streams the user may read, append to, create and delete. May be repeated.",
 )
 @click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="File with the password, which is asked for otherwise.",
+    help="File with the password; without it you are asked.",
 )
 def user(
     name: str, read: tuple[str, ...], update: tuple[str, ...], password_file: str | None
 ) -> None:
-    """Print a [[user]] table for NAME, with a hash of the password and not the password itself."""
+    """Print a [[user]] table for NAME, with a hash of the password, never the password itself."""
     if not (read or update):
         raise click.UsageError(
-            "give --read or --update: a user who may do nothing needs no password"
+            "give --read or --update: without them the user has no permission at all"
         )
     if not name or ":" in name or not name.isprintable() or '"' in name or "\\" in name:
         raise click.UsageError(
-            f"{name!r} is no name for a user: letters, digits and most signs, but no colon"
+            f"{name!r} is not a valid user name: use printable characters, but no colon, quote "
+            "or backslash"
         )
     grants = dict.fromkeys(read, Permission.READ) | dict.fromkeys(update, Permission.READ_UPDATE)
     try:
@@ -49,7 +50,7 @@ def user(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if password_file is not None:
-        password = password_in(password_file)
+        password = read_password(password_file)
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     kept = passwords.hash_password(password, random.SystemRandom().randbytes(passwords.SALT_BYTES))

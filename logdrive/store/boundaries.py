@@ -6,8 +6,9 @@ header (rules R4, S6). Reading begins where an append begins.
 
 from typing import Final
 
-from logdrive.model.batch import parse_header
-from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.errors import StorageError
+from logdrive.model.batch_walker import BatchWalker
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
@@ -20,6 +21,10 @@ _PIECE: Final = MIB
 
 Clients send an event that is too large for one append in pieces of 8 MiB and a shorter last one, so
 a shorter append has no further pieces.
+"""
+_MAX_EVENT: Final = (1 << 31) - 1
+"""Limit on the payload of an event: any length that its head can hold, as other clients write
+here, too.
 """
 _PIECES: Final = 128
 """Most pieces of one event: the largest event has 1 GiB."""
@@ -94,16 +99,17 @@ def _end_of(head: bytes, offset: int, length: int) -> int | None:
 
     None if it is not a record within a segment of *length*.
     """
-    if len(head) < EVENT_HEAD:
-        return None
+    walker = BatchWalker("", offset, max_event=_MAX_EVENT)
+    walker.receive_data(head, offset)
     try:
-        record_end = offset + EVENT_HEAD + event_length(head[:EVENT_HEAD])
-    except ValueError:
+        batch = walker.next_header()
+    except StorageError:
         return None
-    try:
-        batch_end = record_end + max(0, parse_header(head[EVENT_HEAD : record_end - offset]).size)
-    except ValueError:
-        batch_end = record_end
-    if batch_end <= length:
-        return batch_end
+    if batch is not None and batch.next <= length:
+        return batch.next
+
+    # headless, or too long for a header to be read: the record stands for itself
+    if batch is None and walker.header_bytes == EVENT_HEAD:
+        return None  # not even its head is there
+    record_end = offset + walker.header_bytes if batch is None else batch.body
     return record_end if record_end <= length else None

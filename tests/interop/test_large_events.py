@@ -15,7 +15,7 @@ import pytest
 from pylogbeat import ConnectionException, PyLogBeatClient
 
 from logdrive.model.units import KIB, MIB
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import EVENTS
 from tests.support.installation import STREAM, Installation, command
 
@@ -98,7 +98,7 @@ def test_r6_each_event_of_window_one_row_byte_for_byte_though_receiver_killed_am
         f'[pipeline]\nfrom = "{uri}"\nto = "{tables}"\nmax_bytes_per_batch = {4 * MIB}\n'
     )
     _logdrive("pipeline", "run", "--config", str(config), "--once")
-    rows = open_both(str(tables))[0].read(EVENTS.names).to_pylist()
+    rows = open_tables(str(tables))[0].read_rows(EVENTS.names).to_pylist()
     assert Counter(row["message"] for row in rows) == printed
     assert printed[messages[-1]] == 1, "what was cut short is no row"
     assert [(row["flag"], row["fields"]) for row in rows] == [(None, None)] * len(rows)

@@ -258,18 +258,18 @@ def test_a_pipeline_reads_on_after_its_token_has_ended(tmp_path: Path) -> None:
 
             def read() -> None:
                 face = StreamClient(Target("127.0.0.1", site.port, login=VIEWER), "logs", "app")
-                (state,) = face.segments()
+                (state,) = face.list_segments()
                 for pause in (0.0, 2.1, 0.0):
                     asyncio.run(asyncio.sleep(pause))
-                    assert b"".join(face.pieces(state.segment, 0, state.length)) == frame_event(
+                    assert b"".join(face.read_bytes(state.segment, 0, state.length)) == frame_event(
                         b"x"
                     )
-                    face.last_match(state.segment, ())
+                    face.count_known_headers(state.segment, ())
                 stranger = StreamClient(
                     Target("127.0.0.1", site.port, login=Login("viewer", "a guess")), "logs", "app"
                 )
                 with pytest.raises(RequestRefusedError, match="UNAUTHENTICATED"):
-                    stranger.segments()
+                    stranger.list_segments()
 
             await asyncio.to_thread(read)
 

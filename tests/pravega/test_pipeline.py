@@ -56,14 +56,14 @@ async def read_by_all(uri: str) -> None:
     face = stream_client(uri)
 
     def read() -> tuple[list[int], list[bytes]]:
-        states = face.segments()
-        numbers = [face.number(state.segment) for state in states]
-        assert [stream_client(uri).segment(number) for number in numbers] == [
+        states = face.list_segments()
+        numbers = [face.segment_number(state.segment) for state in states]
+        assert [stream_client(uri).name_of_segment(number) for number in numbers] == [
             state.segment for state in states
         ]
-        stored = [b"".join(face.pieces(state.segment, 0, state.length)) for state in states]
+        stored = [b"".join(face.read_bytes(state.segment, 0, state.length)) for state in states]
         assert all(
-            bool(face.hops(state.segment, 0, state.length)) == bool(state.length)
+            bool(face.read_batch_refs(state.segment, 0, state.length)) == bool(state.length)
             for state in states
         )
         return numbers, stored

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.audit import Head, Verdict, sources_of, verdict
+from logdrive.pipeline.audit.audit import Head, Verdict, audit_sources, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
-from logdrive.pipeline.bronze.trim_rows import cut
+from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.schema import EVENTS, plain
+from logdrive.pipeline.decode.schema import EVENTS, plain_schema
 from tests.simulation.arrivals import covered
 
 _COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")
@@ -41,7 +41,7 @@ class Bronze:
 
     def verdict(self) -> Verdict:
         """Return what the audit says of them."""
-        sources = sources_of(
+        sources = audit_sources(
             [Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads]
         )
         faults = [fault for head in self.heads if (fault := self._fault(head)) is not None]
@@ -84,8 +84,8 @@ class Bronze:
     def add(self, stream: str, segment: str, data: bytes, cover: Coverage) -> None:
         """Take a segment from its beginning."""
         decoder = Decoder(stream)
-        decoder.feed(segment, 0, data)
-        events, heads = decoder.take()
+        decoder.decode_batches(segment, 0, data)
+        events, heads = decoder.take_tables()
         self.heads += heads
         partial: dict[int, BatchRow] = {}
         for head in heads:
@@ -95,7 +95,7 @@ class Bronze:
                 and head.previous is not None
                 and head.position is not None
             ):
-                kept = cover.add(head.source, head.previous, head.position)
+                kept = cover.cover_interval(head.source, head.previous, head.position)
                 if kept != head.kept:
                     head.kept = kept
                     partial[head.batch] = head
@@ -118,13 +118,13 @@ def _kept(events: pa.Table, partial: dict[int, BatchRow]) -> pa.Table:
     """
     if not partial:
         return events
-    events = events.cast(plain(EVENTS))
+    events = events.cast(plain_schema(EVENTS))
     others = events.filter(
         pc.invert(pc.is_in(events["batch"], value_set=pa.array(list(partial), pa.int64())))
     )
     tables = [others]
     for batch, head in partial.items():
-        kept = cut(events.filter(pc.equal(events["batch"], batch)), head.kept or [])
+        kept = trim_rows(events.filter(pc.equal(events["batch"], batch)), head.kept or [])
         head.rows = kept.num_rows
         tables.append(kept)
     return pa.concat_tables(tables)

@@ -1,7 +1,7 @@
-"""Simulated applications for the demo: each writes real-looking lines to its own file and rotates
-it by rename and create.
+"""Simulated applications of the demo: each writes realistic lines to a log file and rotates it.
 
-They also keep the books that the demo is judged by: how many lines and bytes they wrote, where.
+Rotation is by rename and create. The applications also count the lines and bytes that they write;
+the demo compares these counts with the audit.
 """
 
 import os
@@ -34,27 +34,25 @@ _START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Application:
-    """One program and its log: `NAME.log`, then `NAME.log.1`, `.2` … as it rotates."""
+    """One program and its log: `NAME.log`, and `NAME.log.1`, `.2` … once it has rotated."""
 
     name: str
     directory: str
-    rotate_bytes: int
+    rotate_bytes: int  # size of the file at which it rotates
     random: random.Random
-    size: int = 0
-    lines: int = 0
-    written: int = 0
+    size: int = 0  # bytes in the current file
+    lines: int = 0  # written so far, to all files
+    written: int = 0  # bytes written so far, to all files
     rotations: int = 0
     _descriptor: int = field(default=-1, repr=False)
 
     @property
     def path(self) -> str:
-        """Where it writes now."""
+        """Path of the file that it writes to now."""
         return os.path.join(self.directory, f"{self.name}.log")
 
-    def write(self, count: int) -> None:
-        """Append *count* lines in one write, as a buffered logger does; rotate first when the file
-        is full.
-        """
+    def write_lines(self, count: int) -> None:
+        """Append *count* lines in one write, like a buffered logger; rotate a full file first."""
         if self._descriptor < 0 or self.size >= self.rotate_bytes:
             self._rotate()
         data = b"".join(self._line(self.lines + n) for n in range(count))
@@ -64,7 +62,7 @@ class Application:
         self.lines += count
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -122,8 +120,9 @@ class Application:
 
 
 class Applications:
-    """All applications of the demo, written to in small turns, so that rotation, kills and reading
-    interleave.
+    """All applications of the demo.
+
+    They write in small bursts, so that rotation, kills and reading interleave.
     """
 
     def __init__(self, directory: str, *, count: int, lines: int, random_: random.Random) -> None:
@@ -131,7 +130,7 @@ class Applications:
         rotate_bytes = max(4096, lines * 130 // count // 5)  # about five files an application
         self._random = random_
         self._left = lines
-        self.members = [
+        self.applications = [
             Application(
                 f"{_NAMES[n % len(_NAMES)]}-{n // len(_NAMES) + 1}",
                 directory,
@@ -144,28 +143,28 @@ class Applications:
     @property
     def lines(self) -> int:
         """Lines written so far."""
-        return sum(member.lines for member in self.members)
+        return sum(member.lines for member in self.applications)
 
     @property
     def written(self) -> int:
         """Bytes written so far."""
-        return sum(member.written for member in self.members)
+        return sum(member.written for member in self.applications)
 
     @property
     def files(self) -> int:
-        """Files there are, rotated ones included."""
-        return sum(1 + member.rotations for member in self.members if member.lines)
+        """Number of files, including rotated ones."""
+        return sum(1 + member.rotations for member in self.applications if member.lines)
 
-    def write(self, lines: int) -> bool:
-        """Write about *lines* more, in bursts; tell whether there is more to come."""
+    def write_burst(self, lines: int) -> bool:
+        """Write *lines* more lines, in bursts; return whether there are more to write."""
         until = self._left - min(lines, self._left)
         while self._left > until:
             burst = min(self._random.randrange(1, 60), self._left)
-            self._random.choice(self.members).write(burst)
+            self._random.choice(self.applications).write_lines(burst)
             self._left -= burst
         return self._left > 0
 
     def close(self) -> None:
         """Close every file."""
-        for member in self.members:
+        for member in self.applications:
             member.close()

@@ -1,4 +1,4 @@
-"""`logdrive demo`: the whole way, with kills, in a few minutes."""
+"""`logdrive demo`: ship simulated logs to audited tables, with kills, in a few minutes."""
 
 import shlex
 import shutil
@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from logdrive.address import ServiceAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.performance import DemoResult, Performance, Say
-from logdrive.cli.demo.system import machine_logs
+from logdrive.cli.demo.scenario import DemoResult, DemoScenario, ReportStep
+from logdrive.cli.demo.system import find_machine_logs
 from logdrive.cli.output import emit_json
 from logdrive.pipeline.spark.session import require_spark
 from logdrive.services.pravega.client.controller import Login
@@ -31,25 +31,25 @@ _MARK = ".logdrive-demo"
     type=click.IntRange(1_000),
     default=200_000,
     show_default=True,
-    help="How many lines the applications write.",
+    help="Number of lines that the applications write.",
 )
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything happens and stays (default: a new temporary directory).",
+    help="Work directory, kept afterwards; default: a new temporary directory.",
 )
 @click.option(
     "--sink",
     metavar="URI",
-    callback=lambda context, option, value: _service(value),
-    help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs "
-    "(default: a store in the work directory).",
+    callback=lambda context, option, value: _check_sink(value),
+    help="New stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs; "
+    "default: a store in the work directory.",
 )
 @login_options
 @click.option(
     "--system-logs/--no-system-logs",
     default=True,
-    help="Read this machine's own readable /var/log, too (32 MiB at most); it does by default.",
+    help="Also read this machine's readable logs in /var/log, at most 32 MiB (on by default).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def demo(
@@ -60,18 +60,25 @@ def demo(
     system_logs: bool,
     as_json: bool,
 ) -> int:
-    """Watch log lines travel from rotating files to an audited table, with the receiver and the
-    agent killed on the way.
-    """
-    require_spark()  # before two minutes have gone by
-    place = _prepared(work)
-    logs = machine_logs() if system_logs else []
-    _announce(place, logs)
+    """Watch log lines travel from rotating files to an audited table.
 
-    def play(say: Say) -> DemoResult:
-        return Performance(
-            place, lines, say, machine_logs=logs, service=sink, login=login if sink else None
-        ).run()
+    The receiver and the agent are killed with SIGKILL on the way. Exits with 1 if a line is lost or
+    duplicated.
+    """
+    require_spark()  # fail now, not after two minutes of shipping
+    place = _prepare_work_directory(work)
+    logs = find_machine_logs() if system_logs else []
+    _print_plan(place, logs)
+
+    def play(report_step: ReportStep) -> DemoResult:
+        return DemoScenario(
+            place,
+            lines,
+            report_step,
+            machine_logs=logs,
+            service=sink,
+            login=login if sink else None,
+        ).play()
 
     if sys.stderr.isatty() and not as_json:
         columns = (
@@ -82,34 +89,34 @@ def demo(
         )
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("", total=1.0)
-            outcome = play(
+            result = play(
                 lambda text, share: progress.update(task, description=text, completed=share)
             )
             progress.update(task, description="done", completed=1.0)
     else:
-        outcome = play(_plain_lines())
+        result = play(_line_reporter())
     print(f"to remove what it left: rm -r {shlex.quote(str(place))}", file=sys.stderr)
     if as_json:
-        emit_json(outcome.as_json())
+        emit_json(result.as_json())
     else:
-        _tell(outcome)
-    return 0 if outcome.complete and not outcome.lost and not outcome.doubled else 1
+        _print_result(result)
+    return 0 if result.complete and not result.lost and not result.doubled else 1
 
 
-def _announce(place: Path, logs: Sequence[str]) -> None:
-    """Say, before anything happens, what is read and where what is made stays."""
-    print(f"everything happens, and stays, in {place}", file=sys.stderr)
+def _print_plan(place: Path, logs: Sequence[str]) -> None:
+    """Print which logs the demo will read, and which directory it works in."""
+    print(f"work directory, kept afterwards: {place}", file=sys.stderr)
     if logs:
         print(
-            f"besides what 24 applications write there, {len(logs)} of this machine's own "
-            "logs in /var/log are read, and copied there "
-            "(not with --no-system-logs)",
+            f"besides the logs of 24 simulated applications, the demo reads {len(logs)} of this "
+            "machine's own logs in /var/log; their lines end up in the work directory, too "
+            "(turn this off with --no-system-logs)",
             file=sys.stderr,
         )
 
 
-def _service(uri: str | None) -> str | None:
-    """Refuse what is no stream at a service that plain TCP may go to."""
+def _check_sink(uri: str | None) -> str | None:
+    """Return *uri* if it is a stream at a service of this machine. Raises `click.BadParameter`."""
     if uri is None:
         return None
     try:
@@ -118,14 +125,17 @@ def _service(uri: str | None) -> str | None:
         raise click.BadParameter(str(error)) from error
     if not (isinstance(address, ServiceAddress) and is_loopback(address.host)):
         raise click.BadParameter(
-            "the demo goes to a streaming service of this machine: write "
+            "the demo needs a streaming service on this machine, since it uses plain TCP: give "
             "pravega://127.0.0.1:9090/scope/stream"
         )
     return uri
 
 
-def _prepared(work: Path | None) -> Path:
-    """Return an empty work directory; an earlier demo's is emptied, anything else is refused."""
+def _prepare_work_directory(work: Path | None) -> Path:
+    """Return an empty work directory; empties that of an earlier demo.
+
+    Raises `click.UsageError` if *work* holds anything else.
+    """
     if work is None:
         place = Path(tempfile.mkdtemp(prefix="logdrive-demo-"))
     else:
@@ -133,7 +143,7 @@ def _prepared(work: Path | None) -> Path:
         if place.exists() and any(place.iterdir()):
             if not (place / _MARK).exists():
                 raise click.UsageError(
-                    f"{work} holds something that is not an earlier demo: name an empty directory"
+                    f"{work} is neither empty nor an earlier demo's: give an empty directory"
                 )
             shutil.rmtree(place)
         place.mkdir(parents=True, exist_ok=True)
@@ -141,32 +151,35 @@ def _prepared(work: Path | None) -> Path:
     return place
 
 
-def _plain_lines() -> Say:
-    """Return a teller for pipes and log files: a line whenever a tenth more is done or something
-    new happens.
+def _line_reporter() -> ReportStep:
+    """Return a step reporter for pipes and log files.
+
+    It prints a line for each new step, and for each further tenth of a step that counts lines.
     """
-    told: list[tuple[str, int]] = []
+    last_tenth = -1
 
-    def say(text: str, share: float) -> None:
-        step = (text.split(" ", 1)[-1] if text[:1].isdigit() else text, int(share * 10))
-        if not told or (step[1] != told[-1][1] or not text[:1].isdigit()):
+    def report(text: str, share: float) -> None:
+        nonlocal last_tenth
+        tenth = int(share * 10)
+        counts_lines = text[:1].isdigit()
+        if not counts_lines or tenth != last_tenth:
             print(f"{share:4.0%}  {text}", file=sys.stderr, flush=True)
-            told.append(step)
+            last_tenth = tenth
 
-    return say
+    return report
 
 
-def _tell(outcome: DemoResult) -> None:
-    """Print what happened; the last line is the one that matters."""
+def _print_result(result: DemoResult) -> None:
+    """Print the result; the last line is the verdict."""
     print(
-        f"{outcome.files} files of 24 applications and {outcome.machine_files} of this "
-        f"machine's own logs, in {outcome.seconds} s"
+        f"{result.files} files of 24 applications and {result.machine_files} of this "
+        f"machine's own logs, in {result.seconds} s"
     )
-    print("killed on the way: the receiver once, the agent once")
-    print(f"report: {outcome.report}")
-    verdict = "complete" if outcome.complete else "NOT COMPLETE"
+    print("killed with SIGKILL on the way: the receiver once, the agent once")
+    print(f"report: {result.report}")
+    verdict = "complete" if result.complete else "NOT COMPLETE"
     print(
-        f"{verdict}: {outcome.table_lines:,} lines, {outcome.table_bytes:,} bytes, "
-        f"{outcome.sources} sources, "
-        f"{outcome.lost:,} bytes lost, {outcome.doubled:,} lines doubled"
+        f"{verdict}: {result.table_lines:,} lines, {result.table_bytes:,} bytes, "
+        f"{result.sources} sources, "
+        f"{result.lost:,} bytes lost, {result.doubled:,} lines duplicated"
     )

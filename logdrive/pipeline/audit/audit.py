@@ -1,5 +1,8 @@
-"""The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and
-what is there twice.
+"""Audits the bronze tables (rules A3, A4): which bytes of each source are missing or doubled.
+
+The headers in `batches` say what each source has sent, and which gaps its agent knows of. The rows
+in `events` are then compared with the headers (`verify_rows`), and sources that may be copies with
+each other (`copies`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,22 +13,28 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from logdrive.model.dead_letters import DISMISSED
-from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
-from logdrive.pipeline.audit.dead_letters import AuditedLetter, dead_letters
+from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
+from logdrive.pipeline.audit.dead_letters import AuditedLetter, read_dead_letters
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
-from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
-from logdrive.pipeline.bronze.tables import open_existing, paths
-from logdrive.pipeline.decode.coverage import Interval, size, subtract, union
+from logdrive.pipeline.audit.verify_rows import (
+    Fault,
+    Proof,
+    continuing_rows,
+    doubled_rows,
+    prove_rows,
+)
+from logdrive.pipeline.bronze.tables import open_table, table_paths
+from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
 
 FIRST_RUN = "first_run"
-"""What an agent leaves that begins at the end of its files (ADR 15): it stands for no file."""
+"""Reason in the mark of an agent that begins at the end of its files (ADR 15); no file's."""
 UNEXPLAINED = "unexplained"
-"""The reason given to bytes that are neither in rows nor in a gap."""
+"""Reason of a gap that the audit finds: bytes neither in rows nor in a gap of the agent's."""
 
 
 class Head(NamedTuple):
-    """What the audit wants of a row of `batches`; *received* in µs since 1970."""
+    """The columns of `batches` that the audit reads; *received* in µs since 1970."""
 
     segment: str
     offset: int
@@ -49,8 +58,9 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEnd:
-    """A life of a file whose end nobody saw (rule P4): it had *position* bytes when it was seen
-    last, and may have had more.
+    """A generation of a file whose end its agent did not see (rule P4).
+
+    It had *position* bytes when it was seen last, and may have had more.
     """
 
     source: str
@@ -61,13 +71,11 @@ class UnknownEnd:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit found.
+    """The result of an audit.
 
-    `complete` speaks of what has arrived: an open source may have more to come. Without a source it
-    is false.
-
-    *rows* and *events* are the same: scripts know the latter. *dead_letters* are those of *letters*
-    that wait: neither replayed nor dismissed.
+    `complete` is about what has arrived: an open source may have more to come. It is False if there
+    is no source. *rows* and *events* are equal; scripts use the latter. *dead_letters* counts those
+    of *letters* that are waiting: neither replayed nor dismissed.
     """
 
     complete: bool
@@ -99,13 +107,13 @@ class Verdict:
 
     @property
     def complete_but_for_ends(self) -> bool:
-        """Whether nothing stands against `complete` but ends that nobody saw."""
+        """True if nothing but unknown ends keeps the tables from being complete."""
         return bool(self.unknown_ends) and not (
             self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `--json` prints."""
+        """Return the object that `--json` prints."""
         found = asdict(self)
         for source, whole in zip(found["by_source"], self.by_source, strict=True):
             del source["kept"], source["gaps"], source["first_heard"]
@@ -114,17 +122,23 @@ class Verdict:
 
 
 def audit(directory: str, spark: Any) -> Verdict:
-    """Audit the tables of *directory*. Raises `StorageError` where there are none."""
-    events_path, batches_path = paths(directory)
-    batches = open_existing(batches_path, BATCHES)  # before the events, which are committed first
-    events = open_existing(events_path, EVENTS)
-    sources = sources_of(heads_of(batches.read(Head._fields)))
-    proof = prove(spark, events, batches)
+    """Audit the tables in *directory*, with the session *spark*.
+
+    Raises `StorageError` if there are none.
+    """
+    events_path, batches_path = table_paths(directory)
+    batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
+    events = open_table(events_path, EVENTS)
+    sources = audit_sources(heads_from_table(batches.read_rows(Head._fields)))
+    proof = prove_rows(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
     continuing = continuing_rows(spark, events) if proof.unended else {}
-    doubles, letters = doubled_rows(spark, events, doubled) if doubled else 0, dead_letters(batches)
+    doubles, letters = (
+        doubled_rows(spark, events, doubled) if doubled else 0,
+        read_dead_letters(batches),
+    )
     found = verdict(sources, proof, doubles, continuing, letters)
-    return with_copies(found, copies(spark, events, pairs(sources)))
+    return with_copies(found, find_copies(spark, events, find_pairs(sources)))
 
 
 def verdict(
@@ -134,8 +148,10 @@ def verdict(
     continuing: Mapping[str, int] = MappingProxyType({}),
     letters: Sequence[AuditedLetter] = (),
 ) -> Verdict:
-    """Put together what headers and rows say; of each source, *continuing* rows go on with the line
-    of another row.
+    """Return the verdict on *sources* (from headers), *proof* (from rows) and *letters*.
+
+    *doubled* is how many rows are there twice; *continuing* says, by source, how many rows continue
+    the line of another row.
     """
     for source in sources:
         source.lines = source.events - continuing.get(source.source, 0)
@@ -188,14 +204,15 @@ def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> 
     return waiting
 
 
-def with_copies(found: Verdict, told: list[CopiedSource]) -> Verdict:
-    """Return *found* with lines that are there under two sources (ADR 16): doubled, though each
-    source is as it should be.
+def with_copies(found: Verdict, copies: list[CopiedSource]) -> Verdict:
+    """Return *found* with the lines of *copies* counted as doubled (ADR 16).
+
+    They are in the tables under two sources, each of which is complete by itself.
     """
-    lines = sum(copy.lines for copy in told)
+    lines = sum(copy.lines for copy in copies)
     return replace(
         found,
-        copies=told,
+        copies=copies,
         complete=found.complete and not lines,
         duplicate_events=found.duplicate_events + lines,
     )
@@ -210,8 +227,8 @@ def _unknown_end(source: AuditedSource) -> UnknownEnd | None:
     )
 
 
-def heads_of(table: pa.Table) -> list[Head]:
-    """Return the rows of *table*, which has the columns of `Head`."""
+def heads_from_table(table: pa.Table) -> list[Head]:
+    """Return the rows of *table*, a part of `batches` with the columns of `Head`."""
     columns = {name: table[name] for name in Head._fields}
     columns["received"] = columns["received"].cast(pa.int64())
     values = {name: column.to_pylist() for name, column in columns.items()}
@@ -222,8 +239,8 @@ def heads_of(table: pa.Table) -> list[Head]:
     return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
 
 
-def sources_of(rows: Iterable[Head]) -> list[AuditedSource]:
-    """Return every source that *rows* speak of, judged, by host and path."""
+def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
+    """Return every source in *rows* with its gaps and losses, by host and path."""
     sources: dict[str, AuditedSource] = {}
     gaps: dict[str, list[Head]] = {}
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
@@ -232,28 +249,28 @@ def sources_of(rows: Iterable[Head]) -> list[AuditedSource]:
         if row.kind == FOREIGN and row.mark_reason == DISMISSED:  # its client said nothing
             continue
         source = sources.setdefault(row.source, AuditedSource(row.source))
-        _count(source, row)
+        _add_head(source, row)
         if row.kind == "gap":
             gaps.setdefault(row.source, []).append(row)
         # the file may have gone on: a gap of unknown length (ADR 5)
         elif row.kind == "end" and row.mark_exact is False:
             gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
     for name, source in sources.items():
-        _judge(source, gaps.get(name, []))
+        _judge_source(source, gaps.get(name, []))
     return sorted(
         sources.values(), key=lambda source: (source.host or "", source.path or "", source.source)
     )
 
 
-def _count(source: AuditedSource, row: Head) -> None:
-    """Add one header to what is known of its source."""
+def _add_head(source: AuditedSource, row: Head) -> None:
+    """Add one header to its source."""
     source.host, source.path = row.host or source.host, row.path or source.path
     source.origin = source.origin or row.origin
     source.first_heard = source.first_heard or (row.received or 0) // 1000
     source.heard = max(source.heard, (row.received or 0) // 1000)
     source.events += row.rows
     source.resend = source.resend or row.resend
-    if row.kind != FOREIGN:  # the mark of a foreign batch speaks of bytes of an event
+    if row.kind != FOREIGN:  # the mark of a foreign batch has bytes of an event, no positions
         source.last = max(source.last, row.position or 0, row.mark_end or 0)
     if row.kind == "end":
         source.state, source.ended = "ended", row.mark_reason
@@ -265,32 +282,45 @@ def _count(source: AuditedSource, row: Head) -> None:
         source.skipped_bytes += row.skipped
 
 
-def _judge(source: AuditedSource, gaps: list[Head]) -> None:
-    """Tell what of [0, last) is missing or there twice."""
+def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
+    """Find out which bytes of [0, last) are missing, and which are there twice."""
     have = union(source.kept)
-    source.bytes += size(have)
-    source.doubled_bytes = size(source.kept) - size(have)
+    source.bytes += total_size(have)
+    source.doubled_bytes = total_size(source.kept) - total_size(have)
     unwanted = union(
         (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
     )
     fine = union([*have, *unwanted])
-    told: list[Interval] = []
+
+    # Gaps that the agent reported. Bytes that came after all are not lost, and bytes that are in
+    # several gaps are lost once.
+    known: list[Interval] = []
     for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
         interval = (gap.mark_start or 0, gap.mark_end or 0)
         lost = (
             []
             if gap.mark_reason == NOT_WANTED
-            else subtract(subtract(union([interval]), fine), union(told))
+            else subtract(subtract(union([interval]), fine), union(known))
         )
-        told.append(interval)
+        known.append(interval)
         exact = gap.mark_exact is not False
         source.gaps.append(
-            Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost))
+            Gap(
+                source.source,
+                source.path,
+                *interval,
+                gap.mark_reason or "",
+                exact,
+                total_size(lost),
+            )
         )
+
+    # Bytes that are neither in rows nor in a gap: only the audit notices them.
     if not source.foreign:
-        for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):
+        for start, end in subtract(union([(0, source.last)]), union([*fine, *known])):
             source.gaps.append(
                 Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start)
             )
+
     source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
     source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

@@ -1,11 +1,14 @@
-"""Lines of one file that are there under two sources: of clones, restored hosts, renamed
-certificates (rules A4, D6, ADR 16).
+"""Finds lines of one file that are in the tables under two sources (rules A4, D6, ADR 16).
 
-A source is a life of a file as one client told it, so what two of them say is never compared
-otherwise, and each may be complete by itself. Two kinds of pairs are: sources of one origin, which
-two client identities spoke for, and a source that says that it may send again (`resend`) beside the
-others of its path. Rows are doubled up to where the two part. Runs in Spark, and only where there
-are such pairs.
+Clones, restored hosts and renamed certificates cause this. A source is one generation of a file as
+sent by one client, so each of the two may be complete by itself, and only a comparison of their
+rows shows that lines are doubled. Two kinds of pairs are compared:
+
+- sources of one origin, which two client identities sent;
+- a source whose agent said that it may send lines again (`resend`), and the others of its path.
+
+Rows are counted as doubled up to the first one in which the two differ. Runs in Spark, and only if
+there are such pairs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,20 +16,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from logdrive.pipeline.audit.sources import AuditedSource
-from logdrive.pipeline.audit.verify_rows import rows_of
+from logdrive.pipeline.audit.verify_rows import events_frame
 from logdrive.pipeline.bronze.tables import BronzeTable
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
 _RESENT: Final = "resent"
-"""How the first one of two ends where somebody had the file sent again on purpose (rule A4)."""
+"""Why the first of two sources ended if a user had the file sent again on purpose (rule A4)."""
 _FEWEST_AGAIN: Final = 2
-"""Lives that look alike share their first line; only more than that is a copy."""
+"""Equal lines that make a copy: generations that look alike share their first line anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedSource:
-    """The first *lines* of *source*, which are those of *other*, too; *why* they are compared."""
+    """A source whose first lines are also those of another source.
+
+    *lines* and *bytes* count these lines; *why* says why the two were compared.
+    """
 
     source: str
     other: str
@@ -40,8 +46,8 @@ SourcePair = tuple[AuditedSource, AuditedSource, str]
 """The source that came later, the other one, and why the two are compared."""
 
 
-def pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
-    """Return which sources are to be compared."""
+def find_pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
+    """Return the pairs of sources to compare."""
     by_origin: dict[str, list[AuditedSource]] = {}
     by_path: dict[str, list[AuditedSource]] = {}
     for source in sources:
@@ -64,8 +70,10 @@ def pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
 
 
 def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[AuditedSource]:
-    """Return what *again* may have sent once more: the sources of its host, of any host where a
-    clone has a new name.
+    """Return the sources of which *again* may be a copy.
+
+    These are the earlier ones of its host; of any host if there are none, since a clone may have a
+    new host name.
     """
     others = [
         source
@@ -75,8 +83,8 @@ def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[Audite
     return [source for source in others if source.host == again.host] or others
 
 
-def copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list[CopiedSource]:
-    """Return for each source of the pairs *found* how far it is the other one's copy."""
+def find_copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list[CopiedSource]:
+    """Return, for the pairs *found*, the sources that begin as copies of another one."""
     from pyspark.sql import functions as f
 
     if not found:
@@ -85,7 +93,7 @@ def copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list
         [(source.source, other.source) for source, other, _ in found], "a string, b string"
     )
     line = (
-        rows_of(spark, events)
+        events_frame(spark, events)
         .selectExpr("source", "start", "end", "xxhash64(message, original) as text")
         .filter("start is not null")
     )
@@ -106,11 +114,13 @@ def copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list
         .collect()
     )
     sizes = {(row["a"], row["b"]): (int(row["lines"]), int(row["bytes"])) for row in counted}
-    return _longest([(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in found])
+    return _longest_per_source(
+        [(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in found]
+    )
 
 
-def _longest(sized: Iterable[tuple[SourcePair, tuple[int, int]]]) -> list[CopiedSource]:
-    """Return one copy a source, the longest: no line of it is counted twice."""
+def _longest_per_source(sized: Iterable[tuple[SourcePair, tuple[int, int]]]) -> list[CopiedSource]:
+    """Return the longest copy of each source, so that no line is counted twice."""
     best: dict[str, CopiedSource] = {}
     for (source, other, why), (lines, size) in sized:
         if lines < (_FEWEST_AGAIN if why == SENT_AGAIN else 1):

@@ -1,4 +1,4 @@
-"""The dead letters that the tables know of, by the notes in the stream (rule R7)."""
+"""Lists the dead letters of which the stream has notes, and so the tables (rule R7)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import FOREIGN
 
 State = Literal["waiting", "replayed", "dismissed"]
-_IDS = 10_000  # asked for at a time
+_IDS = 10_000  # limit on the ids in one query
 
 
 class Note(NamedTuple):
-    """What is wanted of a foreign batch's row of `batches`; *received* in µs since 1970."""
+    """The columns of `batches` that are read of foreign batches; *received* in µs since 1970."""
 
     source: str
     received: int
@@ -30,9 +30,9 @@ class Note(NamedTuple):
 
 @dataclass(slots=True)
 class AuditedLetter:
-    """An event of *bytes* bytes that is a dead letter: waiting, in a row by now, or dismissed.
+    """An event of *bytes* bytes that is a dead letter: waiting, replayed to a row, or dismissed.
 
-    *at* is when it was dismissed, as text; *by* and *why* as whoever did it said.
+    *at*, *by* and *why* say when it was dismissed, by whom and for what reason.
     """
 
     id: str | None
@@ -44,18 +44,18 @@ class AuditedLetter:
     why: str | None = None
 
 
-def dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
+def read_dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
     reason = ds.field("mark_reason")
-    noted = notes_of(batches.read(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
+    noted = notes_from_table(batches.read_rows(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
     ids = [name for note in noted if (name := note.mark_store) is not None]
     for start in range(0, len(ids), _IDS):  # the pieces of a replay are named by the letter's id
         some = reason.isin(ids[start : start + _IDS]) & (ds.field("kind") == FOREIGN)
-        noted += notes_of(batches.read(Note._fields, some))
-    return letters_of(noted)
+        noted += notes_from_table(batches.read_rows(Note._fields, some))
+    return letters_from_notes(noted)
 
 
-def notes_of(table: pa.Table) -> list[Note]:
+def notes_from_table(table: pa.Table) -> list[Note]:
     """Return the rows of *table*, which has the columns of `Note`."""
     columns = {name: table[name] for name in Note._fields}
     columns["received"] = columns["received"].cast(pa.int64())
@@ -63,8 +63,8 @@ def notes_of(table: pa.Table) -> list[Note]:
     return sorted((Note(*row) for row in rows), key=lambda note: note.received)
 
 
-def letters_of(notes: Iterable[Note]) -> list[AuditedLetter]:
-    """Return the letters that *notes* speak of, each once: a note may be there twice."""
+def letters_from_notes(notes: Iterable[Note]) -> list[AuditedLetter]:
+    """Return the letters in *notes*, each once: a note may have been appended twice."""
     letters: dict[Any, AuditedLetter] = {}
     rows: set[str | None] = set()
     for number, note in enumerate(notes):
@@ -73,7 +73,7 @@ def letters_of(notes: Iterable[Note]) -> list[AuditedLetter]:
                 rows.add(note.mark_reason)
             continue
         name = note.mark_store
-        # The first notes told no id in the tables: each of them is a letter.
+        # The first versions' notes have no id in the tables: each is a letter of its own.
         key = number if name is None else name
         letter = letters.setdefault(key, AuditedLetter(name, None, 0))
         letter.bytes = letter.bytes or note.mark_end or 0
@@ -96,7 +96,7 @@ def _dismiss(letter: AuditedLetter, note: Note) -> None:
 
 
 class Dismissals(NamedTuple):
-    """Letters dismissed with one reason by one person: how many, their bytes, when the last was."""
+    """Letters that one person dismissed for one reason; *at* is the time of the last dismissal."""
 
     by: str
     why: str
@@ -106,7 +106,7 @@ class Dismissals(NamedTuple):
 
 
 def dismissals(letters: Iterable[AuditedLetter]) -> list[Dismissals]:
-    """Return who dismissed how many of *letters*, and why."""
+    """Return the dismissals among *letters*, grouped by person and reason."""
     groups: dict[tuple[str, str], list[AuditedLetter]] = {}
     for letter in letters:
         if letter.state == "dismissed":

@@ -102,7 +102,7 @@ class Figures:
     paths: list[PathFigures]
 
 
-def figures(batches: pa.Table, most_paths: int = 12) -> Figures:
+def compute_figures(batches: pa.Table, most_paths: int = 12) -> Figures:
     """Compute them from the rows of `batches`, of which it takes the batches with events."""
     data = batches.filter(pc.greater(batches["rows"], 0))
     read, received, committed = (_seconds(data[name]) for name in ("read", "received", "committed"))

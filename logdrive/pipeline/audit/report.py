@@ -1,6 +1,4 @@
-"""The report: what the tables and their audit say, as one HTML file that needs nothing beside
-it.
-"""
+"""Renders the audit and the figures of the tables as one self-contained HTML page."""
 
 from datetime import UTC, datetime
 
@@ -18,20 +16,23 @@ from logdrive.pipeline.audit.charts import (
     size,
 )
 from logdrive.pipeline.audit.dead_letters import dismissals
-from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
+from logdrive.pipeline.audit.figures import COLUMNS, Figures, compute_figures, cover_bar
 from logdrive.pipeline.audit.sources import AuditedSource
-from logdrive.pipeline.audit.text import last_line
-from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.audit.text import verdict_line
+from logdrive.pipeline.bronze.tables import open_table, table_paths
 from logdrive.pipeline.decode.schema import BATCHES
 
-_SOURCES = 40
-_GAPS = 200
-_LABELS = 5  # along the time axis
+_SOURCES = 40  # limit on the sources listed
+_GAPS = 200  # limit on the gaps listed
+_LABELS = 5  # labels along the time axis
 
 
-def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
-    """Return the report on the tables in *directory*, whose audit is *verdict*."""
-    found = figures(open_existing(paths(directory)[1], BATCHES).read(COLUMNS))
+def render_report(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
+    """Return the HTML report on the tables in *directory*, whose audit is *verdict*.
+
+    *made* is the time on the page; now by default.
+    """
+    found = compute_figures(open_table(table_paths(directory)[1], BATCHES).read_rows(COLUMNS))
     environment = Environment(
         loader=PackageLoader("logdrive.pipeline"),
         autoescape=True,
@@ -46,7 +47,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
         "number": lambda value: f"{value:,}",
     }
     shown = _shown(verdict.by_source)
-    judgement, told = last_line(verdict).split(": ", 1)
+    judgement, told = verdict_line(verdict).split(": ", 1)
     return environment.get_template("report.html.j2").render(
         directory=directory,
         made=f"{made or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
@@ -69,9 +70,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
 
 
 def _shown(sources: list[AuditedSource]) -> list[AuditedSource]:
-    """Return the sources that have a bar: those with gaps first, then the largest; by host and
-    path.
-    """
+    """Return the sources to list, by host and path: those with gaps and the largest others."""
     ranked = sorted(
         sources, key=lambda source: (not source.lost_bytes, not source.gaps, -source.bytes)
     )
@@ -81,7 +80,7 @@ def _shown(sources: list[AuditedSource]) -> list[AuditedSource]:
 
 
 def _rate(found: Figures) -> dict[str, object]:
-    """Return the chart of lines a second."""
+    """Return the chart of lines per second."""
     values = [one.events for one in found.bins]
     top, ticks = scale(max(values, default=0))
     titles = [
@@ -102,7 +101,7 @@ def _delay(found: Figures) -> dict[str, object]:
 
 
 def _times(found: Figures) -> list[str]:
-    """Return some labels for the time axis, evenly spread."""
+    """Return a few labels for the time axis, evenly spread."""
     labels = [one.label for one in found.bins]
     if len(labels) <= _LABELS:
         return labels

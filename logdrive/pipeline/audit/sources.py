@@ -1,4 +1,4 @@
-"""What the audit says of one source, and of bytes that are not in its rows."""
+"""The audit's findings on one source, and on bytes that are not in its rows."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,44 +10,42 @@ NOT_WANTED = "not_wanted"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes of a source that no row came for; *lost_bytes* of them are lost, the others were not
-    wanted or came otherwise.
-    """
+    """Bytes [*start*, *end*) of a source for which the agent sent no rows."""
 
     source: str
     path: str | None
     start: int
     end: int
     reason: str
-    end_exact: bool
-    lost_bytes: int
+    end_exact: bool  # False: more may be missing behind the end, which the agent did not see
+    lost_bytes: int  # of the gap; the others were not wanted, or are in rows after all
 
     @property
     def end_unseen(self) -> bool:
-        """Whether more than [start, end) may be lost."""
+        """True if more than [start, end) may be lost."""
         return not self.end_exact and self.reason != NOT_WANTED
 
 
 @dataclass(slots=True)
 class AuditedSource:
-    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard*
-    when, in ms since 1970.
-
-    Sources of one *origin* are one file as several clients told it; *first_heard* is when this one
-    began to. *events* are rows; a line that is too long for one is in several. *dead_letters* are
-    events that are in no row (rule R7).
-    """
+    """A source: one generation of a file as sent by one client, or a foreign client."""
 
     source: str
     host: str | None = None
-    path: str | None = None
+    path: str | None = None  # the latest
+    # sources with the same origin are one file, sent by several clients
     origin: str | None = None
+    # when its first batch was received, ms since 1970
     first_heard: int = 0
     foreign: bool = False
     state: str = "open"
+    # why its generation ended; None while it is open
     ended: str | None = None
+    # the greatest position received
     last: int = 0
+    # when its last batch was received, ms since 1970
     heard: int = 0
+    # rows: a line that is too long for one row is in several
     events: int = 0
     bytes: int = 0
     skipped_bytes: int = 0
@@ -63,12 +61,12 @@ class AuditedSource:
 
     @property
     def is_open(self) -> bool:
-        """Whether more of this file may come; a foreign client has no end to wait for."""
+        """True if more of this file may come; a foreign client is never open."""
         return self.state == "open" and not self.foreign
 
     @property
     def heard_at(self) -> str:
-        """When it was heard of, as text; empty where that is not known."""
+        """When its last batch was received, as text; empty if not known."""
         return (
             datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds")
             if self.heard

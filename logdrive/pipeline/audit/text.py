@@ -1,4 +1,4 @@
-"""An audit for people: a table of sources, what is wrong, and one last line that says it all."""
+"""Prints an audit: a table of sources, what is wrong, and the verdict in the last line."""
 
 import sys
 from collections.abc import Collection, Iterator
@@ -12,37 +12,40 @@ from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 
-_MOST = 60  # sources shown; those with something to say come first
+_MOST = 60  # limit on the sources in the table; those with gaps come first
 _SHORT_ID, _ID = 8, 36  # characters
 _WHY = {
     TWO_CLIENTS: (
-        "two client identities told them of one file (a clone with a certificate of its own, "
-        "or a certificate with a new name)"
+        "two client identities sent one file (a clone with a certificate of its own, or a "
+        "certificate with a new name)"
     ),
     SENT_AGAIN: (
-        "its agent met another writer under the same name (a clone, or a host restored from a "
-        "snapshot)"
+        "its agent found another writer with the same source id (a clone, or a host restored from "
+        "a snapshot)"
     ),
 }
 _UNSEEN = {
     "removed": "removed while {their} agent was away",
     "truncated": "truncated, perhaps before {they} read to the end",
     "out_of_sight": (
-        "removed, or moved where nothing looks, while {their} agent had no handle on {them} "
+        "removed, or moved out of the agent's sight, while {their} agent had no handle on {them} "
         "(max_open_files, ulimit -n)"
     ),
     "let_go": (
-        "deleted, and let go before {they} read to the end (keep_removed_days, keep_removed_bytes)"
+        "deleted, and closed before {they} read to the end (keep_removed_days, keep_removed_bytes)"
     ),
-    "unsure": "{their} agent was away, and nothing tells whether {they} truncated meanwhile",
+    "unsure": "{their} agent was away, and can't know whether {they} truncated meanwhile",
 }
 
 
-def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
-    """Print *found* on standard output."""
+def print_verdict(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
+    """Print the verdict *found* on standard output.
+
+    With *allow_unknown_ends* the last line says "complete" also if only ends of files are unknown.
+    """
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     if found.by_source:
-        console.print(_sources(found.by_source))
+        console.print(_source_table(found.by_source))
     for gap in found.gaps:
         console.print(escape(_gap(gap)))
     for copy in found.copies:
@@ -61,12 +64,14 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
     ):
         if count:
             console.print(f"{count:,} {noun if count == 1 else noun + 's'} {text}")
-    print(last_line(found, allow_unknown_ends=allow_unknown_ends))
+    print(verdict_line(found, allow_unknown_ends=allow_unknown_ends))
 
 
-def last_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
-    """Return the verdict in one line: figures in a shape that programs may rely on, then what they
-    do not speak of.
+def verdict_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
+    """Return the verdict in one line.
+
+    The figures have a fixed format, which programs may rely on. Remarks on what they don't cover
+    follow, each after a semicolon.
     """
     if not found.sources:
         return "nothing to judge: " + (
@@ -78,35 +83,35 @@ def last_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
         f"{found.lines:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
         f"{found.lost_bytes:,} bytes lost, {found.duplicate_events:,} lines doubled"
     )
-    return "; ".join([f"{_judgement(found, allow_unknown_ends)}: {figures}", *_beside(found)])
+    return "; ".join([f"{_judgement(found, allow_unknown_ends)}: {figures}", *_remarks(found)])
 
 
 def _judgement(found: Verdict, allow_unknown_ends: bool) -> str:
     if found.complete_but_for_ends and allow_unknown_ends:
-        return f"complete but for {_many(len(found.unknown_ends), 'unknown end')}"
+        return f"complete but for {_counted(len(found.unknown_ends), 'unknown end')}"
     return "complete" if found.complete else "NOT COMPLETE"
 
 
-def _beside(found: Verdict) -> Iterator[str]:
-    """Yield what the figures leave out."""
+def _remarks(found: Verdict) -> Iterator[str]:
+    """Yield remarks on what the figures don't cover."""
     if found.rows != found.lines:
         yield f"{found.rows:,} rows: long lines are in several"
     if found.dead_letters:
-        letters, size = _many(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
+        letters, size = _counted(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
         yield (
-            f"{letters} of foreign clients ({size}) went to the dead letters and in no row: "
+            f"{letters} of foreign clients ({size}) went to the dead letters and are in no row: "
             "see `logdrive store dead-letters`"
         )
     if found.dismissed_dead_letters:
-        yield f"{_many(found.dismissed_dead_letters, 'dead letter')} dismissed"
+        yield f"{_counted(found.dismissed_dead_letters, 'dead letter')} dismissed"
     if found.faults:
-        missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
+        missing = f", {_counted(found.lost_events, 'line')} missing" if found.lost_events else ""
         yield (
-            f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header "
-            f"says{missing}"
+            f"{_counted(len(found.faults), 'batch', 'batches')} whose rows do not match the "
+            f"header{missing}"
         )
     if found.copies:
-        files = _many(len(found.copies), "file")
+        files = _counted(len(found.copies), "file")
         yield (
             f"the first lines of {files} are there under two sources: a clone, a restored "
             "host, or a certificate with a new name"
@@ -118,16 +123,17 @@ def _beside(found: Verdict) -> Iterator[str]:
         oldest = (
             min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
         )
-        yield f"{_many(found.open_sources, 'source')} open, the one heard of longest ago {oldest}"
+        sources = _counted(found.open_sources, "source")
+        yield f"{sources} open, the one heard of longest ago {oldest}"
     if found.foreign_events:
         foreign = sum(source.lines for source in found.by_source if source.foreign)
-        yield f"{_many(foreign, 'line')} of foreign clients are not judged (at least once)"
+        yield f"{_counted(foreign, 'line')} of foreign clients are not judged (at least once)"
 
 
 def _unknown_ends(found: Verdict) -> str:
     ends, one = found.unknown_ends, len(found.unknown_ends) == 1
     told = (
-        f"the end of {_many(len(ends), 'file')} was not seen: "
+        f"the end of {_counted(len(ends), 'file')} was not seen: "
         f"{' or '.join(sorted({_unseen(end.reason, one=one) for end in ends}))}"
     )
     names = {end.source for end in ends}
@@ -163,7 +169,7 @@ def _gap(gap: Gap) -> str:
 
 
 def _copy(copy: CopiedSource) -> str:
-    name, lines = copy.path or copy.source, f"{_many(copy.lines, 'line')} ({copy.bytes:,} bytes)"
+    name, lines = copy.path or copy.source, f"{_counted(copy.lines, 'line')} ({copy.bytes:,} bytes)"
     return (
         f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: "
         f"{_WHY.get(copy.why, copy.why)}"
@@ -171,16 +177,16 @@ def _copy(copy: CopiedSource) -> str:
 
 
 def dismissal(one: Dismissals) -> str:
-    """Return who dismissed how many dead letters, when and why."""
-    letters = f"{_many(one.letters, 'dead letter')} ({one.bytes:,} bytes) dismissed"
+    """Return the line about dead letters that were dismissed together: by whom, when and why."""
+    letters = f"{_counted(one.letters, 'dead letter')} ({one.bytes:,} bytes) dismissed"
     return f"{letters} by {one.by or '?'} at {one.at}: {one.why or '?'}"
 
 
-def _many(count: int, one: str, many: str | None = None) -> str:
+def _counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _sources(sources: list[AuditedSource]) -> Table:
+def _source_table(sources: list[AuditedSource]) -> Table:
     table = Table(
         "id",
         "host",
@@ -195,7 +201,7 @@ def _sources(sources: list[AuditedSource]) -> Table:
     )
     for column in (4, 5, 6):
         table.columns[column].justify = "right"
-    length = _telling([source.source for source in sources])
+    length = _unique_length([source.source for source in sources])
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
     for source in sorted(
         shown, key=lambda source: (source.host or "", source.path or "", source.heard)
@@ -216,8 +222,8 @@ def _sources(sources: list[AuditedSource]) -> Table:
     return table
 
 
-def _telling(ids: Collection[str]) -> int:
-    """Return how much of each of *ids* tells it from the others; `pipeline cat` takes that much."""
+def _unique_length(ids: Collection[str]) -> int:
+    """Return the length of prefix that makes *ids* unique; `pipeline cat` accepts such prefixes."""
     return next(
         (
             length

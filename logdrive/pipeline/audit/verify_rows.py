@@ -1,14 +1,18 @@
-"""Rule A3, batch by batch: the rows of `events` are just those that `batches` says were kept.
+"""Verifies that `events` has exactly the rows that `batches` says were kept (rule A3).
 
-Runs in Spark.
+Runs in Spark, batch by batch. The method is a path cover, checked by a multiset hash:
 
-Rows, dropped bytes and kept intervals are seen as arrows from their start to their end. Rows tile
-the kept intervals if and only if as many arrows begin at each position as end there, except at the
-intervals' own ends: all arrows go upwards, so they can form no circle and what they form is a path
-through each interval. Counting per position would be a join; instead positions are hashed and the
-hashes summed, starts minus ends, which for rows, dropped and kept must come to the same. Two sums
-differ by mistake with a chance of 2^-40 a batch. Nothing is sorted, and the messages are not even
-read.
+- Rows, dropped intervals and kept intervals are edges from their start to their end.
+- Every edge goes from a smaller to a larger position, so the graph has no cycle.
+- If, at each position, as many edges of rows and dropped intervals begin as end, except at the ends
+  of the kept intervals, then they form a path through each kept interval: they tile it, with no gap
+  and no overlap.
+- Counting edges per position would need a join. Instead positions are hashed, and per batch the
+  hashes of starts minus those of ends are summed: the sum over rows and dropped intervals must
+  equal the sum over kept intervals. Sums that should differ are equal with a probability of 2^-40
+  per batch.
+
+Nothing is sorted, and messages are not read.
 """
 
 from collections.abc import Sequence
@@ -16,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logdrive.pipeline.bronze.tables import BronzeTable
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
 _BITS = (1 << 40) - 1
 _HASH = "(xxhash64({0}) & {1}L)"
@@ -52,9 +56,9 @@ _WHAT = """
     when row_bytes + dropped_bytes <> kept_bytes then 'rows do not fill their interval'
     when arrows <> 0 then 'rows do not tile their interval'
   end"""
-"""Names what is wrong with a batch; null where nothing is.
+"""SQL for what is wrong with a batch; null if nothing is.
 
-Rows without a header are those of a commit half done.
+Rows without a header belong to a commit whose second half is missing.
 """
 
 _MISSING = (
@@ -64,7 +68,7 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A batch whose rows are not what they should be."""
+    """A batch whose rows are not those that its header and the kept intervals require."""
 
     batch: int
     source: str | None
@@ -78,24 +82,22 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the rows say.
-
-    *uncommitted* are rows of a commit that has its second half before it, *unended* those without a
-    line end.
-    """
+    """The result of comparing rows with headers; counts are rows."""
 
     rows: int
-    quarantined: int
-    cut: int
-    whole: int
-    uncommitted: int
+    quarantined: int  # could not be decoded
+    cut: int  # hold a part of an event
+    whole: int  # hold a whole event, of which a part was there before
+    uncommitted: int  # of a commit to `events` without the one to `batches`
     faults: list[Fault]
-    unended: int = 0
+    unended: int = 0  # without a line end
 
 
-def prove(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
-    """Compare the rows with the headers; *batches* was opened before *events*, so rows may be ahead
-    of headers but never behind.
+def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
+    """Compare the rows with the headers.
+
+    Open *batches* before *events*, whose commit comes first: rows may then be ahead of headers, but
+    never behind.
     """
     from pyspark.sql import functions as f
 
@@ -145,8 +147,9 @@ def prove(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
 
 
 def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int:
-    """Return how many rows of *sources* stand at a position where another of the same source stands
-    too, counting all but one.
+    """Return how many rows of *sources* share their start with another row of the same source.
+
+    Of the rows at one position all but one are counted.
     """
     from pyspark.sql import functions as f
 
@@ -163,16 +166,16 @@ def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int
     return int(found[0] or 0)
 
 
-def rows_of(spark: Any, events: BronzeTable) -> Any:
+def events_frame(spark: Any, events: BronzeTable) -> Any:
     """Return the rows of *events* as a data frame."""
     return _frame(spark, events, EVENTS)
 
 
 def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
-    """Return, by source, how many rows go on with the line of the row before them: that one has no
-    line end, and ends where they start.
+    """Return, by source, how many rows continue the line of another row.
 
-    Costs a join with the rows without a line end, which are few.
+    That row has no line end, and ends where they start. Costs a join with the rows without a line
+    end, which are few.
     """
     from pyspark.sql import functions as f
 
@@ -192,7 +195,7 @@ def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
 def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    columns = from_arrow_schema(plain(schema))
+    columns = from_arrow_schema(plain_schema(schema))
     files = table.files
     return (
         spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
@@ -212,8 +215,9 @@ def _rows(events: Any) -> Any:
 
 
 def _headers(batches: Any) -> Any:
-    """Return what each header adds; one that was read again, after the store went back, adds
-    nothing to what the first kept.
+    """Return what each header adds to the sums.
+
+    A header that was read again, after the store was restored, keeps nothing and so adds nothing.
     """
     arrows = f"a + {_arrow('x.start', 'x.end')}"
     return batches.selectExpr(

@@ -1,5 +1,6 @@
-"""Parquet files of the tables: written and synced before any table names them, so that a table
-never names a torn file.
+"""Parquet files of the tables.
+
+A file is written and synced before a commit adds it to a table, so that no table names a torn file.
 """
 
 import os
@@ -21,17 +22,19 @@ DEFAULT_COMPRESSION = "snappy"
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """A finished file, its name relative to its table's directory."""
+class AddedFile:
+    """A finished file, to be added to a table."""
 
-    name: str
-    size: int
+    name: str  # relative to the table's directory
+    size: int  # bytes
     rows: int
 
 
 class EventFile:
-    """One parquet file that grows by row groups; it is whole and durable once the context ends
-    without an error.
+    """A parquet file that grows by row groups.
+
+    It is complete and durable once the context ends without an error. With an error, or without
+    rows, it is removed.
     """
 
     def __init__(
@@ -39,13 +42,13 @@ class EventFile:
     ) -> None:
         self.name = f"part-{uuid4()}.parquet"
         self._path = os.path.join(directory, self.name)
-        self._writer = pq.ParquetWriter(self._path, schema, **options(schema, compression))
+        self._writer = pq.ParquetWriter(self._path, schema, **parquet_options(schema, compression))
         self.rows = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def write(self, table: pa.Table) -> None:
+    def write_row_group(self, table: pa.Table) -> None:
         """Add *table* as one row group."""
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -61,28 +64,28 @@ class EventFile:
         if error is not None or not self.rows:
             os.unlink(self._path)
         else:
-            sync(self._path)
+            sync_file(self._path)
 
     @property
-    def added(self) -> Added | None:
-        """What the table is told, after the context has ended; None where there were no rows, and
-        so no file.
-        """
-        return Added(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
+    def added_file(self) -> AddedFile | None:
+        """The finished file, after the context has ended; None if there were no rows."""
+        return AddedFile(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
 
 
 def write_file(
     directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
-) -> Added | None:
-    """Write *table* as one file."""
+) -> AddedFile | None:
+    """Write *table* as one durable file; return None if it has no rows."""
     with EventFile(directory, table.schema, compression) as file:
-        file.write(table)
-    return file.added
+        file.write_row_group(table)
+    return file.added_file
 
 
-def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return how a table's files are encoded: dictionaries where values repeat, deltas where they
-    rise, statistics where they help.
+def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return the arguments for `ParquetWriter`.
+
+    Values that repeat are encoded as dictionaries, rising ones as deltas. Only columns that queries
+    filter by get statistics.
     """
     names = schema.names
     return {
@@ -93,12 +96,12 @@ def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         ],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
         "write_statistics": [name for name in _COUNTED if name in names],
-        "store_schema": False,  # readers see strings, not our dictionaries
+        "store_schema": False,  # readers should see strings, not our dictionaries
     }
 
 
-def sync(path: str) -> None:
-    """Return once the file at *path* and its name are durable."""
+def sync_file(path: str) -> None:
+    """Make the file at *path* and its directory entry durable."""
     for place, flags in (
         (path, os.O_RDONLY),
         (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY),

@@ -1,5 +1,6 @@
-"""What the table `batches` says of the past: the cover of every source, and the headers of a
-segment.
+"""Reads from the table `batches` what has been read so far.
+
+That is the coverage of every source, the headers of a segment, and unfinished events in pieces.
 """
 
 from collections.abc import Sequence
@@ -17,21 +18,22 @@ from logdrive.pipeline.decode.schema import FOREIGN
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """One header that was read: its place, where the next one is, and its CRC (rule R5)."""
+class KnownHeader:
+    """One header that was read, and that the segment should still have (rule R5)."""
 
-    offset: int
-    next: int
-    crc: int
-    batch: int
+    offset: int  # where it is in its segment
+    next: int  # where the next one is
+    crc: int  # CRC-32 of its payload
+    batch: int  # its batch's id
 
 
-def cover_of(batches: BronzeTable) -> Coverage:
-    """Return the cover of all that was kept (rule A2); one pass over two columns, joined intervals
-    only in Python.
+def read_coverage(batches: BronzeTable) -> Coverage:
+    """Return the coverage of all rows that were kept (rule A2).
+
+    Neighboring intervals are joined in Arrow, so that Python sees few of them.
     """
     cover = Coverage()
-    table = batches.read(["source", "kept"], pc.field("kind") == "data").combine_chunks()
+    table = batches.read_rows(["source", "kept"], pc.field("kind") == "data").combine_chunks()
     if not table.num_rows:
         return cover
     kept = table["kept"].combine_chunks()
@@ -51,29 +53,35 @@ def cover_of(batches: BronzeTable) -> Coverage:
     )
     names = sources.dictionary.to_pylist()
     for first, last in zip(heads, [*(heads[1:] - 1), len(codes) - 1], strict=True):
-        cover.add(names[codes[first]], int(start[first]), int(end[last]))
+        cover.cover_interval(names[codes[first]], int(start[first]), int(end[last]))
     return cover
 
 
-def chain(batches: BronzeTable, segment: str, end: int) -> list[Known]:
-    """Return the headers that lead up to *end*, in order; what a store that went back has forgotten
-    is not among them.
+def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[KnownHeader]:
+    """Return the headers of *segment* that lead up to *end*, in order.
+
+    Headers that were read before the store was restored from a backup are not among them.
     """
-    table = batches.read(
+    table = batches.read_rows(
         ["offset", "next", "crc", "batch", "committed"], pc.field("segment") == segment
     ).sort_by("committed")
-    # the latest wins
-    ending = {row["next"]: Known(**row) for row in table.drop_columns("committed").to_pylist()}
-    found: list[Known] = []
+    # after a restore there may be several headers that end at one place: the latest counts
+    ending = {
+        row["next"]: KnownHeader(**row) for row in table.drop_columns("committed").to_pylist()
+    }
+    found: list[KnownHeader] = []
     while end > 0 and (known := ending.get(end)) is not None:
         found.append(known)
         end = known.offset
     return found[::-1]
 
 
-def unfinished_of(batches: BronzeTable, segment: str, known: Sequence[Known]) -> UnfinishedEvents:
-    """Return the events in pieces that are not whole behind *known*, headers of *segment* in order
-    (rule R6).
+def read_unfinished_events(
+    batches: BronzeTable, segment: str, known: Sequence[KnownHeader]
+) -> UnfinishedEvents:
+    """Return the events in pieces that have begun in *known* and are not whole there (rule R6).
+
+    *known* are headers of *segment*, in order.
     """
     unfinished = UnfinishedEvents()
     if not known:
@@ -86,7 +94,7 @@ def unfinished_of(batches: BronzeTable, segment: str, known: Sequence[Known]) ->
         & pc.field("mark_start").is_valid()
         & near
     )
-    table = batches.read(names, pieces).sort_by("offset")
+    table = batches.read_rows(names, pieces).sort_by("offset")
     there = {one.batch for one in known} if table.num_rows else set()
     for row in table.to_pylist():
         if row["batch"] in there:

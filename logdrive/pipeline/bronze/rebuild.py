@@ -1,4 +1,4 @@
-"""Files out of their rows, byte for byte (rule R2)."""
+"""Rebuilds files from their rows, byte for byte (rule R2)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,19 +8,17 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.bronze.tables import open_table, table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 
 COLUMNS = ("start", "end", "message", "eol", "original")
 """The columns of `events` that a file is rebuilt from."""
 
-_LISTED = 20  # sources that a refusal names
+_LISTED = 20  # limit on sources that an error lists
 
 
 def row_bytes(rows: pa.Table) -> pa.ChunkedArray:
-    """Return what stood in the file for each of *rows*: the exact bytes or the message, and the
-    line end.
-    """
+    """Return the bytes that each of *rows* had in its file: original or message, and line end."""
     exact = pc.coalesce(rows["original"], rows["message"].cast(pa.binary()))
     return pc.binary_join_element_wise(exact, rows["eol"].cast(pa.string()).cast(pa.binary()), b"")
 
@@ -28,16 +26,16 @@ def row_bytes(rows: pa.Table) -> pa.ChunkedArray:
 def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Yield the contiguous pieces of one source's file, as (position, bytes), in order of position.
 
-    Raises ValueError where rows overlap or are not as long as their interval, as with messages that
-    a processor changed.
+    *rows* are the source's, with `COLUMNS`. Raises ValueError if rows overlap, or are not as long
+    as their interval, as messages that a processor changed.
     """
     rows = rows.select(COLUMNS).sort_by("start")
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     pieces = row_bytes(rows).combine_chunks()
     if not (pc.binary_length(pieces).to_numpy(zero_copy_only=False) == end - start).all():
-        raise ValueError("some messages are not the file's own bytes")
+        raise ValueError("some messages are not the file's own bytes, so it can't be rebuilt")
     if (start[1:] < end[:-1]).any():
-        raise ValueError("some rows overlap")
+        raise ValueError("some rows overlap, so the file can't be rebuilt")
     breaks = [0, *(int(n) + 1 for n in (start[1:] > end[:-1]).nonzero()[0]), len(rows)]
     for first, after in pairwise(breaks):
         if first < after:
@@ -45,91 +43,86 @@ def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
 
 
 def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the pieces of one source's file out of the tables in *directory*.
+    """Yield the pieces of one source's file from the tables in *directory*.
 
-    Raises ValueError where it has no rows, or as `rebuild`.
+    Raises ValueError if the source has no rows, and as `rebuild` does.
     """
-    rows = open_existing(paths(directory)[0], EVENTS).read(
+    rows = open_table(table_paths(directory)[0], EVENTS).read_rows(
         COLUMNS, (pc.field("source") == source) & pc.field("start").is_valid()
     )
     if not rows.num_rows:
-        raise ValueError(f"no rows of a source {source}")
+        raise ValueError(f"the source {source} has no rows")
     yield from rebuild(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """A source as a person may mean it: one life of a file, with every path it had; the last one is
-    its latest.
-    """
+class KnownSource:
+    """A source with what a user may name it by."""
 
     source: str
     host: str | None
-    paths: list[str]
-    position: int
-    heard: datetime
+    paths: list[str]  # all that the file had, the latest last
+    position: int  # bytes of the file that were sent
+    heard: datetime  # when the receiver got its last batch
 
     def __str__(self) -> str:
         name = (
             f"{self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}"
         )
         return (
-            f"{self.source}  {name}, {self.position:,} bytes, heard of "
+            f"{self.source}  {name}, {self.position:,} bytes, last received "
             f"{self.heard:%Y-%m-%d %H:%M:%S}"
         )
 
 
 def find_source(directory: str, wanted: str) -> str:
-    """Return the id of the one source that *wanted* means: the beginning of its id, the path it
-    has, or one that it had.
+    """Return the id of the only source that *wanted* names.
 
-    Raises ValueError, which lists what could be meant.
+    *wanted* is an id, the latest path of a file, a former path, or the beginning of an id; the
+    first of these that fits any source counts. Raises ValueError, which lists the candidates.
     """
-    lives = _lives(directory)
+    sources = _known_sources(directory)
     ways = (
-        [life for life in lives if life.source == wanted],
-        [life for life in lives if life.paths[-1:] == [wanted]],
-        [life for life in lives if wanted in life.paths],
-        [life for life in lives if wanted and life.source.startswith(wanted.lower())],
+        [known for known in sources if known.source == wanted],
+        [known for known in sources if known.paths[-1:] == [wanted]],
+        [known for known in sources if wanted in known.paths],
+        [known for known in sources if wanted and known.source.startswith(wanted.lower())],
     )
     found = next((way for way in ways if way), [])
     if len(found) == 1:
         return found[0].source
-    listed, many = found or lives, f"{len(found)} sources" if found else "no source"
+    listed, many = found or sources, f"{len(found)} sources" if found else "no source"
     more = (
-        [f"… and {len(listed) - _LISTED:,} more: see `logdrive pipeline audit`"]
+        [f"… and {len(listed) - _LISTED:,} more: see `logdrive pipeline audit --json`"]
         if len(listed) > _LISTED
         else []
     )
-    there = [str(life) for life in listed[:_LISTED]] + more or ["(none of a file at all)"]
+    there = [str(known) for known in listed[:_LISTED]] + more or ["(no file has been read)"]
     raise ValueError(
         "\n  ".join(
             [
-                (
-                    f"{wanted!r} means {many}; give an id, or as much of it as tells it from "
-                    "the others:"
-                ),
+                f"{wanted!r} matches {many}; give an id, or enough of its beginning to be unique:",
                 *there,
             ]
         )
     )
 
 
-def _lives(directory: str) -> list[Life]:
-    """Return every source that has positions, by path, those of one path in the order in which they
-    were heard of last.
-    """
+def _known_sources(directory: str) -> list[KnownSource]:
+    """Return every source with positions, by path; sources of one path by their last batch."""
     columns = ["source", "host", "path", "position", "received"]
-    rows = open_existing(paths(directory)[1], BATCHES).read(columns, pc.field("kind") == "data")
+    rows = open_table(table_paths(directory)[1], BATCHES).read_rows(
+        columns, pc.field("kind") == "data"
+    )
     named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]
     )
-    lives: dict[str, Life] = {}
+    sources: dict[str, KnownSource] = {}
     for row in named.sort_by("received_max").to_pylist():
-        before = lives.get(row["source"])
+        before = sources.get(row["source"])
         had, position = (before.paths, before.position) if before else ([], 0)
         path = [row["path"]] if row["path"] else []
-        lives[row["source"]] = Life(
+        sources[row["source"]] = KnownSource(
             row["source"],
             row["host"],
             [*had, *path],
@@ -137,5 +130,6 @@ def _lives(directory: str) -> list[Life]:
             row["received_max"],
         )
     return sorted(
-        lives.values(), key=lambda life: (life.paths[-1:], life.host or "", life.heard, life.source)
+        sources.values(),
+        key=lambda known: (known.paths[-1:], known.host or "", known.heard, known.source),
     )

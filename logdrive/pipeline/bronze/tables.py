@@ -1,9 +1,8 @@
-"""The Delta tables below DIR/bronze, through delta-rs: made, read, added to.
+"""The Delta tables in DIR/bronze, through delta-rs: created, read, appended to.
 
-How far a table has come is kept in the table itself, per segment, as a Delta application
-transaction whose version is the offset of the next batch. So it is checked by Delta against
-concurrent writers, and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
-no part in it.
+A table itself keeps how far it has come: per segment, as a Delta application transaction whose
+version is the offset of the next batch. Delta checks it against concurrent writers, and it survives
+checkpoints, compaction and vacuum. Spark's own checkpoint plays no part.
 """
 
 import os
@@ -19,19 +18,19 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from logdrive.errors import LogdriveError, StorageError
-from logdrive.pipeline.bronze.files import Added, sync
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
+from logdrive.pipeline.bronze.files import AddedFile, sync_file
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
 _METADATA = "logdrive"
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
 
 SegmentEnds = Mapping[str, tuple[int, int]]
 """Per segment, the offsets at which a commit begins and ends."""
 
 
 class ConcurrentWriterError(LogdriveError):
-    """Somebody else has added to the table since it was read."""
+    """Another writer has added to the table since it was read."""
 
 
 class BronzeTable:
@@ -40,17 +39,17 @@ class BronzeTable:
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
         self.path, self._schema, self._delta = path, schema, delta
 
-    def end(self, segment: str) -> int:
-        """Return the offset in *segment* up to which the table has come, 0 for one never read."""
-        return int(self._delta.transaction_version(_application(segment)) or 0)
+    def next_offset(self, segment: str) -> int:
+        """Return the offset in *segment* of the next batch to read, 0 if it was never read."""
+        return int(self._delta.transaction_version(_application_id(segment)) or 0)
 
-    def add(
-        self, files: Sequence[Added], ends: SegmentEnds, note: Mapping[str, Any] | None = None
+    def add_files(
+        self, files: Sequence[AddedFile], ends: SegmentEnds, note: Mapping[str, Any] | None = None
     ) -> None:
-        """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
+        """Add *files* and advance to *ends*, in one durable commit with *note* in its metadata.
 
-        Raises `ConcurrentWriterError` where another writer was faster, `StorageError` where the
-        table can't be written.
+        Raises `ConcurrentWriterError` if another writer was faster, `StorageError` if the table
+        can't be written.
         """
         now = time.time_ns() // 1_000_000
         actions = [
@@ -66,12 +65,12 @@ class BronzeTable:
         ]
         metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
         marks = [
-            Transaction(_application(segment), end) for segment, (_, end) in sorted(ends.items())
+            Transaction(_application_id(segment), end) for segment, (_, end) in sorted(ends.items())
         ]
         try:
             properties = CommitProperties(custom_metadata=metadata, app_transactions=marks)
             self._delta.create_write_transaction(
-                actions, "append", plain(self._schema), commit_properties=properties
+                actions, "append", plain_schema(self._schema), commit_properties=properties
             )
             self._delta.update_incremental()
         except CommitFailedError as error:
@@ -80,10 +79,10 @@ class BronzeTable:
             ) from error
         except (DeltaError, OSError) as error:
             raise _storage_error(self.path, error) from error
-        sync(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
+        sync_file(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
 
-    def last_note(self) -> dict[str, Any]:
-        """Return what the last commit of ours says: its `ends` and its note; {} for a new table."""
+    def read_last_note(self) -> dict[str, Any]:
+        """Return `ends` and the note of our last commit, {} for a new table."""
         for commit in self._delta.history(_HISTORY):
             if _METADATA in commit:
                 return dict(orjson.loads(commit[_METADATA]))
@@ -91,15 +90,15 @@ class BronzeTable:
 
     @property
     def files(self) -> list[str]:
-        """The paths of the files that are the table."""
+        """Paths of the files that are in the table now."""
         return [os.path.join(self.path, os.path.basename(uri)) for uri in self._delta.file_uris()]
 
-    def read(self, columns: Sequence[str], where: Any = None) -> pa.Table:
-        """Return some columns, of the rows for which the Arrow expression *where* holds."""
+    def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
+        """Return *columns* of the rows that match the Arrow expression *where*."""
         return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
-    def compact(self) -> None:
-        """Join small files, and delete those that no version of the last week names.
+    def compact_files(self) -> None:
+        """Join small files, and delete files that no version of the last week has.
 
         Raises `StorageError`.
         """
@@ -111,37 +110,37 @@ class BronzeTable:
             raise _storage_error(self.path, error) from error
 
 
-def create(path: str, schema: pa.Schema) -> BronzeTable:
-    """Open the table at *path*, made where there is none.
+def create_table(path: str, schema: pa.Schema) -> BronzeTable:
+    """Open the table at *path*; create it if there is none.
 
-    Raises `StorageError` where something else is there.
+    Raises `StorageError` if something else is there, or it can't be written.
     """
     try:
-        delta = DeltaTable.create(path, schema=plain(schema), mode="ignore")
+        delta = DeltaTable.create(path, schema=plain_schema(schema), mode="ignore")
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
-    return _checked(path, schema, delta)
+    return _check_columns(path, schema, delta)
 
 
-def open_existing(path: str, schema: pa.Schema) -> BronzeTable:
-    """Open the table at *path*. Raises `StorageError` where there is none."""
+def open_table(path: str, schema: pa.Schema) -> BronzeTable:
+    """Open the table at *path*. Raises `StorageError` if there is none."""
     try:
-        return _checked(path, schema, DeltaTable(path))
+        return _check_columns(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
         if not _is_listed(log):
             raise StorageError(
-                f"{path} can't be read: run this as the user whose tables they are"
+                f"{path} can't be read: run this as the user who owns the tables"
             ) from error
         raise StorageError(
-            f"{path} is no table: run `logdrive pipeline run --to DIR` first"
+            f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
 
 
 def _is_listed(directory: str) -> bool:
-    """Whether *directory* may be looked into; Delta takes one that may not for none."""
+    """Return False if *directory* may not be listed: Delta then takes it for missing."""
     try:
         os.listdir(directory)
     except PermissionError:
@@ -152,31 +151,31 @@ def _is_listed(directory: str) -> bool:
 
 
 def _storage_error(path: str, error: Exception) -> StorageError:
-    """Return *error* in one line: delta-rs draws a coloured tree of causes."""
-    causes = [line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines()]
+    """Return *error* in one line: delta-rs prints its causes as a colored tree."""
+    causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
     return StorageError(
         f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
     )
 
 
-def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
+def _check_columns(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
     found = [field.name for field in delta.schema().fields]
     if found != schema.names:
         raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
     return BronzeTable(path, schema, delta)
 
 
-def _application(segment: str) -> str:
+def _application_id(segment: str) -> str:
     return f"logdrive:{segment}"
 
 
-def paths(directory: str) -> tuple[str, str]:
-    """Return where the events and the batches of *directory* are."""
+def table_paths(directory: str) -> tuple[str, str]:
+    """Return the paths of the tables `events` and `batches` of *directory*."""
     bronze = os.path.join(os.path.abspath(directory), "bronze")
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
 
 
-def open_both(directory: str) -> tuple[BronzeTable, BronzeTable]:
-    """Open the events and the batches of *directory* for reading."""
-    events, batches = paths(directory)
-    return open_existing(events, EVENTS), open_existing(batches, BATCHES)
+def open_tables(directory: str) -> tuple[BronzeTable, BronzeTable]:
+    """Open the tables `events` and `batches` of *directory*. Raises `StorageError` if missing."""
+    events, batches = table_paths(directory)
+    return open_table(events, EVENTS), open_table(batches, BATCHES)

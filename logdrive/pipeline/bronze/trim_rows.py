@@ -1,6 +1,6 @@
-"""Rows of a batch of which only a part is new: cut to that part (rule A2).
+"""Cuts the rows of a batch to the part that is new (rule A2).
 
-Seldom needed, so written for the reader.
+Needed only where something was sent twice, so written for the reader and not for speed.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from logdrive.pipeline.decode.schema import CUT, WHOLE
 Row = dict[str, Any]
 
 
-def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
-    """Return *rows*, all of one batch, as far as they are in *kept*.
+def trim_rows(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
+    """Return the parts of *rows*, all of one batch, that lie in *kept*.
 
-    A row across an edge is cut where its message is the file's bytes. Where it is not, the first
-    new part keeps the whole message, flagged; so *start* and *end* never overlap those of other
-    rows. Rows without positions stay unless nothing is kept.
+    A row that lies partly in *kept* is cut if its message is the file's bytes. If not, the first
+    new part keeps the whole message, with a flag, and further parts have none: *start* and *end*
+    never overlap those of other rows. Rows without positions stay unless *kept* is empty.
     """
     found: list[Row] = []
     for row in rows.to_pylist():
@@ -31,23 +31,23 @@ def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
         if parts == [(row["start"], row["end"])]:
             found.append(row)
         elif parts:
-            exact = _exact(row)
+            exact = _file_bytes(row)
             found += (
-                [_part(row, exact, part) for part in parts]
+                [_cut_row(row, exact, part) for part in parts]
                 if exact is not None
-                else _whole(row, parts)
+                else _keep_message(row, parts)
             )
     return pa.Table.from_pylist(found, schema=rows.schema)
 
 
-def _exact(row: Row) -> bytes | None:
-    """Return what stood in the file for *row*, or None where the row can't say."""
+def _file_bytes(row: Row) -> bytes | None:
+    """Return the bytes of *row* in its file, or None if the row does not have them."""
     bare = row["original"] if row["original"] is not None else row["message"].encode()
     exact = bytes(bare) + (row["eol"] or "").encode()
     return exact if len(exact) == row["end"] - row["start"] else None
 
 
-def _part(row: Row, exact: bytes, part: Interval) -> Row:
+def _cut_row(row: Row, exact: bytes, part: Interval) -> Row:
     start, end = part
     text = exact[start - row["start"] : end - row["start"]]
     eol = (
@@ -70,7 +70,7 @@ def _part(row: Row, exact: bytes, part: Interval) -> Row:
     }
 
 
-def _whole(row: Row, parts: Sequence[Interval]) -> list[Row]:
+def _keep_message(row: Row, parts: Sequence[Interval]) -> list[Row]:
     first, *others = parts
     empty = {"message": "", "original": None, "eol": "", "flag": WHOLE}
     return [

@@ -1,10 +1,9 @@
-"""The writing end of the bronze tables: takes what tasks have written, keeps each byte once, and
-commits exactly once.
+"""Commits what tasks have written to the bronze tables: each byte once, each commit exactly once.
 
 A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new
 ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
-`events` carries in its metadata the file that the commit to `batches` is to add, already on the
-disk, so that a crash between the two is repaired by doing the second.
+`events` names, in its metadata, the file that the commit to `batches` will add, which is on the
+disk by then. So a crash between the two commits is repaired by making the second one.
 """
 
 import os
@@ -24,34 +23,36 @@ from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents
-from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
-from logdrive.pipeline.bronze.history import Known, chain, cover_of, unfinished_of
-from logdrive.pipeline.bronze.tables import create, paths
-from logdrive.pipeline.bronze.trim_rows import cut
+from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
+from logdrive.pipeline.bronze.history import (
+    KnownHeader,
+    read_coverage,
+    read_header_chain,
+    read_unfinished_events,
+)
+from logdrive.pipeline.bronze.tables import create_table, table_paths
+from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
 
-# files of one table, above those left by the last compaction, that make it worth joining them
-_COMPACT_FILES = 256
+_COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What one task made of a range of one segment: a file of events, if there were any, and the
-    headers.
-    """
+class WrittenRange:
+    """What one task made of a range of one segment."""
 
     segment: str
-    start: int
-    end: int
-    file: Added | None
-    headers: list[BatchRow]
+    start: int  # offset in the segment
+    end: int  # offset in the segment
+    file: AddedFile | None  # of rows for `events`; None if there were none
+    headers: list[BatchRow]  # rows for `batches`
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """What one commit added; *bytes* as they are stored."""
+class CommitCounts:
+    """What one commit added. Bytes are stored bytes."""
 
     batches: int = 0
     events: int = 0
@@ -59,28 +60,34 @@ class Committed:
 
 
 class MismatchError(LogdriveError):
-    """What was read does not go on where the tables end."""
+    """A range that was read does not begin where the tables end."""
 
 
 class Bronze:
-    """The tables `events` and `batches` of one directory, held for writing while the context
-    lasts.
-    """
+    """The tables `events` and `batches` of one directory, locked for writing inside the context."""
 
     def __init__(
         self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
     ) -> None:
-        self._paths = paths(directory)
-        self._clock, self._disk, self._compression = clock, disk, compression
-        self._again: set[int] = set()
-        self._last: str | None = None
-        self._ends: dict[str, int] = {}
-        self._unfinished: dict[str, UnfinishedEvents] = {}
+        self._paths = table_paths(directory)
+        self._clock = clock
+        self._disk = disk
+        self._compression = compression
+        # the lock
         self._held = ExitStack()
-        self._sound = False  # what is in memory is what is on the disk
+        # ids of batches that are read again, and whose rows are in the tables
+        self._again: set[int] = set()
+        # id of the last commit
+        self._last: str | None = None
+        # segment -> offset of the next batch
+        self._ends: dict[str, int] = {}
+        # segment -> events in pieces that are not whole at that offset
+        self._unfinished: dict[str, UnfinishedEvents] = {}
+        # True if memory agrees with the disk: False while a commit runs, and after it failed
+        self._sound = False
 
     def __enter__(self) -> Self:
-        """Take the lock, make or open the tables, repair them. Raises `StorageError`."""
+        """Take the lock, create or open the tables, and repair them. Raises `StorageError`."""
         place = os.path.dirname(self._paths[0])
         try:
             self._disk.make_directory(place)
@@ -90,20 +97,23 @@ class Bronze:
         except OSError as error:
             raise StorageError(f"{place} can't be written: {error}") from error
         try:
-            self.reload()
+            self.reload_tables()
         except BaseException:
             self._held.close()
             raise
         return self
 
-    def reload(self) -> None:
-        """Take everything from the disk again, as is needed after a commit that failed.
+    def reload_tables(self) -> None:
+        """Read all state from the disk again; needed after a commit that failed.
 
         Raises `StorageError`.
         """
-        self.events, self.batches = create(self._paths[0], EVENTS), create(self._paths[1], BATCHES)
+        self.events, self.batches = (
+            create_table(self._paths[0], EVENTS),
+            create_table(self._paths[1], BATCHES),
+        )
         self._repair()
-        self._cover, self._ends, self._again = cover_of(self.batches), {}, set()
+        self._cover, self._ends, self._again = read_coverage(self.batches), {}, set()
         self._unfinished = {}
         self._compacted = len(self.batches.files)
         self._sound = True
@@ -116,64 +126,68 @@ class Bronze:
     ) -> None:
         self._held.close()
 
-    def end(self, segment: str) -> int:
-        """Return where in *segment* the tables end: the offset to read from."""
-        return self._ends.setdefault(segment, self.batches.end(segment))
+    def next_offset(self, segment: str) -> int:
+        """Return where the tables end in *segment*: the offset of the next batch to read."""
+        return self._ends.setdefault(segment, self.batches.next_offset(segment))
 
-    def ends(self) -> dict[str, int]:
-        """Return how much of all segments asked for so far is not needed any more: it is durable in
-        both tables, or gone.
+    def needed_offsets(self) -> dict[str, int]:
+        """Return, for each segment in use, the offset from which the tables still need it.
 
-        That is where the tables end, or where an event in pieces begins that is not whole there
-        (rule R6).
+        What is before it is durable in both tables, or gone.
         """
-        return {segment: self.since(segment) for segment in self._ends}
+        return {segment: self.needed_offset(segment) for segment in self._ends}
 
-    def since(self, segment: str) -> int:
-        """Return where in *segment* the first event begins that has pieces on both sides of the
-        tables' end, perhaps; else that end.
+    def needed_offset(self, segment: str) -> int:
+        """Return the offset from which the tables still need *segment*.
+
+        That is where the tables end, or where the first event in pieces begins that is not whole
+        there (rule R6).
         """
-        end = self.end(segment)
+        end = self.next_offset(segment)
         return self._unfinished[segment].oldest_begin(end) if segment in self._unfinished else end
 
-    def begin(self, segment: str, known: Sequence[Known]) -> None:
-        """Take up the events in pieces that *known*, the headers that lead up to the end, leave
-        unfinished.
+    def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
+        """Note the events in pieces that are unfinished where the tables end in *segment*.
+
+        *known* are the headers that lead up to that place, in order.
         """
-        self._unfinished[segment] = unfinished_of(self.batches, segment, known)
+        self._unfinished[segment] = read_unfinished_events(self.batches, segment, known)
 
-    def chain(self, segment: str) -> list[Known]:
-        """Return the headers of *segment* that the tables have, in order."""
-        return chain(self.batches, segment, self.end(segment))
+    def header_chain(self, segment: str) -> list[KnownHeader]:
+        """Return the headers that lead up to where the tables end in *segment*, in order."""
+        return read_header_chain(self.batches, segment, self.next_offset(segment))
 
-    def go_back(self, segment: str, known: Sequence[Known], last: Known | None) -> None:
-        """Read *segment* again from behind *last*, or from its start: the store has forgotten what
-        came after (rule R5).
+    def roll_back(
+        self, segment: str, known: Sequence[KnownHeader], last: KnownHeader | None
+    ) -> None:
+        """Go back to behind *last*, or to the segment's start: the store lost what follows (R5).
 
-        *known* is the chain. Batches met again are recognised, by their name or by what they cover
-        (rule A2).
+        *known* is the `header_chain`. Batches that are read again are recognized by their id, or by
+        the bytes they cover (rule A2), and not doubled.
         """
         self._ends[segment] = last.next if last else 0
         self._again |= {one.batch for one in known if one.offset >= self._ends[segment]}
 
-    def skip_to(self, segment: str, start: int) -> None:
-        """Go on at *start*: what stood before it in *segment* was removed, unread."""
+    def skip_removed(self, segment: str, start: int) -> None:
+        """Go on at *start*: the bytes of *segment* before it were removed before they were read."""
         self._ends[segment] = start
 
-    def commit(self, written: Iterable[Written]) -> Committed:
-        """Add what tasks have written. What the tables have already, after a replay, is left out.
+    def commit_ranges(self, written: Iterable[WrittenRange]) -> CommitCounts:
+        """Commit the ranges of a micro-batch, without the rows that the tables already have.
 
-        Raises `MismatchError` where it does not begin where the tables end. After a failure nothing
-        more is taken before `reload`: the cover would be of rows that never came.
+        Raises `MismatchError` if a range does not begin where the tables end. After any failure
+        call `reload_tables` before the next commit: the coverage in memory may include rows that
+        were not committed.
         """
         if not self._sound:
             raise StorageError("a commit failed and the tables were not read again")
         parts = sorted(written, key=lambda part: (part.segment, part.start))
-        fresh = self._fresh(parts)
+        fresh = self._select_fresh(parts)
         if not fresh:
-            return Committed()
+            return CommitCounts()
+
         self._sound = False
-        files = [self._keep_new(part) for part in fresh]
+        files = [self._keep_new_rows(part) for part in fresh]
         headers = [row for part in fresh for row in part.headers]
         now = self._clock.now_ms()
         for row in headers:
@@ -186,7 +200,7 @@ class Bronze:
         self._note_pieces(headers)
         self._compact_if_due()
         self._sound = True
-        return Committed(
+        return CommitCounts(
             len(headers),
             sum(row.rows for row in headers),
             sum(row.next - row.offset for row in headers),
@@ -201,31 +215,32 @@ class Bronze:
                     row.offset, row.next, event, row.mark_start, row.mark_end, last=last
                 )
 
-    def _fresh(self, parts: Sequence[Written]) -> list[Written]:
-        """Return the parts that go on where the tables end, in order of offset."""
+    def _select_fresh(self, parts: Sequence[WrittenRange]) -> list[WrittenRange]:
+        """Return the parts behind the tables' end. Raises `MismatchError` if there is a gap."""
         reached: dict[str, int] = {}
         fresh = []
         for part in parts:
-            end = reached.get(part.segment, self.end(part.segment))
+            end = reached.get(part.segment, self.next_offset(part.segment))
             if part.end <= end and part.segment not in reached:
-                continue
+                continue  # committed before: Spark repeats a micro-batch after a failure
             if part.start != end:
                 raise MismatchError(
-                    f"{part.segment}: the tables end at offset {end}, but what was read "
-                    f"is {part.start} to {part.end}: "
-                    "it was read for other tables, or these are a copy restored from before"
+                    f"{part.segment}: the tables end at offset {end}, but the range read is "
+                    f"{part.start} to {part.end}: it was read for other tables, or these tables "
+                    "were restored from a backup"
                 )
             reached[part.segment] = part.end
             fresh.append(part)
         return fresh
 
-    def _keep_new(self, part: Written) -> Added | None:
-        """Keep of each batch what its source's cover lacks; return the file that has just these
-        rows (rule A2).
+    def _keep_new_rows(self, part: WrittenRange) -> AddedFile | None:
+        """Keep of each batch only what its source's coverage lacks (rule A2).
+
+        Updates the headers of *part*, and returns a file with just these rows.
         """
-        partial: dict[int, BatchRow] = {}
+        partial: dict[int, BatchRow] = {}  # batches of which not all is kept, by id
         for row in part.headers:
-            if row.batch in self._again:
+            if row.batch in self._again:  # its rows are in the tables
                 row.kept = None if row.kept is None else []
                 partial[row.batch] = row
             elif (
@@ -234,64 +249,68 @@ class Bronze:
                 and row.previous is not None
                 and row.position is not None
             ):
-                kept = self._cover.add(row.source, row.previous, row.position)
+                kept = self._cover.cover_interval(row.source, row.previous, row.position)
                 if kept != row.kept:
                     row.kept, row.dropped = kept, intersect(row.dropped, kept)
                     partial[row.batch] = row
-        return self._without(part.file, partial) if partial and part.file else part.file
+        return self._rewrite_file(part.file, partial) if partial and part.file else part.file
 
-    def _without(self, file: Added, partial: dict[int, BatchRow]) -> Added | None:
-        """Write *file* again with only the kept rows of the batches in *partial*."""
+    def _rewrite_file(self, file: AddedFile, partial: dict[int, BatchRow]) -> AddedFile | None:
+        """Write *file* again, with only the kept rows of the batches in *partial*."""
         directory = self._paths[0]
-        with EventFile(directory, plain(EVENTS), self._compression) as target:
+        with EventFile(directory, plain_schema(EVENTS), self._compression) as target:
             source = pq.ParquetFile(os.path.join(directory, file.name))
             for group in range(source.num_row_groups):
-                table = source.read_row_group(group).cast(plain(EVENTS))
+                table = source.read_row_group(group).cast(plain_schema(EVENTS))
                 batches = table["batch"].combine_chunks()
                 met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
-                target.write(
+                target.write_row_group(
                     table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64()))))
                 )
                 for batch in met:
-                    kept = cut(table.filter(pc.equal(batches, batch)), partial[batch].kept or [])
+                    kept = trim_rows(
+                        table.filter(pc.equal(batches, batch)), partial[batch].kept or []
+                    )
                     partial[batch].rows = kept.num_rows
-                    target.write(kept)
+                    target.write_row_group(kept)
         os.unlink(os.path.join(directory, file.name))
-        return target.added
+        return target.added_file
 
     def _commit_both(
-        self, files: list[Added], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
+        self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
     ) -> None:
         staged = write_file(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
         faults.reach("pipeline.commit.before_events")
-        self.events.add(
+        self.events.add_files(
             files,
             ends,
             {"id": commit, "after": self._last, "batches": asdict(staged) if staged else None},
         )
         faults.reach("pipeline.commit.between")
-        self.batches.add([staged] if staged else [], ends, {"id": commit})
+        self.batches.add_files([staged] if staged else [], ends, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
         self._last = commit
 
     def _repair(self) -> None:
-        """Do the second half of a commit that a crash has cut in two."""
-        half, self._last = self.events.last_note(), self.batches.last_note().get("id")
+        """Make the commit to `batches` if a crash came between it and the one to `events`."""
+        half, self._last = self.events.read_last_note(), self.batches.read_last_note().get("id")
         if half.get("id") == self._last:
             return
         if half.get("after") != self._last:
             raise StorageError(
-                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of "
-                "them was restored from before"
+                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was "
+                "restored from a backup; restore both from the same one"
             )
         staged = half["batches"]
-        self.batches.add([Added(**staged)] if staged else [], half["ends"], {"id": half["id"]})
+        self.batches.add_files(
+            [AddedFile(**staged)] if staged else [], half["ends"], {"id": half["id"]}
+        )
         self._last = half["id"]
 
     def _compact_if_due(self) -> None:
-        """Join the small files that a fast trigger leaves."""
+        """Join the small files that frequent micro-batches leave."""
         if len(self.batches.files) - self._compacted >= _COMPACT_FILES:
-            self.batches.compact()
-            self.events.compact()
+            self.batches.compact_files()
+            self.events.compact_files()
             self._compacted = len(self.batches.files)

@@ -1,9 +1,7 @@
-"""The text of block records turned into columns, many lines at a time and never one by one in
-Python.
+"""Turns the text of block records into columns, many lines at once, without Python per line.
 
-A block that is lines is cut at its newlines; one with `lengths` where these say (rule R1). Either
-way each event becomes the message without its line end, the line end apart, and its first and next
-position in the file.
+A block of lines is cut at its newlines, a block with `lengths` where these say (rule R1). Each
+event becomes its message without the line end, the line end, and its start and end in the file.
 """
 
 from collections.abc import Sequence
@@ -18,27 +16,27 @@ LineEnds = npt.NDArray[np.int8]
 
 LF, CRLF, CR, NONE = 0, 1, 2, 3
 LINE_ENDS = ("\n", "\r\n", "\r", "")
-"""What the codes in `Lines.ends` stand for."""
+"""Line ends, by their code in `Lines.ends`."""
 
 _NEWLINE, _RETURN = 10, 13
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some events of one source's file, in order. *ends* is None where every line ends with LF."""
+    """Consecutive events of one source's file, as columns."""
 
-    messages: pa.StringArray
-    starts: Positions
-    stops: Positions
-    ends: LineEnds | None
+    messages: pa.StringArray  # without line ends
+    starts: Positions  # in the file
+    stops: Positions  # in the file, behind the line end
+    ends: LineEnds | None  # codes of line ends; None if all are LF
 
 
 def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, Positions]:
-    """Cut *texts*, each valid UTF-8 that ends with a newline and stands at its start in its file,
-    into lines; and count them per text.
+    """Cut *texts* into lines; return these, and the number of lines of each text.
 
-    About 0.11 µs a line of 188 bytes: one scan for newlines, one copy without them. Small texts
-    cost less together.
+    Each text is valid UTF-8, ends with a newline, and begins at its place of *starts* in its file.
+    Costs about 0.11 µs per line of 188 bytes: one scan for newlines, one copy without them. Small
+    texts cost less together than one by one.
     """
     whole = texts[0] if len(texts) == 1 else b"".join(texts)
     codes = np.frombuffer(whole, np.uint8)
@@ -54,7 +52,7 @@ def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, P
     offsets[0] = 0
     offsets[1:] = newlines
     offsets[1:] -= np.arange(len(newlines), dtype=np.int32)
-    if b"\r" not in whole or b"\r\n" not in whole:  # the search for one byte is the fast one
+    if b"\r" not in whole or b"\r\n" not in whole:  # the search for one byte is fast
         return Lines(_strings(offsets, whole.replace(b"\n", b"")), begins, stops, None), counts
     returns = (codes[newlines - 1] == _RETURN) & (newlines > 0)
     offsets[1:] -= np.cumsum(returns, dtype=np.int32)
@@ -65,11 +63,10 @@ def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, P
 def split_lengths(
     text: bytes, start: int, lengths: Sequence[int]
 ) -> tuple[Lines, list[tuple[int, int]]]:
-    """Cut *text* into events of so many bytes; negative lengths are bytes of the file that are not
-    in it.
+    """Cut *text*, which begins at *start* in its file, into events of *lengths* bytes.
 
-    Returns the events and the intervals dropped. Raises ValueError where the lengths do not fit the
-    text.
+    A negative length stands for bytes of the file that the agent dropped: they are not in *text*.
+    Returns the events and the dropped intervals. Raises ValueError if the lengths don't fit.
     """
     try:
         sizes = np.asarray(lengths, np.int64).reshape(-1)
@@ -91,7 +88,7 @@ def split_lengths(
 def _events(
     codes: npt.NDArray[np.uint8], cuts: Positions, starts: Positions, stops: Positions
 ) -> Lines:
-    """Take the line ends off events that end at *cuts*; newlines inside an event stay."""
+    """Strip the line ends of events that end at *cuts*; newlines inside an event stay."""
     if not len(cuts):
         return Lines(pa.array([], pa.string()), starts, stops, None)
     last = codes[cuts - 1]

@@ -1,6 +1,4 @@
-"""Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is
-due.
-"""
+"""Columns that mostly hold one value: rows that differ are collected, then made into Arrow."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,11 +14,12 @@ from logdrive.pipeline.decode.schema import TIME
 Rows = npt.NDArray[np.int64]
 
 
-def labels(
+def label_column(
     values: Sequence[str | None], counts: Rows, others: "Sparse | None" = None
 ) -> pa.DictionaryArray:
-    """Return a dictionary column in which value i of *values* is repeated counts[i] times, except
-    where *others* has another.
+    """Return a dictionary column in which values[i] is repeated counts[i] times.
+
+    *others* gives rows with other values.
     """
     codes: dict[Hashable, int] = {}
     distinct = np.fromiter((_code(codes, value) for value in values), np.int32, len(values))
@@ -29,11 +28,11 @@ def labels(
         indices[others.rows] = np.fromiter(
             (_code(codes, value) for value in others.values), np.int32, len(others.values)
         )
-    return dictionary(indices, list(codes))
+    return dictionary_column(indices, list(codes))
 
 
-def dictionary(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.DictionaryArray:
-    """Return a dictionary column of strings; a None among *values* becomes null."""
+def dictionary_column(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.DictionaryArray:
+    """Return a dictionary column of strings; a None in *values* becomes null."""
     null = next((n for n, value in enumerate(values) if value is None), None)
     mask = None if null is None else indices == null
     return pa.DictionaryArray.from_arrays(
@@ -47,35 +46,35 @@ def _code(codes: dict[Hashable, int], value: Hashable) -> int:
 
 
 class Sparse:
-    """The rows of one column that are not its usual value."""
+    """The rows of one column that differ from its usual value."""
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.values: list[Any] = []
+        self.rows: list[int] = []  # in rising order
+        self.values: list[Any] = []  # one for each of the rows
 
-    def set(self, row: int, value: Any) -> None:
-        """Give *row* a value of its own; rows come in rising order."""
+    def set_value(self, row: int, value: Any) -> None:
+        """Set the value of *row*, which must be behind all rows set before."""
         self.rows.append(row)
         self.values.append(value)
 
-    def extend(self, first: int, values: Sequence[Any]) -> None:
-        """Give the rows from *first* on these values; None leaves a row as usual."""
+    def extend_values(self, first: int, values: Sequence[Any]) -> None:
+        """Set the rows from *first* on to *values*; None leaves a row at the usual value."""
         if None not in values:
             self.rows += range(first, first + len(values))
             self.values += values
             return
         for row, value in enumerate(values, first):
             if value is not None:
-                self.set(row, value)
+                self.set_value(row, value)
 
-    def change(self, values: Mapping[int, Any]) -> None:
-        """Give rows, wherever they are, other values."""
+    def replace_values(self, values: Mapping[int, Any]) -> None:
+        """Set rows, in any order, to other values."""
         known = dict(zip(self.rows, self.values, strict=True)) | dict(values)
         self.rows = sorted(known)
         self.values = [known[row] for row in self.rows]
 
-    def column(self, count: int, kind: pa.DataType) -> pa.Array:
-        """Return a column of *count* rows, null where nothing was set."""
+    def to_array(self, count: int, kind: pa.DataType) -> pa.Array:
+        """Return a column of *count* rows, null where no value was set."""
         if not self.rows:
             return pa.nulls(count, kind)
         values = pa.array(self.values, kind)
@@ -88,28 +87,26 @@ class Sparse:
         return values.take(pa.array(index, mask=missing))
 
 
-def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
-    """Return ISO 8601 texts as times, null where one is something else; without a zone they are
-    UTC.
+def parse_times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
+    """Parse ISO 8601 texts; return the times, and the rows whose text says more than the time.
 
-    The rows given too are those whose times lack something: the text is no time, or finer than a
-    microsecond.
+    A text without a zone is UTC. A text that is no time becomes null. Its row is one of those
+    returned, as is that of a text finer than a microsecond.
     """
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), TIME), []
     try:
         return texts.cast(TIME), []
-    # not all of them have a zone and no more than six digits, or are times at all
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid:  # one lacks a zone, has more than six digits, or is no time
         found = pa.array(
-            [None if text is None else _time(text) for text in texts.to_pylist()], TIME
+            [None if text is None else _parse_time(text) for text in texts.to_pylist()], TIME
         )
     lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
     finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
     return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
 
 
-def _time(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""What the tables have of each source: sets of bytes, as intervals (rule A2).
+"""Coverage of sources: which bytes of each the tables have, as sets of intervals (rule A2).
 
-A `Coverage` is asked once per batch. A batch that goes on where its source ended, as all do unless
-something was sent twice, costs one comparison.
+`Coverage.cover_interval` is called once per batch. A batch that begins where its source ended, as
+all do unless something was sent twice, costs one comparison.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,22 +13,28 @@ _START, _END = itemgetter(0), itemgetter(1)
 
 
 class Coverage:
-    """The bytes of every source that rows were kept for, over all its streams."""
+    """The bytes of every source for which rows were kept, in all streams."""
 
     def __init__(self) -> None:
         self._sources: dict[str, list[Interval]] = {}
 
-    def add(self, source: str, start: int, end: int) -> list[Interval]:
+    def cover_interval(self, source: str, start: int, end: int) -> list[Interval]:
         """Cover [start, end); return its parts that were not covered before, in order."""
+        # sorted; no two overlap or touch
         have = self._sources.setdefault(source, [])
         if start >= end:
             return []
+
+        # behind all intervals, after a gap
         if not have or start > have[-1][1]:
             have.append((start, end))
             return [(start, end)]
+        # right behind the last interval: the usual case
         if start == have[-1][1]:
             have[-1] = (have[-1][0], end)
             return [(start, end)]
+
+        # join the intervals that overlap or touch the new one; none do if it lies in a gap
         first, after = bisect_left(have, start, key=_END), bisect_right(have, end, key=_START)
         touched = have[first:after]
         have[first:after] = (
@@ -36,13 +42,13 @@ class Coverage:
         )
         return subtract([(start, end)], touched)
 
-    def intervals(self, source: str) -> list[Interval]:
-        """Return what is covered of *source*, in order, no two touching."""
+    def covered_intervals(self, source: str) -> list[Interval]:
+        """Return the covered intervals of *source*, sorted; no two overlap or touch."""
         return list(self._sources.get(source, ()))
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the same bytes as sorted intervals of which no two touch."""
+    """Return the same bytes as sorted intervals, of which no two overlap or touch."""
     joined: list[Interval] = []
     for start, end in sorted(intervals):
         if start >= end:
@@ -55,17 +61,21 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
-    """Return what of *intervals* is not in *others*; both sorted, each without overlaps."""
+    """Return the bytes of *intervals* that are not in *others*.
+
+    Both must be sorted, each without overlaps.
+    """
     left: list[Interval] = []
     taken = list(others)
     for start, end in intervals:
+        # only those of *others* that end behind the start can overlap
         for other_start, other_end in taken[bisect_right(taken, start, key=_END) :]:
             if other_start >= end:
                 break
-            if start < other_start:
+            if start < other_start:  # a part before this one is left
                 left.append((start, other_start))
             start = max(start, other_end)
-        if start < end:
+        if start < end:  # a part behind all of them is left
             left.append((start, end))
     return left
 
@@ -76,6 +86,6 @@ def intersect(intervals: Iterable[Interval], others: Iterable[Interval]) -> list
     return subtract(first, subtract(first, union(others)))
 
 
-def size(intervals: Iterable[Interval]) -> int:
-    """Return how many bytes *intervals* have together, each counted."""
+def total_size(intervals: Iterable[Interval]) -> int:
+    """Return the sum of the lengths of *intervals*."""
     return sum(end - start for start, end in intervals)

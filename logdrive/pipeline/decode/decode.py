@@ -1,74 +1,85 @@
-"""Bytes of a segment in, rows of the two bronze tables out: no Spark, no I/O.
+"""Decodes the bytes of a segment into rows of the two bronze tables; no Spark, no I/O.
 
-`Decoder.feed` takes whole batches and `Decoder.take` gives what has come together as Arrow tables,
-so that a writer makes row groups of the size it likes. Text in blocks costs no Python per line, the
-other forms cost one JSON parse per record.
+`Decoder.decode_batches` takes whole batches, `Decoder.take_tables` returns the rows since the last
+call as Arrow tables, so that a writer chooses the size of row groups. Text in blocks costs no
+Python per line; the other forms cost one JSON parse per record.
 """
 
 from typing import Any
 
 import pyarrow as pa
 
-from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.batch_walker import BatchRef
+from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import MAX_POSITION
 from logdrive.model.pieces import EventPiece, piece_in_header
 from logdrive.model.units import KIB
-from logdrive.pipeline.decode.batches import records, walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
-from logdrive.pipeline.decode.records import Singles, parsed
+from logdrive.pipeline.decode.records import SingleEvents, parse_record
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
-from logdrive.services.pravega.reader.segment import BatchRef
 
-_TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
+_TOGETHER_BYTES = 256 * KIB  # limit on the text that is cut into lines at once
 
 
 class Decoder:
-    """Decodes the batches of one stream, in the order in which they are fed."""
+    """Decodes the batches of one stream, in order.
+
+    Rows must stay in the order of the events, though blocks and single events become rows in
+    different ways: so only one of `_texts` and `_singles` has pending events at a time.
+    """
 
     def __init__(self, stream: str) -> None:
         self._rows = HeaderRows(stream)
-        self._columns = EventColumns()
-        self._singles = Singles()
-        self._texts: list[tuple[bytes, int, BatchRow]] = []
-        self._waiting = 0
+        # header rows since the last `take_tables`
         self._batches: list[BatchRow] = []
+        # events since the last `take_tables`, without the pending ones
+        self._columns = EventColumns()
+        # pending events of records that are no blocks
+        self._singles = SingleEvents()
+        # pending text of blocks: text, its start in the file, its batch
+        self._texts: list[tuple[bytes, int, BatchRow]] = []
+        # bytes of the pending text
+        self._text_size = 0
+        # pieces of the event that ends next, from batches before
         self._recalled: list[tuple[EventPiece, bytes]] = []
+        # stored bytes decoded since the last `take_tables`
         self.text_bytes = 0
 
-    def recall(self, segment: str, offset: int, data: bytes) -> None:
-        """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is
-        fed next (rule R6).
+    def recall_pieces(self, segment: str, offset: int, data: bytes) -> None:
+        """Take the earlier pieces of an event before its last piece is decoded (rule R6).
+
+        *data* are whole batches from *offset* on, which may be anywhere before in the segment.
         """
-        for hop in walk(segment, offset, data):
-            piece = (
-                piece_in_header(hop.header)
-                if hop.header is not None and hop.header.kind == FOREIGN
-                else None
-            )
-            if piece is not None:
-                self._recalled.append(
-                    (piece, data[hop.body + EVENT_HEAD - offset : hop.next - offset])
-                )
+        for batch in walk_batches(segment, offset, data):
+            if batch.header is None or batch.header.kind != FOREIGN:
+                continue
+            if (piece := piece_in_header(batch.header)) is not None:
+                record = data[batch.body + EVENT_HEAD - offset : batch.next - offset]
+                self._recalled.append((piece, record))
         self.text_bytes += len(data)
 
-    def feed(self, segment: str, offset: int, data: bytes) -> int:
-        """Decode the whole batches in *data*, which begins at *offset* with one; return where the
-        next one begins.
+    def decode_batches(self, segment: str, offset: int, data: bytes) -> int:
+        """Decode the whole batches in *data*, which begins with one; return where the next begins.
+
+        *offset* is the place of *data* in *segment*, and the result such a place, too. Part of a
+        batch at the end is left: pass it again, with what follows it. Raises `StorageError` where
+        no event is.
         """
         following = offset
-        for hop in walk(segment, offset, data):
-            row = self._rows.row(segment, hop)
+        for batch in walk_batches(segment, offset, data):
+            row = self._rows.make_row(segment, batch)
             self._batches.append(row)
-            self._decode(hop, row, data, offset)
-            following = hop.next
+            self._decode(batch, row, data, offset)
+            following = batch.next
         self.text_bytes += following - offset
         return following
 
-    def take(self) -> tuple[pa.Table, list[BatchRow]]:
-        """Return the event rows and headers since the last call."""
-        self._settle()
+    def take_tables(self) -> tuple[pa.Table, list[BatchRow]]:
+        """Return the rows of `events`, and of `batches`, since the last call."""
+        self._flush_pending()
         table = events_table(self._columns, self._batches)
         batches, self._batches, self._columns, self.text_bytes = (
             self._batches,
@@ -78,94 +89,96 @@ class Decoder:
         )
         return table, batches
 
-    def _settle(self) -> None:
-        """Turn what waits into columns; singles and texts never wait both."""
+    def _flush_pending(self) -> None:
+        """Turn the pending events into columns."""
         if self._singles:
             self._columns.add_singles(self._singles)
-            self._singles = Singles()
+            self._singles = SingleEvents()
         if self._texts:
             texts, starts, rows = zip(*self._texts, strict=True)
             lines, counts = split_lines(texts, starts)
-            self._columns.add(lines)
+            self._columns.add_lines(lines)
             for row, count in zip(rows, counts.tolist(), strict=True):
                 row.rows += count
-            self._texts, self._waiting = [], 0
+            self._texts, self._text_size = [], 0
 
-    def _single(self, row: BatchRow) -> Singles:
-        """Return what takes the next event, a single one."""
+    def _next_single(self, row: BatchRow) -> SingleEvents:
+        """Return the collector for the next event of *row*, which is not from a block's lines."""
         if self._texts:
-            self._settle()
+            self._flush_pending()
         row.rows += 1
         return self._singles
 
-    def _text(self, text: bytes, start: int, row: BatchRow) -> None:
-        if self._singles or (self._texts and self._waiting + len(text) > _TOGETHER_BYTES):
-            self._settle()
+    def _add_text(self, text: bytes, start: int, row: BatchRow) -> None:
+        """Add whole lines of a block, which begin at *start* in their file."""
+        if self._singles or (self._texts and self._text_size + len(text) > _TOGETHER_BYTES):
+            self._flush_pending()
         self._texts.append((text, start, row))
-        self._waiting += len(text)
+        self._text_size += len(text)
 
-    def _decode(self, hop: BatchRef, row: BatchRow, data: bytes, base: int) -> None:
+    def _decode(self, batch: BatchRef, row: BatchRow, data: bytes, base: int) -> None:
         """Decode one batch of *data*, which begins at *base*."""
-        start, end = hop.body - base, hop.next - base
+        start, end = batch.body - base, batch.next - base
         if row.kind == HEADLESS:
-            self._single(row).quarantine(hop.payload, HEADLESS_ROW)
+            self._next_single(row).add_quarantined(batch.payload, HEADLESS_ROW)
             return
         if row.kind not in ("data", FOREIGN):
             return
         try:
-            payloads = list(records(data, start, end))
+            payloads = list(split_events(data, start, end))
         except ValueError:
-            self._single(row).quarantine(data[start:end], MALFORMED)
+            self._next_single(row).add_quarantined(data[start:end], MALFORMED)
             return
         if (
-            hop.header is not None
+            batch.header is not None
             and row.kind == FOREIGN
-            and (piece := piece_in_header(hop.header)) is not None
+            and (piece := piece_in_header(batch.header)) is not None
         ):
             if piece.last:
                 self._put_together(piece, payloads, row)
             return
-        take = self._foreign if row.kind == FOREIGN else self._own
+        decode = self._decode_foreign if row.kind == FOREIGN else self._decode_own
         for payload in payloads:
-            value = parsed(payload)
+            value = parse_record(payload)
             if type(value) is dict:
-                take(payload, value, row)
+                decode(payload, value, row)
             else:
-                self._single(row).quarantine(payload, str(value))
+                self._next_single(row).add_quarantined(payload, str(value))
 
     def _put_together(self, last: EventPiece, payloads: list[bytes], row: BatchRow) -> None:
-        """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces
-        go before it (rule R6).
+        """Decode the event whose last piece is *last*, with the record *payloads* (rule R6).
+
+        The pieces before it were recalled.
         """
         at, parts = 0, list[bytes]()
         for piece, payload in [*self._recalled, *((last, payload) for payload in payloads)]:
             if (piece.event, piece.start) == (last.event, at):
                 at, parts = piece.end, [*parts, payload]
         self._recalled, event = [], b"".join(parts)
-        # the first ones were cut off before they were read
+        # pieces are missing: they were cut off before they were read
         if at != last.bytes or len(event) != at:
-            self._single(row).quarantine(b"".join(payloads), INCOMPLETE)
-        elif type(value := parsed(event)) is dict:
-            self._foreign(event, value, row)
+            self._next_single(row).add_quarantined(b"".join(payloads), INCOMPLETE)
+        elif type(value := parse_record(event)) is dict:
+            self._decode_foreign(event, value, row)
         else:
-            self._single(row).quarantine(event, str(value))
+            self._next_single(row).add_quarantined(event, str(value))
 
-    def _foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
-        self._single(row).foreign(payload, value)
+    def _decode_foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
+        self._next_single(row).add_foreign(payload, value)
 
-    def _own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
-        """Decode one record of our own agent: a block, or a single event."""
+    def _decode_own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
+        """Decode one record of our own agents: a block, or a single event."""
         log = value.get("log")
         if type(log) is not dict or "lines" not in log:
-            self._single(row).own(payload, value)
+            self._next_single(row).add_own(payload, value)
             return
         try:
-            self._block(value, log, row)
+            self._decode_block(value, log, row)
         except ValueError:
-            self._single(row).quarantine(payload, MALFORMED)
+            self._next_single(row).add_quarantined(payload, MALFORMED)
 
-    def _block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
-        """Decode a block (rule R1). Raises ValueError where its figures contradict its text."""
+    def _decode_block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
+        """Decode a block (rule R1). Raises ValueError if its figures contradict its text."""
         message, start, end = value.get("message"), log.get("offset"), log.get("end")
         if not (
             isinstance(message, str)
@@ -180,14 +193,16 @@ class Decoder:
             if max([start, *lines.stops[-1:], *(stop for _, stop in dropped[-1:])]) != end:
                 raise ValueError("lengths do not end where the block does")
             row.dropped += dropped
-            self._settle()
-            self._columns.add(lines)
+            self._flush_pending()
+            self._columns.add_lines(lines)
             row.rows += len(lines.starts)
             return
         if len(text) != end - start:
             raise ValueError("the text is not as long as its interval")
         whole = text.rfind(b"\n") + 1
         if whole:
-            self._text(text if whole == len(text) else text[:whole], start, row)
+            self._add_text(text if whole == len(text) else text[:whole], start, row)
         if whole < len(text):
-            self._single(row).text(text[whole:].decode(), start + whole, end, LINE_ENDS[NONE])
+            self._next_single(row).add_line(
+                text[whole:].decode(), start + whole, end, LINE_ENDS[NONE]
+            )

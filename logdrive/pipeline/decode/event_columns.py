@@ -1,5 +1,7 @@
-"""Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and
-the rare values sparsely.
+"""Collects event rows until they become an Arrow table.
+
+Values that all events of a batch share are kept once per batch, positions and messages as arrays,
+and rare values sparsely.
 """
 
 from collections.abc import Sequence
@@ -11,9 +13,9 @@ import orjson
 import pyarrow as pa
 
 from logdrive.pipeline.decode.blocks import LF, LINE_ENDS, Lines
-from logdrive.pipeline.decode.columns import Sparse, dictionary, labels, times
+from logdrive.pipeline.decode.columns import Sparse, dictionary_column, label_column, parse_times
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, Singles
+from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, SingleEvents
 from logdrive.pipeline.decode.schema import EVENTS, TIME
 
 _ABSENT = -1
@@ -27,7 +29,7 @@ def _sparse_columns() -> dict[str, Sparse]:
 
 @dataclass(slots=True)
 class EventColumns:
-    """The columns of some batches' events, in the order in which they came."""
+    """The columns of some batches' events, in order; each list has an item per piece added."""
 
     messages: list[pa.StringArray] = field(default_factory=list)
     starts: list[npt.NDArray[np.int64]] = field(default_factory=list)
@@ -37,26 +39,26 @@ class EventColumns:
     sparse: dict[str, Sparse] = field(default_factory=_sparse_columns)
     count: int = 0
 
-    def add(self, lines: Lines) -> None:
-        """Take one piece."""
+    def add_lines(self, lines: Lines) -> None:
+        """Add consecutive events of one batch, or of several."""
         self.messages.append(lines.messages)
         self.starts.append(lines.starts)
         self.stops.append(lines.stops)
         self.ends.append(np.zeros(len(lines.starts), np.int8) if lines.ends is None else lines.ends)
         self.count += len(lines.starts)
 
-    def add_singles(self, events: Singles) -> None:
-        """Take single records as one piece."""
+    def add_singles(self, events: SingleEvents) -> None:
+        """Add single events; there must be some."""
         columns = events.columns()
         for name, sparse in self.sparse.items():
-            sparse.extend(self.count, columns[name])
+            sparse.extend_values(self.count, columns[name])
         codes = [_END_CODES.get(eol, _ABSENT) for eol in columns["eol"]]
         if _ABSENT in codes:
             for row, code in enumerate(codes):
                 if code == _ABSENT:
-                    self.odd_ends.set(self.count + row, columns["eol"][row])
+                    self.odd_ends.set_value(self.count + row, columns["eol"][row])
                     codes[row] = LF
-        self.add(
+        self.add_lines(
             Lines(
                 pa.array(columns["message"], pa.string()),
                 _positions(columns["start"]),
@@ -74,14 +76,15 @@ def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
 
 
 def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
-    """Put the columns together; what is one value a batch is repeated `rows` times, strings as
-    dictionaries.
+    """Return the columns as a table with the schema `EVENTS`.
+
+    Values of *batches* are repeated for each batch's `rows`, strings as dictionaries.
     """
     counts = np.array([batch.rows for batch in batches], np.int64)
     first = np.cumsum(counts) - counts
     sparse = columns.sparse
     known = {
-        name: labels([getattr(batch, name) for batch in batches], counts, sparse.get(name))
+        name: label_column([getattr(batch, name) for batch in batches], counts, sparse.get(name))
         for name in ("stream", "segment", "source", "host", "path")
     }
     known |= {
@@ -102,27 +105,25 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "end": _position_column(columns.stops),
         "message": pa.chunked_array(columns.messages, pa.string()),
         "eol": _line_ends(columns),
-        "form": labels([BLOCK], np.array([columns.count]), sparse["form"]),
-        "flag": labels([None], np.array([columns.count]), sparse["flag"]),
+        "form": label_column([BLOCK], np.array([columns.count]), sparse["form"]),
+        "flag": label_column([None], np.array([columns.count]), sparse["flag"]),
     }
     known["time"] = _times(columns)
     known |= {
-        name: sparse[name].column(columns.count, EVENTS.field(name).type)
+        name: sparse[name].to_array(columns.count, EVENTS.field(name).type)
         for name in ("original", "fields")
     }
     return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
 
 
 def _times(columns: EventColumns) -> pa.Array:
-    """Return the times; a text that is none, or says more than the time does, is kept in
-    `fields`.
-    """
-    texts = columns.sparse["time"].column(columns.count, pa.string())
-    found, rows = times(texts)
+    """Return the column `time`; a text that says more than its time is also kept in `fields`."""
+    texts = columns.sparse["time"].to_array(columns.count, pa.string())
+    found, rows = parse_times(texts)
     if rows:
         fields = columns.sparse["fields"]
         known = dict(zip(fields.rows, fields.values, strict=True))
-        fields.change({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
+        fields.replace_values({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
     return found
 
 
@@ -146,4 +147,4 @@ def _line_ends(columns: EventColumns) -> pa.DictionaryArray:
         if value not in values:
             values.append(value)
         codes[row] = values.index(value)
-    return dictionary(codes, values)
+    return dictionary_column(codes, values)

@@ -1,4 +1,4 @@
-"""A batch's header as a row of the table `batches`."""
+"""Makes rows of the table `batches` from batch headers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,20 +8,20 @@ import orjson
 import pyarrow as pa
 
 from logdrive.model.batch import BatchHeader
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import piece_in_header
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
-from logdrive.services.pravega.reader.segment import BatchRef
 
-_KNOWN_SOURCES = 10_000
+_KNOWN_SOURCES = 10_000  # limit on the attributes that are kept parsed
 
 
 @dataclass(slots=True)
 class BatchRow:
-    """One row of `batches`; times in ms since 1970.
+    """One row of `batches`; `docs/pipeline.md` says what each column means.
 
-    *kept* is None where there are no positions (foreign batches, marks).
+    Times are ms since 1970. *kept* is None for batches without positions: foreign ones, gaps, ends.
     """
 
     batch: int
@@ -59,7 +59,7 @@ class BatchRow:
 
 
 class AttributeColumns(NamedTuple):
-    """What a source's attributes say, as the table has it."""
+    """The columns that come from a source's attributes."""
 
     host: str | None
     path: str | None
@@ -68,28 +68,29 @@ class AttributeColumns(NamedTuple):
 
 
 class HeaderRows:
-    """Makes rows of headers.
+    """Makes rows of the headers of one stream.
 
-    A source's attributes are the same in all of them, so they are parsed once.
+    All batches of a source have the same attributes, so these are parsed once.
     """
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._attributes: dict[bytes, AttributeColumns] = {}
 
-    def row(self, segment: str, hop: BatchRef) -> BatchRow:
-        """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch
-        goes on its way.
+    def make_row(self, segment: str, ref: BatchRef) -> BatchRow:
+        """Return the row of *ref*.
+
+        The decoder fills in `rows` and `dropped`, and the commit `committed`.
         """
-        header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
+        header, batch = ref.header, batch_id(segment, ref.offset, ref.payload)
         if header is None:
             return BatchRow(
                 batch=batch,
                 stream=self._stream,
                 segment=segment,
-                offset=hop.offset,
-                next=hop.next,
-                crc=hop.crc,
+                offset=ref.offset,
+                next=ref.next,
+                crc=ref.crc,
                 store=None,
                 kind=HEADLESS,
                 source=None,
@@ -106,32 +107,32 @@ class HeaderRows:
                 read=None,
                 received=None,
             )
-        told = self._told(bytes(header.attributes))
+        columns = self._parse_attributes(bytes(header.attributes))
         row = BatchRow(
             batch=batch,
             stream=self._stream,
             segment=segment,
-            offset=hop.offset,
-            next=hop.next,
-            crc=hop.crc,
+            offset=ref.offset,
+            next=ref.next,
+            crc=ref.crc,
             store=header.store,
             kind=header.kind,
             source=header.source,
             origin=header.origin,
-            host=told.host,
-            path=told.path,
+            host=columns.host,
+            path=columns.path,
             previous=header.previous,
             position=header.position,
-            kept=_claimed(header),
+            kept=_claimed_intervals(header),
             records=header.records,
             events=header.events,
             bytes=header.size,
             skipped=header.skipped,
             read=header.read or None,
             received=header.received,
-            resend=told.resend,
+            resend=columns.resend,
             peer=bytes(header.peer).decode(),
-            attributes=told.text,
+            attributes=columns.text,
         )
         if header.kind == FOREIGN and (piece := piece_in_header(header)) is not None:
             row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
@@ -140,45 +141,48 @@ class HeaderRows:
                 piece.event,
                 piece.last,
             )
-        elif mark := _object(bytes(header.mark)):
+        elif mark := _parse_object(bytes(header.mark)):
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
-            row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
+            row.mark_reason, row.mark_store = (
+                _string_or_name(mark.get("reason")),
+                _string_or_name(mark.get("store")),
+            )
             row.mark_exact = bool(mark.get("end_exact", True))
             if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
-                row.mark_store = _name(mark.get("letter"))
+                row.mark_store = _string_or_name(mark.get("letter"))
         return row
 
-    def _told(self, raw: bytes) -> AttributeColumns:
-        told = self._attributes.get(raw)
-        if told is None:
-            values = _object(raw)
-            told = AttributeColumns(
-                _name(values.get("host")),
-                _name(values.get("path")),
+    def _parse_attributes(self, raw: bytes) -> AttributeColumns:
+        columns = self._attributes.get(raw)
+        if columns is None:
+            values = _parse_object(raw)
+            columns = AttributeColumns(
+                _string_or_name(values.get("host")),
+                _string_or_name(values.get("path")),
                 values.get("resend") is True,
                 raw.decode(),
             )
             if len(self._attributes) >= _KNOWN_SOURCES:
                 self._attributes.clear()
-            self._attributes[raw] = told
-        return told
+            self._attributes[raw] = columns
+        return columns
 
 
-def _claimed(header: BatchHeader) -> list[Interval] | None:
-    """Return what a data batch brings; the cover decides later what of it is kept (rule A2)."""
+def _claimed_intervals(header: BatchHeader) -> list[Interval] | None:
+    """Return the interval of a data batch; the coverage may cut it later (rule A2)."""
     if header.kind != "data" or header.previous is None or header.position is None:
         return None
     return [(header.previous, header.position)] if header.previous < header.position else []
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _parse_object(raw: bytes) -> dict[str, Any]:
     if raw in (b"", b"null"):
         return {}
     value = orjson.loads(raw)
     return value if isinstance(value, dict) else {}
 
 
-def _name(value: Any) -> str | None:
+def _string_or_name(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get("name")
     return value if isinstance(value, str) else None
@@ -193,7 +197,7 @@ def _integer(value: Any) -> int | None:
 
 
 def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
-    """Return *rows* as the table's columns."""
+    """Return *rows* as an Arrow table with the columns `BATCHES`."""
     rows = list(rows)
     columns = []
     for name in BATCHES.names:
@@ -209,8 +213,8 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
     return pa.table(columns, schema=BATCHES)
 
 
-def rows_of(table: pa.Table) -> list[BatchRow]:
-    """Return the rows of a table that `batches_table` made."""
+def rows_from_table(table: pa.Table) -> list[BatchRow]:
+    """Return the rows in a table that `batches_table` made."""
     found = []
     for values in table.cast(_raw_times(table.schema)).to_pylist():
         for name in ("kept", "dropped"):

@@ -1,7 +1,7 @@
-"""Single records, full, lean and foreign, each turned into one event (rules R1, R2): the forms that
-cost Python per event.
+"""Turns single records into events: full, lean and foreign ones (rules R1, R2).
 
-About 4 µs each; what is said here in few calls and plain tests of types is so for speed.
+These forms cost Python per event, about 4 µs each. Hence few calls, and tests of types with
+`type(…) is`.
 """
 
 from base64 import b64decode
@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from logdrive.model.limits import MAX_POSITION
-from logdrive.pipeline.decode.exact import as_written, may_differ
+from logdrive.pipeline.decode.exact import dump_as_written, may_have_lost_digits
 from logdrive.pipeline.decode.schema import CHANGED, MALFORMED, NOT_JSON, NOT_OBJECT
 
 BLOCK: Final = "block"
@@ -22,10 +22,10 @@ UNKNOWN: Final = "unknown"
 TIMESTAMP: Final = "@timestamp"
 
 
-class Singles:
-    """Columns of single events; None stands for what the batch's header says, or for null.
+class SingleEvents:
+    """Collects single events as rows of `NAMES`.
 
-    *time* is text as the record had it.
+    None stands for the value of the batch's header, or for null. *time* is the record's own text.
     """
 
     NAMES: Final = (
@@ -49,11 +49,11 @@ class Singles:
         return len(self.rows)
 
     def columns(self) -> dict[str, tuple[Any, ...]]:
-        """Return the columns by name; there must be rows."""
+        """Return the columns by name; there must be at least one row."""
         return dict(zip(self.NAMES, zip(*self.rows, strict=True), strict=True))
 
-    def quarantine(self, payload: bytes, flag: str) -> None:
-        """Add the event that stands for bytes we can't read: nothing of them is lost."""
+    def add_quarantined(self, payload: bytes, flag: str) -> None:
+        """Add an event for a record that can't be decoded; `original` keeps all its bytes."""
         self.rows.append(
             (
                 payload.decode(errors="replace"),
@@ -70,22 +70,22 @@ class Singles:
             )
         )
 
-    def text(self, message: str, start: int, end: int, eol: str) -> None:
+    def add_line(self, message: str, start: int, end: int, eol: str) -> None:
         """Add a line of a block."""
         self.rows.append((message, BLOCK, start, end, eol, None, None, None, None, None, None))
 
-    def own(self, payload: bytes, record: dict[str, Any]) -> None:
-        """Add the event of a lean or full record that an agent of ours sent; its positions are in
-        the file.
-        """
+    def add_own(self, payload: bytes, record: dict[str, Any]) -> None:
+        """Add the event of a lean or full record of our own agents, with positions in its file."""
         try:
             self._add(record, payload, FULL if TIMESTAMP in record else LEAN, placed=True)
         except (TypeError, ValueError):
-            self.quarantine(payload, MALFORMED)
+            self.add_quarantined(payload, MALFORMED)
 
-    def foreign(self, payload: bytes, record: dict[str, Any]) -> None:
-        """Add the event of a record that another shipper sent, whatever its shape; or an agent of
-        ours that speaks plain Lumberjack.
+    def add_foreign(self, payload: bytes, record: dict[str, Any]) -> None:
+        """Add the event of a foreign record, whatever its shape.
+
+        Another shipper sent it, or an agent of ours over plain Lumberjack; the latter's have
+        positions in their file.
         """
         try:
             if "log.origin" in record:
@@ -98,12 +98,12 @@ class Singles:
                 placed=type(log) is dict and "origin" in log and "offset" in log,
             )
         except (TypeError, ValueError):
-            self.quarantine(payload, MALFORMED)
+            self.add_quarantined(payload, MALFORMED)
 
     def _add(self, record: dict[str, Any], payload: bytes, form: str, *, placed: bool) -> None:
-        """Take from *record* what has a column of its own; the rest becomes `fields`.
+        """Move what has a column of its own out of *record*; the rest becomes `fields`.
 
-        Raises ValueError where *placed* can't be.
+        *placed*: the event must have positions in its file. Raises ValueError if it has none.
         """
         message = record.pop("message", None)
         start, end, eol, path = _of_log(record) if "log" in record else (None, None, "\n", None)
@@ -122,12 +122,16 @@ class Singles:
         fields = None
         if record:
             dumped = orjson.dumps(record)
-            fields = as_written(record, payload) if may_differ(dumped) else dumped.decode()
+            fields = (
+                dump_as_written(record, payload)
+                if may_have_lost_digits(dumped)
+                else dumped.decode()
+            )
         self.rows.append((message, form, start, end, eol, host, path, original, fields, time, flag))
 
 
-def parsed(payload: bytes) -> dict[str, Any] | str:
-    """Return the object in *payload*, or the flag that says why there is none."""
+def parse_record(payload: bytes) -> dict[str, Any] | str:
+    """Return the JSON object in *payload*, or the flag for the event if it is none."""
     try:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError:
@@ -136,7 +140,7 @@ def parsed(payload: bytes) -> dict[str, Any] | str:
 
 
 def _of_log(record: dict[str, Any]) -> tuple[int | None, int | None, str, str | None]:
-    """Take the start, the end, the line end and the path from `log`."""
+    """Move start, end, line end and path out of `log`."""
     log, path, eol = record["log"], None, "\n"
     if type(log) is not dict:
         return None, None, eol, None
@@ -154,8 +158,9 @@ def _of_log(record: dict[str, Any]) -> tuple[int | None, int | None, str, str | 
 
 
 def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what an agent of ours sent as Lumberjack v1's pairs in the shape of a full record; any
-    other as it is.
+    """Return *record* as a full record if an agent of ours sent it as Lumberjack v1's pairs.
+
+    Any other record is returned as it is.
     """
     named = {
         "line",
@@ -204,13 +209,17 @@ def _flat(
     path: str | None,
     host: str | None,
 ) -> tuple[str, int | None, str | None, str | None]:
-    """Fill in what is missing from the names that Lumberjack v1 and old shippers use."""
+    """Fill in what is missing from the keys that Lumberjack v1 and old shippers use."""
     name = "message"
     if message is None:
         name, message = "line", record.pop("line", "")
     if type(message) is not str:
         dumped = orjson.dumps(message)
-        message = as_written(message, payload, name) if may_differ(dumped) else dumped.decode()
+        message = (
+            dump_as_written(message, payload, name)
+            if may_have_lost_digits(dumped)
+            else dumped.decode()
+        )
     if start is None:
         start = _position(record, "log.offset")
         start = _position(record, "offset") if start is None else start
@@ -224,9 +233,9 @@ def _flat(
 
 
 def _position(values: dict[str, Any], name: str) -> int | None:
-    """Take a position; one written as text too, as Lumberjack v1 does.
+    """Move the position *name* out of *values*; it may be text, as in Lumberjack v1.
 
-    What is none stays where it is.
+    A value that is no position stays, and None is returned.
     """
     value = values.get(name)
     if type(value) is str and value.isascii() and value.isdigit() and len(value) < 16:
@@ -250,11 +259,10 @@ def _original(record: dict[str, Any]) -> bytes | None:
 def _placed(
     message: str, start: int | None, end: int | None, eol: str, original: bytes | None
 ) -> tuple[int, str | None]:
-    """Return the end of an event in its file, and a flag where its message is not as long as that;
-    a full record ends where its bytes do.
+    """Return the end of an event in its file, and a flag if its message has another length.
 
-    Raises ValueError where there is no end, or the exact bytes are not those of their interval
-    (rule R2).
+    A full record has no *end* of its own: it ends where its bytes do. Raises ValueError if there is
+    no position, or if the exact bytes don't fill the interval (rule R2).
     """
     if start is None:
         raise ValueError("no position")
@@ -271,5 +279,5 @@ def _placed(
     if end == ends:
         return end, None
     if original is not None:
-        raise ValueError("the exact bytes are not as many as their interval")
+        raise ValueError("the exact bytes don't fill their interval")
     return end, CHANGED

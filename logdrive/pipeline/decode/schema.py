@@ -1,8 +1,6 @@
-"""The columns of the two bronze tables (rule A1), as Arrow schemas; `docs/pipeline.md` says what
-each means.
+"""Arrow schemas of the two bronze tables (rule A1); `docs/pipeline.md` explains the columns.
 
-Repeated strings are dictionaries in memory and plain strings for readers: parquet knows only the
-latter.
+Repeated strings are dictionaries in memory, and plain strings for readers and in parquet.
 """
 
 from typing import Final
@@ -35,7 +33,7 @@ EVENTS: Final = pa.schema(
         pa.field("received", TIME),
     ]
 )
-"""One row an event."""
+"""One row per event."""
 
 BATCHES: Final = pa.schema(
     [
@@ -73,38 +71,38 @@ BATCHES: Final = pa.schema(
         pa.field("attributes", pa.string()),
     ]
 )
-"""One row a header, and one a headless record."""
+"""One row per batch header, and one per headless record."""
 
 
-def plain(schema: pa.Schema) -> pa.Schema:
-    """Return *schema* as readers see it: dictionaries are the strings they stand for."""
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return *schema* as readers see it, with strings instead of dictionaries."""
     return pa.schema(
         [field.with_type(pa.string()) if field.type.equals(LABEL) else field for field in schema]
     )
 
 
-# What `batches.kind` may hold besides the kinds of `record.KINDS`.
+# Values of `batches.kind` besides those of `logdrive.model.records.KINDS`.
 FOREIGN: Final = "foreign"
 HEADLESS: Final = "headless"
 
-# What `events.flag` may hold; null for the rows that nothing is to be said of.
+# Values of `events.flag`; null for ordinary rows. The first five keep the record in `original`.
 NOT_JSON: Final = "not_json"
-"""The record is no JSON; its bytes stand in `original`."""
+"""The record is not JSON."""
 NOT_OBJECT: Final = "not_object"
-"""The record is JSON but no object; its bytes stand in `original`."""
+"""The record is JSON, but not an object."""
 MALFORMED: Final = "malformed"
-"""The record is an object that contradicts its form (rule R1); its bytes stand in `original`."""
+"""The record is an object that contradicts its form (rule R1)."""
 HEADLESS_ROW: Final = "headless"
-"""The record stood where a header should (rule R5); its bytes stand in `original`."""
+"""The record is where a header should be (rule R5)."""
 INCOMPLETE: Final = "incomplete"
-"""The end of an event in pieces whose others are gone (rule R6); its bytes stand in `original`."""
+"""The last piece of an event whose other pieces are gone (rule R6)."""
 CHANGED: Final = "changed"
-"""The message is not as long as the event was in its file, so it is not the file's bytes (rules R2,
-A2).
+"""The message has another length than the event in its file, so it is not the file's bytes (rules
+R2, A2).
 """
 CUT: Final = "cut"
 """Only a part of the event: the rest came before, in another batch (rule A2)."""
 WHOLE: Final = "whole"
-"""The event is whole though a part of its bytes came before: *start* and *end* speak of the new
-part only (rule A2).
+"""The message is whole, though a part of it came before: *start* and *end* are those of the new
+part (rule A2).
 """

@@ -1,6 +1,4 @@
-"""From the address that a user writes to a `StreamClient`: a service on the network, or a store's
-directory.
-"""
+"""Opens the stream that a URI names: at a service on the network, or in a store's directory."""
 
 import asyncio
 import threading
@@ -23,13 +21,13 @@ from logdrive.services.pravega.server import endpoint
 
 
 @contextmanager
-def reached(
+def open_stream(
     uri: str, tls: ClientTls | None = None, login: Login | None = None
 ) -> Iterator[StreamClient]:
-    """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
+    """Yield a client of the stream *uri* that works inside the context. Raises `ConfigError`.
 
-    A store that no process has open is opened here, by a thread with a loop of its own that serves
-    it to Spark's workers.
+    If no process serves the store at a `file://` URI, a thread of this process does, with an event
+    loop of its own: Spark's workers need to connect, too.
     """
     try:
         address = None if uri.startswith("pravega:") else stream_address(uri)
@@ -43,18 +41,18 @@ def reached(
     ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
-        target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach"
+        target=_serve_store, args=(loop, address, tls, ready, done), name="logdrive-attach"
     )
     thread.start()
     try:
         yield ready.result()
     finally:
-        with suppress(RuntimeError):  # it has ended by itself
+        with suppress(RuntimeError):  # the loop has ended by itself
             loop.call_soon_threadsafe(done.set)
         thread.join()
 
 
-def _serve(
+def _serve_store(
     loop: asyncio.AbstractEventLoop,
     address: StreamAddress,
     tls: ClientTls | None,
@@ -86,17 +84,16 @@ def _serve(
         ready.set_exception(error)
 
 
-def moved(uri: str, face: StreamClient) -> StreamClient:
-    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was
-    started again has a new port.
+def relocate_stream(uri: str, stream: StreamClient) -> StreamClient:
+    """Return a client for where the stream *uri* is served now.
+
+    A receiver that was restarted serves its store on a new port. Returns *stream* itself if the URI
+    names a service, or if no process has published an endpoint for the store.
     """
     if uri.startswith("pravega:"):
-        return face
+        return stream
     found = endpoint.read_endpoint(SystemDisk(), stream_address(uri).path)
-    return (
-        face
-        if found is None
-        else StreamClient(
-            Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream
-        )
-    )
+    if found is None:
+        return stream
+    target = Target(*host_port(found.pravega), stream.target.tls, found.token)
+    return StreamClient(target, stream.scope, stream.stream)

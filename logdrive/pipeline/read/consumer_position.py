@@ -1,8 +1,7 @@
-"""Tells the store how far the tables are, as a named reader's position in each segment: retention
-that names the reader waits for it.
+"""Publishes how far the tables have come, as a named reader's position in each segment.
 
-It is a service to retention, and none that the tables need: where the store can't be told, the run
-goes on.
+Retention that names the reader does not cut beyond it. The tables themselves don't need the
+position: if it can't be published, the run goes on.
 """
 
 import asyncio
@@ -20,28 +19,31 @@ from logdrive.services.pravega.reader.position import advance_position
 from logdrive.store.errors import NoSuchSegmentError
 
 DEFAULT_READER: Final = "pipeline"
-_SECONDS: Final = 10.0  # a commit is held up no longer than that
+_SECONDS: Final = 10.0  # limit on the delay of a commit
 
 
 class ConsumerPosition:
-    """The reader called *name*, for one run of a pipeline; without a name nothing is told.
+    """The position of the reader *name* during one run; with an empty name nothing is published.
 
-    Positions only rise. A segment of which the store knows a higher one is left alone until the run
-    ends: other tables are kept under the same name, and what they still need must not be given away
-    by these.
+    Positions only rise. If the store has a higher position for a segment, then other tables use the
+    same name: this run no longer touches that segment's position, since it can't know what the
+    other tables still need.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        # segment -> last position published
         self._set: dict[str, int] = {}
+        # segments to leave alone: further for other tables, or gone
         self._others: set[str] = set()
+        # True after a failure, which is logged once
         self._failing = False
         self._log = structlog.get_logger("logdrive.pipeline").bind(reader=name)
 
-    def tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
-        """Set the position in each segment to its end in *ends*, where it is not there yet.
+    def publish_ends(self, stream: StreamClient, ends: Mapping[str, int]) -> None:
+        """Raise the position in each segment to its offset in *ends*.
 
-        What fails is told, and tried with the next.
+        Failures are logged, not raised; the next call tries again.
         """
         behind = {
             name: end
@@ -51,34 +53,37 @@ class ConsumerPosition:
         if not self._name or not behind:
             return
         try:
-            asyncio.run(self._tell(face, behind))
+            asyncio.run(self._publish(stream, behind))
         except LogdriveError as error:
             if not self._failing:
                 self._log.warning(
-                    "the store can't be told how far the tables are; tried again with each commit",
+                    "the reader's position can't be published, so retention waits; trying again "
+                    "with each commit",
                     reason=str(error),
                 )
             self._failing = True
-            face.found.homes.clear()  # a segment may be somewhere else by then
-            face.found.tokens.clear()
+            # a segment may have moved, and a token expired, until the next attempt
+            stream.location.homes.clear()
+            stream.location.tokens.clear()
             return
         if self._failing:
-            self._log.info("the store is told again how far the tables are")
+            self._log.info("the reader's position is published again")
         self._failing = False
 
-    async def _tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
+    async def _publish(self, stream: StreamClient, ends: Mapping[str, int]) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
-                face.found.tokens.pop(True, None)  # commits may be further apart than a token lasts
+                stream.location.tokens.pop(True, None)  # it may have expired since the last commit
                 homes: dict[Target, dict[str, int]] = {}
                 for segment, end in ends.items():
-                    homes.setdefault(await face.home(segment, update=True), {})[segment] = end
-                for home, there in homes.items():
-                    await self._tell_one(home, there)
+                    home = await stream.locate_store(segment, update=True)
+                    homes.setdefault(home, {})[segment] = end
+                for home, its_ends in homes.items():
+                    await self._publish_at(home, its_ends)
         except TimeoutError as error:
             raise TransientError(f"no answer within {_SECONDS:g} s") from error
 
-    async def _tell_one(self, home: Target, ends: Mapping[str, int]) -> None:
+    async def _publish_at(self, home: Target, ends: Mapping[str, int]) -> None:
         async with connected(
             SystemTransport(), home.host, home.port, home.tls, token=home.token_of
         ) as client:
@@ -89,24 +94,24 @@ class ConsumerPosition:
         failures: list[BaseException] = []
         for (segment, end), answer in zip(ends.items(), answers, strict=True):
             if isinstance(answer, NoSuchSegmentError):
-                self._others.add(segment)  # nothing of it can be cut
+                self._others.add(segment)  # gone: retention has nothing to wait for
             elif isinstance(answer, BaseException):
                 failures.append(answer)
             else:
-                self._met(segment, end, answer)
+                self._on_position(segment, end, answer)
         if failures:
             raise failures[0]
 
-    def _met(self, segment: str, end: int, position: int) -> None:
+    def _on_position(self, segment: str, end: int, position: int) -> None:
         self._set[segment] = end
         if position > end:
             self._others.add(segment)
             remedy = (
-                "give these another name (--reader) if others use it, else: logdrive store "
-                f"readers URI {self._name} --forget"
+                "give these tables another reader name (--reader) if others use this one, else: "
+                f"logdrive store readers URI {self._name} --forget"
             )
             self._log.warning(
-                "the reader is further than these tables",
+                "the reader's position is ahead of these tables",
                 segment=segment,
                 position=position,
                 end=end,

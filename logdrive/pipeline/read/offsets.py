@@ -1,7 +1,7 @@
-"""Where a reader of a stream is: per segment the next batch, and the last header read to know the
-segment again by (rule R5).
+"""Offsets of a streaming query: per segment the next batch, and the last header read (rule R5).
 
-Spark keeps offsets as JSON and compares them as text, so a `Progress` has one way to be written.
+The header serves to recognize the segment: a restored store may have other bytes there. Spark
+stores offsets as JSON and compares them as text, so a `Progress` has exactly one JSON form.
 """
 
 from collections.abc import Mapping
@@ -9,57 +9,59 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_HEADER = -1
-NONE_BEGUN = -1
+"""`Point.offset` before any header was read."""
+NO_UNFINISHED = -1
+"""`Point.since` if no event in pieces is unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The *next* batch of one segment; *offset* and *crc* are of the header before it, `NO_HEADER`
-    where none was read.
-
-    *since* is where the first event in pieces begins that is not whole at *next* (rule R6),
-    `NONE_BEGUN` where there is none.
-    """
+    """A reader's place in one segment. All places are offsets in the segment."""
 
     next: int = 0
+    """Where the next batch begins."""
     offset: int = NO_HEADER
+    """Where the header of the last batch read is."""
     crc: int = 0
-    since: int = NONE_BEGUN
+    """CRC-32 of that header's payload."""
+    since: int = NO_UNFINISHED
+    """Where the first event in pieces begins that is not whole at *next* (rule R6)."""
 
     def as_list(self) -> list[int]:
-        """Return what Spark keeps."""
+        """Return the point in its JSON form."""
         return [
             self.next,
             self.offset,
             self.crc,
-            *([] if self.since == NONE_BEGUN else [self.since]),
+            *([] if self.since == NO_UNFINISHED else [self.since]),
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A point per segment number.
+    """A reader's place in a stream: a point per segment number.
 
-    *restarts* are segments that are read from there and not from where the last progress ended: the
-    store went back, or had removed its first bytes before anyone read them.
+    *restarts* gives, for some segments, the offset from which to read instead of where the previous
+    progress ended: the store was restored from a backup, or its first bytes were removed before
+    they were read.
     """
 
     points: Mapping[int, Point]
     restarts: Mapping[int, int]
 
     def point(self, number: int) -> Point:
-        """Return the point in segment *number*; its start for one that was never read."""
+        """Return the point in segment *number*; the segment's start if it was never read."""
         return self.points.get(number, Point())
 
     def as_json(self) -> dict[str, Any]:
-        """Return what Spark keeps: keys in one order, integers only."""
+        """Return the JSON form that Spark stores: keys sorted, integers only."""
         points = {str(number): point.as_list() for number, point in sorted(self.points.items())}
         restarts = {str(number): offset for number, offset in sorted(self.restarts.items())}
         return {"segments": points} | ({"restarts": restarts} if restarts else {})
 
 
-def progress_of(value: Mapping[str, Any]) -> Progress:
-    """Read what `as_json` wrote. Raises ValueError where it is something else."""
+def parse_progress(value: Mapping[str, Any]) -> Progress:
+    """Return the progress that `as_json` wrote. Raises ValueError for anything else."""
     try:
         points = {
             int(number): Point(*map(int, point)) for number, point in value["segments"].items()
@@ -68,5 +70,5 @@ def progress_of(value: Mapping[str, Any]) -> Progress:
             int(number): int(offset) for number, offset in value.get("restarts", {}).items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"no offsets of a logdrive stream: {value!r}") from error
+        raise ValueError(f"not the offsets of a logdrive stream: {value!r}") from error
     return Progress(points, restarts)

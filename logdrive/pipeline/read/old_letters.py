@@ -1,8 +1,8 @@
-"""Notes for dead letters of earlier versions, which left none in their stream (rule R7).
+"""Adds the missing notes for dead letters of earlier versions (rule R7).
 
-Receivers up to this version put every event over 768 KiB among the dead letters and said nothing of
-it in the stream, so no audit could know. A run of the pipeline looks for such letters once and
-appends the notes, which it then reads like any others.
+Earlier receivers put every event over 768 KiB into the dead letters without a note in the stream,
+so that no audit knew of them. A run of the pipeline looks for such letters once and appends the
+notes, which it then reads like any others.
 """
 
 import asyncio
@@ -26,36 +26,40 @@ _READER: Final = "notes"
 """Name of the position in a segment of dead letters up to which all have a note."""
 
 _NAMESPACE: Final = UUID("0c6a4f7e-3b1d-5a52-9c55-0e7d2a6f8b14")
-"""Of the writers of notes; changing it notes each letter once more."""
+"""Namespace of the writer ids of notes; changing it notes each letter once more."""
 
 _NOTED: Final = 1
+"""Number that the stream keeps for a note's writer once the note is durable."""
 
 
-def note_old_letters(face: StreamClient) -> None:
-    """Append a note to the stream at *face* for each letter beside it that has none.
+def note_old_letters(stream: StreamClient) -> None:
+    """Append a note to *stream* for each of its dead letters that has none.
 
-    Where that fails, it is logged, and the next run tries again: no row depends on it.
+    A failure is logged, not raised, and the next run tries again: no row depends on it.
     """
     log = structlog.get_logger("logdrive.pipeline")
-    beside = replace(face, stream=face.stream + DEAD_STREAM, found=StreamLocation())
+    beside = replace(stream, stream=stream.stream + DEAD_STREAM, location=StreamLocation())
     try:
-        count = sum(asyncio.run(_note_all(face, beside, state)) for state in beside.segments())
+        count = sum(
+            asyncio.run(_note_all(stream, beside, state)) for state in beside.list_segments()
+        )
     except (LogdriveError, ValueError) as error:
         log.info(
-            "dead letters of earlier versions can't be looked for",
+            "can't look for dead letters of earlier versions",
             stream=beside.name,
             reason=str(error),
         )
         return
     if count:
         log.warning(
-            "dead letters of an earlier version: see `logdrive store dead-letters`", count=count
+            "found dead letters of an earlier version: see `logdrive store dead-letters`",
+            count=count,
         )
 
 
-async def _note_all(face: StreamClient, beside: StreamClient, there: SegmentState) -> int:
-    """Note the letters in *there* since the last look; return how many."""
-    home = await beside.home(there.segment)
+async def _note_all(stream: StreamClient, beside: StreamClient, there: SegmentState) -> int:
+    """Append notes for the letters in the segment *there* since the last look; return how many."""
+    home = await beside.locate_store(there.segment)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
@@ -66,16 +70,16 @@ async def _note_all(face: StreamClient, beside: StreamClient, there: SegmentStat
         letters = await dead_letters([ReadableSegment(client, state)])
     old = [letter for letter in letters if letter.whole and not letter.has_note]
     if old:
-        await _append(face, old)
+        await _append(stream, old)
     await _remember(beside, there, letters)
     return len(old)
 
 
-async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
-    there = [state for state in await asyncio.to_thread(face.segments) if not state.sealed]
+async def _append(stream: StreamClient, letters: Sequence[DeadLetter]) -> None:
+    there = [state for state in await asyncio.to_thread(stream.list_segments) if not state.sealed]
     if not there:
         raise ValueError("the stream is sealed: nothing can be appended")
-    home = await face.home(there[0].segment, update=True)
+    home = await stream.locate_store(there[0].segment, update=True)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
@@ -92,9 +96,12 @@ async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
 async def _remember(
     beside: StreamClient, there: SegmentState, letters: Sequence[DeadLetter]
 ) -> None:
-    """Begin behind *there* next time, or at the first letter that may still get its last pieces."""
+    """Store where the next look begins.
+
+    That is the end of *there*, or the first letter that may still get its last pieces.
+    """
     begun = [letter.places[0][0] for letter in letters if letter.places and not letter.whole]
-    home = await beside.home(there.segment, update=True)
+    home = await beside.locate_store(there.segment, update=True)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:

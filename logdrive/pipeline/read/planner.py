@@ -1,185 +1,204 @@
-"""Plans how a reader goes on: how far, within a bound, and in which ranges for tasks.
+"""Plans micro-batches: how far each one reads, and in which ranges its tasks read.
 
-What Spark's planner process does.
+The planner goes from header to header and leaves the records where they are. Spark runs it in a
+process of its own, the query's planner process.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.pipeline.decode.schema import FOREIGN
-from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.services.pravega.reader.segment import BatchRef
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """Whole batches of one segment for one task, and the events in pieces that end in it (rule R6),
-    in order.
-    """
+    """Whole batches of one segment, read by one task."""
 
     segment: str
     start: int
     end: int
     events: tuple[WholeEvent, ...] = ()
+    """Events in pieces whose last piece is in the range, in order (rule R6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What was found between two points of one segment: where batches begin, the end, and the
-    events that end there.
-    """
+    """What was found between two points of one segment."""
 
-    places: list[int]
-    events: list[WholeEvent]
+    places: list[int]  # where batches begin, and the end of the last one
+    events: list[WholeEvent]  # events in pieces that end there
 
 
-def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[WholeEvent]:
-    """Return the events in pieces that end in *hops*; *unfinished*, which is as before them, goes
-    on to what it is behind them.
+def find_whole_events(
+    batches: Sequence[BatchRef], unfinished: UnfinishedEvents
+) -> list[WholeEvent]:
+    """Return the events in pieces whose last piece is in *batches*.
+
+    *unfinished* holds the events that have begun before *batches*, and is updated to those that
+    have begun before their end.
     """
     found: list[WholeEvent] = []
-    for hop in hops:
-        piece = (
-            piece_in_header(hop.header)
-            if hop.header is not None and hop.header.kind == FOREIGN
-            else None
+    for batch in batches:
+        if batch.header is None or batch.header.kind != FOREIGN:
+            continue
+        if (piece := piece_in_header(batch.header)) is None:
+            continue
+        whole = unfinished.add_piece(
+            batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
         )
-        if piece is not None:
-            whole = unfinished.add_piece(
-                hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
-            )
-            found += [whole] if whole is not None else []
+        if whole is not None:
+            found.append(whole)
     return found
 
 
 @dataclass(slots=True)
 class Planner:
-    """Goes from header to header of every segment; keeps the last plan, to cut its ranges where
-    batches begin.
+    """Plans the micro-batches of one stream.
+
+    It keeps the last plan, so that `cut_ranges` after `plan_micro_batch` reads nothing again.
     """
 
-    face: StreamClient
+    stream: StreamClient
     range_bytes: int
+    """Size of a range above which the next batch begins another range."""
+
+    # last header of each segment that was found to be still in the segment
     _checked: dict[int, Point] = field(default_factory=dict)
+    # by segment number
     _plans: dict[int, _Plan] = field(default_factory=dict)
-    # by segment and place
+    # by segment number and offset: the events that have begun before the offset
     _unfinished: dict[tuple[int, int], UnfinishedEvents] = field(default_factory=dict)
 
-    def lengths(self) -> dict[int, tuple[int, int]]:
-        """Return where each segment begins and ends now."""
+    def segment_bounds(self) -> dict[int, tuple[int, int]]:
+        """Return the start and the length of each segment, by number."""
         return {
-            self.face.number(state.segment): (state.start, state.length)
-            for state in self.face.segments()
+            self.stream.segment_number(state.segment): (state.start, state.length)
+            for state in self.stream.list_segments()
         }
 
-    def advance(
-        self, start: Progress, lengths: Mapping[int, tuple[int, int]], most: int | None
+    def plan_micro_batch(
+        self, start: Progress, bounds: Mapping[int, tuple[int, int]], most: int | None
     ) -> Progress:
-        """Return how far to read from *start*, over all segments at most *most* bytes but at least
-        a batch of each that has one.
+        """Return how far to read from *start*, within *bounds* (`segment_bounds`).
 
-        A segment that no longer has the header which *start* ends with is read again from its
-        beginning, and the result says so. Raises `StorageError` where bytes were removed before
-        they were read.
+        Reads at most *most* bytes of all segments together, but at least one batch of each segment
+        that has one. A segment that no longer has the last header of *start* is read again from its
+        beginning, and becomes one of the `restarts`. Raises `StorageError` if bytes were removed
+        before they were read.
         """
         points, restarts = dict(start.points), dict[int, int]()
         self._plans.clear()
+
         waiting = []
-        for number, (first, length) in sorted(lengths.items()):
-            at = self._begin(number, start.point(number), first, length)
+        for number, (first, length) in sorted(bounds.items()):
+            at = self._resume_at(number, start.point(number), first, length)
             if at != start.point(number).next:
                 restarts[number] = at
             points.setdefault(number, Point(first))
-            waiting += [(length - at, number, at, length)] if at < length else []
+            if at < length:
+                waiting.append((length - at, number, at, length))
+
+        # Segments with few bytes first: what they leave of their share goes to the others.
         left = most
         for turn, (_, number, at, length) in enumerate(sorted(waiting)):
             share = None if left is None else left // (len(waiting) - turn)
-            hops = self.face.hops(self.face.segment(number), at, length, share)
-            if hops:
-                point = points[number] = self._checked[number] = self._planned(
-                    number, start.point(number), at, hops
-                )
-                left = None if left is None else max(0, left - (point.next - at))
+            segment = self.stream.name_of_segment(number)
+            batches = self.stream.read_batch_refs(segment, at, length, share)
+            if not batches:
+                continue
+            point = self._keep_plan(number, start.point(number), at, batches)
+            points[number] = self._checked[number] = point
+            left = None if left is None else max(0, left - (point.next - at))
         return Progress(
             points, {number: at for number, at in restarts.items() if number in self._plans}
         )
 
-    def ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
-        """Return the ranges from *start* to *end*, none much longer than `range_bytes`, all cut
-        where batches begin.
+    def cut_ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
+        """Return the ranges from *start* to *end*, which begin and end where batches do.
+
+        A range ends with the batch that brings it to `range_bytes`.
         """
         found = []
         for number, point in sorted(end.points.items()):
             at = end.restarts.get(number, start.point(number).next)
             if at >= point.next:
                 continue
+
+            segment = self.stream.name_of_segment(number)
             plan = self._plans.get(number)
-            # another process planned this
             if plan is None or plan.places[0] > at or plan.places[-1] != point.next:
-                self._planned(
-                    number,
-                    start.point(number),
-                    at,
-                    self.face.hops(self.face.segment(number), at, point.next),
-                )
+                # another process made this plan, as before a restart: read the headers again
+                batches = self.stream.read_batch_refs(segment, at, point.next)
+                self._keep_plan(number, start.point(number), at, batches)
                 plan = self._plans[number]
+
             for place in plan.places:
                 if place > at and (place - at >= self.range_bytes or place == point.next):
                     events = tuple(event for event in plan.events if at <= event.last < place)
-                    found.append(BatchRange(self.face.segment(number), at, place, events))
+                    found.append(BatchRange(segment, at, place, events))
                     at = place
         return found
 
-    def _planned(self, number: int, start: Point, at: int, hops: Sequence[BatchRef]) -> Point:
-        """Keep what *hops* say, which go on from *at*, and return the point behind them."""
-        unfinished, end = self._begun_before(number, start, at), hops[-1].next
-        events = events_in(hops, unfinished)
-        self._plans[number] = _Plan([*(hop.offset for hop in hops), end], events)
+    def _keep_plan(self, number: int, start: Point, at: int, batches: Sequence[BatchRef]) -> Point:
+        """Keep *batches*, which begin at *at*, as the plan; return the point behind them."""
+        unfinished, end = self._unfinished_before(number, start, at), batches[-1].next
+        events = find_whole_events(batches, unfinished)
+        self._plans[number] = _Plan([*(batch.offset for batch in batches), end], events)
+
+        # of this segment keep only what begins here: older places are not asked for again
         kept = {
-            place: one
-            for place, one in self._unfinished.items()
+            place: events_there
+            for place, events_there in self._unfinished.items()
             if place[0] != number or place[1] == at
         }
         self._unfinished = kept | {(number, end): unfinished}
         since = unfinished.oldest_begin(end)
-        return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
+        return Point(
+            end, batches[-1].offset, batches[-1].crc, NO_UNFINISHED if since == end else since
+        )
 
-    def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
-        """Return the events that have begun before *at* and are not whole there; *point* is where
-        the reader goes on.
+    def _unfinished_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
+        """Return a copy of the events that have begun before *at* and are not whole there.
+
+        *point* is where the query goes on in segment *number*.
         """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
         unfinished = UnfinishedEvents()
-        if point.next == at and point.since != NONE_BEGUN:
-            segment = self.face.segment(number)
+        if point.next == at and point.since != NO_UNFINISHED:
+            # the first plan of this process: read the headers since the first unfinished event
+            segment = self.stream.name_of_segment(number)
             first = next(
-                (state.start for state in self.face.segments() if state.segment == segment), 0
+                (state.start for state in self.stream.list_segments() if state.segment == segment),
+                0,
             )
-            events_in(self.face.hops(segment, max(point.since, first), at), unfinished)
+            batches = self.stream.read_batch_refs(segment, max(point.since, first), at)
+            find_whole_events(batches, unfinished)
         self._unfinished[number, at] = unfinished.copy()
         return unfinished
 
-    def _begin(self, number: int, point: Point, first: int, length: int) -> int:
-        """Return where to go on in a segment that now is [*first*, *length*): at *point*, if that
-        is still its past (rule R5).
+    def _resume_at(self, number: int, point: Point, first: int, length: int) -> int:
+        """Return where to go on in a segment that now is [*first*, *length*).
+
+        That is at *point*, unless the segment no longer has its header (rule R5).
         """
         known = point.offset == NO_HEADER or self._checked.get(number) == point
         if point.next > length or not (
             known
-            or point.offset < first
-            or self.face.last_match(self.face.segment(number), [point])
+            or point.offset < first  # cut off since: it can't be asked for
+            or self.stream.count_known_headers(self.stream.name_of_segment(number), [point])
         ):
             return first
         if 0 < point.next < first:
             raise StorageError(
-                f"{self.face.segment(number)}: the bytes from {point.next} to {first} "
-                "were removed before they were read: "
-                "the next run goes on behind them; `readers` in the stream's "
-                "[[retention]] makes retention wait"
+                f"{self.stream.name_of_segment(number)}: the bytes from {point.next} to {first} "
+                "were removed before they were read: the next run goes on behind them; to prevent "
+                "this, name the reader in `readers` of the stream's [[retention]]"
             )
         self._checked[number] = point
         return max(point.next, first)

@@ -1,9 +1,8 @@
-"""A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and
-hang up.
+"""Reads a stream at a streaming service, from Spark's processes: each blocking call connects anew.
 
-No connection is held between calls, so a `StreamClient` travels to executors as it is, and a
-service that restarts is simply asked again. What the address names may be a segment store, which
-has all segments, or a controller, which tells where each one is.
+No connection is held between calls, so that a `StreamClient` can be pickled for executors, and a
+service that was restarted is simply asked again. The address names a segment store, which has all
+segments, or a controller, which says where each one is.
 """
 
 import asyncio
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.net.stream import ClientTls
@@ -26,7 +26,7 @@ from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.reader.segment import BatchRef, HeaderDigest, SegmentReader
+from logdrive.services.pravega.reader.segment import HeaderDigest, SegmentReader
 from logdrive.services.pravega.reader.segments import home_of, locate_segments
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.names import SegmentName, segment_name
@@ -40,62 +40,63 @@ _WAIT = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 
 @dataclass(slots=True)
 class StreamLocation:
-    """What a `StreamClient` has learned: whether a controller is asked, the segments' names by
-    number, where they are, and tokens.
-
-    There is one token to read, and one to update (True).
-    """
+    """What a `StreamClient` has learned about its stream; a cache."""
 
     controller: bool | None = None
+    """True if the address is a controller's; None if not known."""
     names: dict[int, str] = field(default_factory=dict)
+    """Full names of segments, by number."""
     homes: dict[str, Target] = field(default_factory=dict)
+    """The segment store of each segment, by name."""
     tokens: dict[bool, str] = field(default_factory=dict)
+    """Delegation tokens: one for reading (False), one for updates (True)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamClient:
-    """Where a stream is read."""
+    """A stream and the service that has it."""
 
     target: Target
     scope: str
     stream: str
-    found: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
+    location: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
 
     @property
     def name(self) -> str:
-        """The stream, as tables name it."""
+        """The stream's name `scope/stream`, as in the tables."""
         return f"{self.scope}/{self.stream}"
 
     @property
     def uri(self) -> str:
-        """The address as the data source takes it."""
+        """The address, as the option `uri` of the data source."""
         host = f"[{self.target.host}]" if ":" in self.target.host else self.target.host
         return f"pravega://{host}:{self.target.port}/{self.name}"
 
-    def segment(self, number: int) -> str:
-        """Return the full name of a segment. Raises `TransientError`."""
-        if number not in self.found.names:
-            self.segments()
-        return self.found.names.get(number) or segment_name(self.scope, self.stream, number)
+    def name_of_segment(self, number: int) -> str:
+        """Return the full name of segment *number*. Raises `TransientError`."""
+        if number not in self.location.names:
+            self.list_segments()
+        return self.location.names.get(number) or segment_name(self.scope, self.stream, number)
 
-    def segments(self) -> list[SegmentState]:
-        """Return what the stream's segments are like, by number; of a stream that scales those that
-        it still has.
+    def list_segments(self) -> list[SegmentState]:
+        """Return the states of the stream's segments, by number; [] if there is no such stream.
 
-        Raises `TransientError`, `ConfigError`.
+        Segments that retention has removed are not among them. Raises `TransientError`,
+        `ConfigError`.
         """
-        return _persisted(self._states)
+        return _persisted(self._ask_segments)
 
-    def number(self, segment: str) -> int:
-        """Return the number of one of its segments."""
+    def segment_number(self, segment: str) -> int:
+        """Return the number of the segment with the full name *segment*."""
         return SegmentName.parse(segment).number
 
-    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[BatchRef]:
-        """Return the batches in [start, end), records left where they are; *most* bounds their
-        bytes, but not the first's.
+    def read_batch_refs(
+        self, segment: str, start: int, end: int, most: int | None = None
+    ) -> list[BatchRef]:
+        """Return the batches that lie whole in [start, end), without reading their records.
 
-        *start* is where one begins. Raises `TransientError`, and `StorageError` where no batches
-        are there.
+        *start* is where a batch begins. *most* limits their bytes together, but the first batch is
+        returned in any case. Raises `TransientError`, and `StorageError` where no event is.
         """
 
         async def ask(client: SegmentClient) -> list[BatchRef]:
@@ -106,10 +107,10 @@ class StreamClient:
                 found.append(hop)
             return found
 
-        return self._asked(segment, ask)
+        return self._ask_segment_store(segment, ask)
 
-    def last_match(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
-        """Return how many of *marks*, from the first on, still stand in *segment* (rule R5).
+    def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
+        """Return how many of the headers *marks*, from the first on, *segment* still has (rule R5).
 
         Raises `TransientError`.
         """
@@ -124,11 +125,12 @@ class StreamClient:
                 )
             )
 
-        return self._asked(segment, ask)
+        return self._ask_segment_store(segment, ask)
 
-    def pieces(self, segment: str, start: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made
-        anew. Raises `TransientError`.
+    def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
+        """Yield the bytes of [start, end) in order, at most 4 MiB at a time.
+
+        Connects again after a failure. Raises `TransientError` once too many attempts have failed.
         """
         with _Reading(self, segment) as reading:
             while start < end:
@@ -136,29 +138,29 @@ class StreamClient:
                 start += len(data)
                 yield data
 
-    def _asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    def _ask_segment_store(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
         async def asked() -> T:
-            renewable = bool(self.found.tokens)
-            home = await self.home(segment)
+            renewable = bool(self.location.tokens)
+            home = await self.locate_store(segment)
             try:
                 async with connected(
                     SystemTransport(), home.host, home.port, home.tls, token=home.token_of
                 ) as client:
                     return await ask(client)
             except TokenError as error:
-                raise self.token_refused(error, renewable) from error
+                raise self.forget_tokens(error, renewable) from error
             except TransientError:
-                self.found.homes.pop(segment, None)
+                self.location.homes.pop(segment, None)
                 raise
 
         return _persisted(asked)
 
-    def token_refused(self, error: TokenError, renewable: bool) -> TransientError:
+    def forget_tokens(self, error: TokenError, renewable: bool) -> TransientError:
         """Forget the tokens, since one was refused, and return the error to try again after.
 
         Raises *error* unless it is *renewable*: a new token was refused, too.
         """
-        self.found.tokens.clear()
+        self.location.tokens.clear()
         if not renewable:
             raise error
         return TransientError(str(error))
@@ -166,37 +168,37 @@ class StreamClient:
     # Where segments are --------------------------------------------------------------------------
 
     async def _asks_controller(self) -> bool:
-        if self.found.controller is None:
-            self.found.controller = await is_controller(SystemTransport(), self.target)
-        return self.found.controller
+        if self.location.controller is None:
+            self.location.controller = await is_controller(SystemTransport(), self.target)
+        return self.location.controller
 
-    async def _states(self) -> list[SegmentState]:
+    async def _ask_segments(self) -> list[SegmentState]:
         found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
-        self.found.names.update({one.number: one.state.segment for one in found})
-        self.found.homes.update({one.state.segment: one.home for one in found})
+        self.location.names.update({one.number: one.state.segment for one in found})
+        self.location.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
 
-    async def home(self, segment: str, *, update: bool = False) -> Target:
-        """Return the segment store that has *segment*, to read or *update* it there.
+    async def locate_store(self, segment: str, *, update: bool = False) -> Target:
+        """Return the segment store that has *segment*, with a token to read or to *update* it.
 
         Raises `TransientError`.
         """
         if not await self._asks_controller():
             return self.target
-        if segment not in self.found.homes or update not in self.found.tokens:
+        if segment not in self.location.homes or update not in self.location.tokens:
             id_ = SegmentName.parse(segment).id
             asked = StreamSegment(self.scope, self.stream, id_, 0.0, 1.0)
             async with over_grpc(
                 self.target.host, self.target.port, self.target.tls, self.target.login
             ) as controller:
-                if update not in self.found.tokens:
-                    self.found.tokens[update] = await controller.token(
+                if update not in self.location.tokens:
+                    self.location.tokens[update] = await controller.token(
                         self.scope, self.stream, update=update
                     )
-                self.found.homes[segment] = home_of(
+                self.location.homes[segment] = home_of(
                     self.target, await controller.endpoint(asked), ""
                 )
-        return replace(self.found.homes[segment], token=self.found.tokens[update])
+        return replace(self.location.homes[segment], token=self.location.tokens[update])
 
 
 class _Reading:
@@ -204,8 +206,8 @@ class _Reading:
     failure.
     """
 
-    def __init__(self, face: StreamClient, segment: str) -> None:
-        self._face = face
+    def __init__(self, stream: StreamClient, segment: str) -> None:
+        self._stream = stream
         self._segment = segment
         self._client: BlockingClient | None = None
         self._connection = ExitStack()  # closes the client
@@ -221,15 +223,15 @@ class _Reading:
         """Return some bytes from *start* on, not beyond *end*. Raises `TransientError`."""
         try:
             if self._client is None:
-                self._renewable = bool(self._face.found.tokens)
-                home = asyncio.run(self._face.home(self._segment))
+                self._renewable = bool(self._stream.location.tokens)
+                home = asyncio.run(self._stream.locate_store(self._segment))
                 self._client = self._connection.enter_context(BlockingClient(home))
             data = self._client.fetch(self._segment, start, end)
         except TokenError as error:
             self._disconnect()
-            raise self._face.token_refused(error, self._renewable) from error
+            raise self._stream.forget_tokens(error, self._renewable) from error
         except TransientError:
-            self._face.found.homes.pop(self._segment, None)
+            self._stream.location.homes.pop(self._segment, None)
             self._disconnect()
             raise
         self._renewable = True
@@ -243,7 +245,7 @@ class _Reading:
 def stream_client(
     uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
 ) -> StreamClient:
-    """Read `pravega://host:port/scope/stream`. Raises ValueError saying what is wrong."""
+    """Return the client for `pravega://host:port/scope/stream`. Raises ValueError with a remedy."""
     parts = urlsplit(uri)
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):

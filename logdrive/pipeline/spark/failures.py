@@ -1,4 +1,4 @@
-"""Failures of Spark as ours: the cause in one line, and the log that has the rest."""
+"""Converts failures of Spark to our exceptions: the cause in one line, and where the rest is."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from typing import Any
 
 from logdrive.errors import TransientError
 
-_LONGEST = 500  # characters of a cause
-_APPENDIX = "=== Streaming Query ==="  # what follows describes the query, not the failure
+_LONGEST = 500  # limit on the characters of a cause
+_APPENDIX = "=== Streaming Query ==="  # what follows it describes the query, not the failure
 _SLOW_WORKER = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker",
@@ -19,25 +19,28 @@ _SLOW_WORKER = (
 
 
 class WorkerStartError(TransientError):
-    """Spark gave up waiting for its Python worker. On a busy machine another try goes through."""
+    """Spark's Python worker did not start in time. On a busy machine another try may succeed."""
 
 
 @contextmanager
-def spark_failures(log: Path | None = None) -> Iterator[None]:
-    """Raise what Spark raises within as a `TransientError` that says the cause and names *log*."""
+def convert_spark_failures(log: Path | None = None) -> Iterator[None]:
+    """Convert exceptions of Spark in the context to `TransientError`; see `to_transient_error`."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise spark_failure("Spark failed", error, log) from error
+        raise to_transient_error("Spark failed", error, log) from error
 
 
-def spark_failure(what: str, error: Any, log: Path | None = None) -> TransientError:
-    """Return the `TransientError` for *error*, as Spark raised it or a query ended with it."""
+def to_transient_error(what: str, error: Any, log: Path | None = None) -> TransientError:
+    """Return a `TransientError` for *error*, which Spark raised or a query ended with.
+
+    Its text begins with *what* failed, and names *log*, the file with Spark's messages.
+    """
     reason = _reason(error)
-    more = f"; {log} has the whole of it" if log is not None else ""
+    more = f"; see {log} for all of it" if log is not None else ""
     if any(sign in reason for sign in _SLOW_WORKER):
         return WorkerStartError(
             f"{what}: Spark's Python worker did not start in time ({reason}){more}"
@@ -46,16 +49,16 @@ def spark_failure(what: str, error: Any, log: Path | None = None) -> TransientEr
 
 
 def _reason(error: Any) -> str:
-    """Return the line that says what happened: in Python, the last of the innermost traceback."""
+    """Return the line with the cause: in Python, the last one of the innermost traceback."""
     text = _text(error).split(_APPENDIX)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = ("logdrive.", "OSError", "MemoryError")
     causes = [line for line in lines if line.startswith(ours) or "Error: " in line]
-    return (causes or lines or ["it does not say why"])[-1][:_LONGEST]
+    return (causes or lines or ["Spark gives no reason"])[-1][:_LONGEST]
 
 
 def _text(error: Any) -> str:
-    """Return all that *error* says; an error of the JVM is asked there, for its innermost cause."""
+    """Return the text of *error*; for an error of the JVM, that of its innermost cause."""
     java = getattr(error, "java_exception", None)
     if java is None:
         return str(error)

@@ -23,13 +23,14 @@ _PROBE_SECONDS = 20
 
 
 class NoJavaError(LogdriveError):
-    """No Java that Spark could run on."""
+    """There is no Java that Spark can run on."""
 
 
-def java_home(environ: Mapping[str, str]) -> Path:
-    """Return what JAVA_HOME has to be.
+def find_java_home(environ: Mapping[str, str]) -> Path:
+    """Return the JAVA_HOME for Spark.
 
-    The Java of *environ* goes before pip's. Raises `NoJavaError`.
+    JAVA_HOME and PATH of *environ* are tried before the Java that pip installed. Raises
+    `NoJavaError`.
     """
     seen = []
     for java in _candidates(environ):
@@ -59,11 +60,9 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _release(java: Path) -> int | None:
-    """Return the feature release of *java* (17 for 17.0.15, 8 for 1.8), None where it does not
-    run.
-    """
-    told = _run(java, "-version")
-    match = re.search(r'version "(?:1\.)?(\d+)', told) if told is not None else None
+    """Return the feature release of *java* (17 for 17.0.15, 8 for 1.8), None if it does not run."""
+    output = _run(java, "-version")
+    match = re.search(r'version "(?:1\.)?(\d+)', output) if output is not None else None
     return int(match[1]) if match else None
 
 
@@ -82,7 +81,7 @@ def _run(java: Path, *arguments: str) -> str | None:
 
 
 def _shim(java: Path, environ: Mapping[str, str]) -> Path:
-    """Return a JAVA_HOME whose java starts *java* without the module's argument."""
+    """Return a JAVA_HOME whose `java` is a script that runs *java* without the module argument."""
     script = (
         f'#!/bin/bash\na=(); for x in "$@"; do [ "$x" = {_MODULE} ] || a+=("$x"); done\n'
         f'exec {shlex.quote(str(java))} "${{a[@]}}"\n'
@@ -97,8 +96,8 @@ def _shim(java: Path, environ: Mapping[str, str]) -> Path:
         if _starts(home / "bin" / "java", _MODULE):
             return home
     raise NoJavaError(
-        f"{java} can't be started by a script: no cache directory takes one (set "
-        "XDG_CACHE_HOME to one that does)"
+        f"{java} needs a script to start it, and no cache directory allows to execute one: set "
+        "XDG_CACHE_HOME to a directory that does"
     )
 
 
@@ -111,7 +110,7 @@ def _caches(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _install(path: Path, script: bytes) -> None:
-    """Put *script* at *path*, whole or not at all, however many start at once."""
+    """Write *script* to *path* atomically: several processes may do so at once."""
     if path.exists() and path.read_bytes() == script and os.access(path, os.X_OK):
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""A JVM that ends with the process that started it.
+"""Makes the JVM end with the process that started it.
 
-PySpark's JVM reads its standard input to notice that Python is gone, but only once it is up, and
-before that it takes many seconds on a busy machine. The kernel's parent-death signal (prctl(2),
-PR_SET_PDEATHSIG) has no such gap. It must be asked for in the new process, before Java's own
-program, so Spark is given a JAVA_HOME whose `java` does that first.
+PySpark's JVM notices by its standard input that Python has ended, but only once it is up, which
+takes many seconds on a busy machine. The kernel's parent-death signal (prctl(2), PR_SET_PDEATHSIG)
+has no such gap. A process must ask for it itself, so Spark gets a JAVA_HOME whose `java` asks for
+the signal and then executes Java.
 """
 
 import os
@@ -19,11 +19,10 @@ _BIND = (
 )
 
 
-def bound_java_home(java_home: Path, directory: Path) -> Path:
-    """Make a JAVA_HOME in *directory* whose `java` is that of *java_home*, killed when its parent
-    ends.
+def make_bound_java_home(java_home: Path, directory: Path) -> Path:
+    """Make a JAVA_HOME in *directory* whose `java` runs that of *java_home* until its parent ends.
 
-    Returns *java_home* itself where nothing in *directory* may be executed.
+    Returns *java_home* itself if *directory* does not allow to execute files.
     """
     java = directory / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)

@@ -1,9 +1,8 @@
-"""Directories for what Spark writes beside its work.
+"""Temporary directories for Spark's own files, and for the checkpoints of queries.
 
-One that a killed process left is removed by the next that makes one.
-
-Each has a lock file that its process holds, which the kernel lets go of with the process: ids of
-processes are used again, and containers that share a directory do not see each other's.
+A directory that a killed process left behind is removed by the next process that makes one beside
+it. Each has a lock file, which the kernel unlocks when its process ends. (Process ids would not do:
+they are reused, and containers that share a directory don't see each other's.)
 """
 
 import fcntl
@@ -19,13 +18,14 @@ _LOCK = "lock"
 
 
 @contextmanager
-def scratch(parent: str | None = None) -> Iterator[Path]:
-    """Yield a directory of this process's own in *parent*, the system's directory for temporary
-    files by default.
+def open_scratch_directory(parent: str | None = None) -> Iterator[Path]:
+    """Yield a new directory in *parent*, which is removed after the context.
+
+    *parent* is the system's directory for temporary files by default. Raises OSError.
     """
     parent = parent or tempfile.gettempdir()
-    _sweep(parent)
-    directory, lock = _locked(parent)
+    _remove_abandoned(parent)
+    directory, lock = _make_locked_directory(parent)
     try:
         yield Path(directory)
     finally:
@@ -33,10 +33,10 @@ def scratch(parent: str | None = None) -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked(parent: str) -> tuple[str, int]:
-    """Make a directory and hold its lock.
+def _make_locked_directory(parent: str) -> tuple[str, int]:
+    """Make a directory and lock it; return its path and the descriptor of the lock.
 
-    One that a sweeper met before it was locked is given up for another.
+    Another process may remove the directory before it is locked: then make another one.
     """
     while True:
         directory = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
@@ -50,10 +50,10 @@ def _locked(parent: str) -> tuple[str, int]:
             os.close(lock)
 
 
-def _sweep(parent: str) -> None:
-    """Remove what processes that are gone have left.
+def _remove_abandoned(parent: str) -> None:
+    """Remove the directories in *parent* whose processes have ended.
 
-    Others' directories stay, and so do those that are just being made.
+    Directories of other users stay, and so do those that are not locked yet: they lack the file.
     """
     with os.scandir(parent) as entries:
         left = [
@@ -62,7 +62,7 @@ def _sweep(parent: str) -> None:
             if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False)
         ]
     for directory in left:
-        with suppress(OSError):  # held, somebody else's, or gone meanwhile
+        with suppress(OSError):  # locked, another user's, or removed meanwhile
             lock = os.open(os.path.join(directory, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

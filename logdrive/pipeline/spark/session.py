@@ -1,4 +1,4 @@
-"""A Spark session for one process: Java found, quiet, on this machine unless told otherwise."""
+"""Starts a Spark session: finds Java, keeps Spark quiet, and runs it locally by default."""
 
 import importlib.util
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.pipeline.spark.failures import spark_failures
-from logdrive.pipeline.spark.java import java_home
-from logdrive.pipeline.spark.jvm_lifetime import bound_java_home
-from logdrive.pipeline.spark.scratch import scratch
+from logdrive.pipeline.spark.failures import convert_spark_failures
+from logdrive.pipeline.spark.java import find_java_home
+from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
+from logdrive.pipeline.spark.scratch import open_scratch_directory
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -32,8 +32,10 @@ _PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "pyarrow", "pyspark")
 
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM only hands Arrow batches on: compiling its own code well costs more than that saves (an
-audit takes half the CPU).
+"""Java options of a local session.
+
+The JVM only passes Arrow batches on, so optimizing its code costs more than it saves: with these
+options an audit takes half the CPU.
 """
 
 
@@ -42,7 +44,7 @@ class SparkMissingError(LogdriveError):
 
 
 def require_spark() -> None:
-    """Raise `SparkMissingError` where the `spark` extra is not installed."""
+    """Raise `SparkMissingError` if the `spark` extra is not installed."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise SparkMissingError(
@@ -51,7 +53,7 @@ def require_spark() -> None:
 
 
 @contextmanager
-def session(
+def open_spark_session(
     name: str,
     *,
     master: str | None = None,
@@ -59,31 +61,32 @@ def session(
     log: Path | None = None,
     level: str = "error",
 ) -> Iterator[Any]:
-    """Yield a `SparkSession`, stopped at the end; one at a time in a process.
+    """Yield a `SparkSession`, stopped after the context; a process can have one at a time.
 
-    *master* is local by default, with a core for each that this process may use. What Spark and its
-    workers say goes to the file *log*, or to standard error. Raises `TransientError` where Spark
-    does not start.
+    *master* is local by default, with as many cores as this process may use. Messages of Spark and
+    its workers go to the file *log*, or to standard error. Raises `TransientError` if Spark does
+    not start, `SparkMissingError`, `NoJavaError`.
     """
     require_spark()
-    java = java_home(os.environ)
-    # not the python3 that PATH names
+    java = find_java_home(os.environ)
+    # workers must run this Python, not the python3 of PATH
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with scratch() as place:
-        values = settings(name, master or _local(), memory, str(place), level)
-        with _environment("JAVA_HOME", str(bound_java_home(java, place))):
-            spark = _started(values, log)
+    with open_scratch_directory() as place:
+        values = spark_settings(name, master or _local_master(), memory, str(place), level)
+        with _environment("JAVA_HOME", str(make_bound_java_home(java, place))):
+            spark = _start_session(values, log)
         try:
             yield spark
         finally:
             gateway = spark.sparkContext._gateway
             spark.stop()
-            _end(gateway)
+            _stop_jvm(gateway)
 
 
-def settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
-    """Return Spark's configuration, its files in *place*: what differs from its defaults, with the
-    reason where it is not plain.
+def spark_settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
+    """Return Spark's configuration, as far as it differs from the defaults.
+
+    Writes log4j2.properties into the directory *place*, which also gets Spark's temporary files.
     """
     logging = Path(place, "log4j2.properties")
     logging.write_text(_LOGGING.format(level=level))
@@ -95,9 +98,9 @@ def settings(name: str, master: str, memory: str, place: str, level: str) -> dic
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # the default one forks 60 processes a micro-batch
+        # the default manager forks 60 processes per micro-batch
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-        # rows here are megabytes of a segment, not lines
+        # a row is megabytes of a segment, not a line
         "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
         "spark.python.unix.domain.socket.enabled": "true",
     }
@@ -106,10 +109,10 @@ def settings(name: str, master: str, memory: str, place: str, level: str) -> dic
             "spark.driver.extraJavaOptions": (
                 f"{values['spark.driver.extraJavaOptions']} {_SHORT_LIVED}"
             ),
-            "spark.driver.host": "127.0.0.1",  # a machine whose own name does not resolve works too
+            "spark.driver.host": "127.0.0.1",  # works even if the host name does not resolve
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(_cores()),
-            # files are looked at here, not by a job of as many tasks
+            # list files in the driver, not by a job with a task for each
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
             "spark.local.dir": place,
             "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),
@@ -117,7 +120,7 @@ def settings(name: str, master: str, memory: str, place: str, level: str) -> dic
     return values
 
 
-def _started(values: dict[str, str], log: Path | None) -> Any:
+def _start_session(values: dict[str, str], log: Path | None) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -128,15 +131,15 @@ def _started(values: dict[str, str], log: Path | None) -> Any:
         with open(log or os.devnull, "ab") as file:
             gateway = launch_gateway(conf, {"stderr": file, "stdout": file} if log else None)
     except (PySparkException, OSError) as error:
-        where = f"{log} says why" if log else "it says why above"
+        where = f"see {log}" if log else "see its messages above"
         raise TransientError(f"Spark did not start; {where}: {error}") from error
-    with spark_failures(log):
+    with convert_spark_failures(log):
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
 
 
 @contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for the processes started within."""
+    """Set an environment variable inside the context, for the processes started there."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -148,9 +151,10 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _end(gateway: Any) -> None:
-    """End the JVM and let a later session of this process start another: it could not change its
-    memory or its Java.
+def _stop_jvm(gateway: Any) -> None:
+    """End the JVM, so that a later session of this process starts another one.
+
+    With the same JVM a session could not change memory or Java.
     """
     from pyspark import SparkContext
 
@@ -161,8 +165,8 @@ def _end(gateway: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _local() -> str:
-    return f"local[{_cores()},3]"  # a task may fail twice; plain local[N] never tries again
+def _local_master() -> str:
+    return f"local[{_cores()},3]"  # three attempts per task; local[N] makes one
 
 
 def _cores() -> int:

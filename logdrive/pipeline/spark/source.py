@@ -6,17 +6,17 @@ queries.
 
 | option | |
 |---|---|
-| uri | `pravega://host:port/scope/stream` (needed) |
-| form | `events`: a row an event, as in the table (default); `raw`: stored bytes, not decoded |
-| maxBytesPerBatch | bytes of a micro-batch over all segments (default 256 MiB) |
-| rangeBytes | bytes for one task (default 64 MiB) |
+| uri | `pravega://host:port/scope/stream` (required) |
+| form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
+| maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
+| rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
-| ca, cert, key, serverName | for a face that speaks TLS |
-| user, password | for a controller that asks who comes |
-| token | for a face without one that wants it |
+| ca, cert, key, serverName | for a service with TLS |
+| user, password | for a controller that requires a login |
+| token | for a segment store without a controller that requires a delegation token |
 
-Spark builds readers twice and calls their methods in processes of its own, so they hold nothing but
-what pickles.
+Spark builds readers twice and calls their methods in different processes, so that they can hold
+only what can be pickled.
 """
 
 import json
@@ -44,8 +44,8 @@ from logdrive.errors import ConfigError, Mistake, StorageError
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.schema import EVENTS, plain
-from logdrive.pipeline.read.offsets import Point, Progress, progress_of
+from logdrive.pipeline.decode.schema import EVENTS, plain_schema
+from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
 from logdrive.pipeline.read.stream import StreamClient, stream_client
 from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
@@ -59,19 +59,19 @@ _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query asked for."""
+    """The parsed options of a query."""
 
-    face: StreamClient
-    raw: bool = False
-    max_bytes: int = MAX_BYTES_PER_BATCH
-    range_bytes: int = RANGE_BYTES
-    start: str = _EARLIEST
+    stream: StreamClient
+    raw: bool = False  # rows are chunks of the segment, for our sink; else events
+    max_bytes: int = MAX_BYTES_PER_BATCH  # limit on a micro-batch
+    range_bytes: int = RANGE_BYTES  # size of a task's range
+    start: str = _EARLIEST  # "earliest", "latest" or a `Progress` in JSON
 
 
-def options_of(given: Mapping[str, str]) -> Options:
-    """Read the options of a query; names are as Spark passes them, in any case.
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Parse the options of a query; their names are case-insensitive, as Spark's are.
 
-    Raises `ConfigError` naming every mistake.
+    Raises `ConfigError`, which names every mistake.
     """
     values = {name.lower(): value for name, value in given.items()}
     mistakes: list[Mistake] = []
@@ -79,12 +79,12 @@ def options_of(given: Mapping[str, str]) -> Options:
     if form not in ("events", "raw"):
         mistakes.append(Mistake("form", form, "write events or raw"))
     sizes = {
-        name: _size(name, values.get(name.lower(), ""), default, mistakes)
+        name: _parse_size(name, values.get(name.lower(), ""), default, mistakes)
         for name, default in _SIZES.items()
     }
     try:
         if start not in (_EARLIEST, _LATEST):
-            progress_of(json.loads(start))
+            parse_progress(json.loads(start))
     except ValueError:
         mistakes.append(
             Mistake(
@@ -100,18 +100,18 @@ def options_of(given: Mapping[str, str]) -> Options:
             else None
         )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        face = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
+        stream = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:
         raise ConfigError("options of the data source logdrive", mistakes)
-    return Options(face, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
+    return Options(stream, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
 
 
 _SIZES = {"maxBytesPerBatch": MAX_BYTES_PER_BATCH, "rangeBytes": RANGE_BYTES}
 
 
-def _size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
+def _parse_size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
     if value and not (value.isdecimal() and int(value) > 0):
         mistakes.append(Mistake(name, value, "write a number of bytes"))
         return default
@@ -119,14 +119,14 @@ def _size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """A `BatchRange` as Spark hands it to a task."""
+    """A `BatchRange` as Spark passes it to a task."""
 
     def __init__(self, range_: BatchRange) -> None:
         super().__init__(range_)
 
 
 class LogdriveSource(DataSource):  # type: ignore[misc]
-    """`format("logdrive")`."""
+    """The data source for `spark.readStream.format("logdrive")`; reads batch queries, too."""
 
     @classmethod
     def name(cls) -> str:
@@ -134,53 +134,59 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
         return "logdrive"
 
     def schema(self) -> Any:
-        """Return the columns for the form asked for."""
-        return from_arrow_schema(CHUNKS if options_of(self.options).raw else plain(EVENTS))
+        """Return the columns: chunks of segments for the form `raw`, else those of `events`."""
+        return from_arrow_schema(
+            CHUNKS if parse_options(self.options).raw else plain_schema(EVENTS)
+        )
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return the reader of a batch query."""
-        return BatchReader(options_of(self.options))
+        return BatchReader(parse_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query."""
-        return StreamReader(options_of(self.options))
+        return StreamReader(parse_options(self.options))
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads all that is there when the query is planned."""
+    """Reader of a batch query: reads what the stream holds when the query is planned."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> list[RangePartition]:
         """Return a partition a range."""
-        planner = Planner(self._options.face, self._options.range_bytes)
+        planner = Planner(self._options.stream, self._options.range_bytes)
         start = Progress({}, {})
         return [
             RangePartition(one)
-            for one in planner.ranges(start, planner.advance(start, planner.lengths(), None))
+            for one in planner.cut_ranges(
+                start, planner.plan_micro_batch(start, planner.segment_bounds(), None)
+            )
         ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition."""
-        return read(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Follows a stream. All but `read` is called in the query's planner process."""
+    """Reader of a streaming query. Spark calls all methods but `read` in its planner process."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._planner = Planner(options.face, options.range_bytes)
+        self._planner = Planner(options.stream, options.range_bytes)
+        # bounds of the segments at the start, for the trigger availableNow
         self._frozen: dict[int, tuple[int, int]] | None = None
+        # the initial offset, once Spark has asked for it
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins; the same however often it is asked."""
+        """Return where a query without a checkpoint begins; the same on each call."""
         if self._initial is None:
             start = self._options.start
             if start in (_EARLIEST, _LATEST):
-                ends = self._planner.lengths() if self._frozen is None else self._frozen
+                ends = self._planner.segment_bounds() if self._frozen is None else self._frozen
                 points = {
                     number: Point(first if start == _EARLIEST else length)
                     for number, (first, length) in ends.items()
@@ -191,52 +197,53 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the bound on a micro-batch."""
+        """Return the limit on the bytes of a micro-batch."""
         return ReadMaxBytes(self._options.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Freeze the end; Spark calls this before anything else."""
-        self._frozen = self._planner.lengths()
+        """Fix the end of the query at the present end; Spark calls this before anything else."""
+        self._frozen = self._planner.segment_bounds()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return how far the next micro-batch goes."""
+        """Return where the micro-batch that begins at *start* ends."""
         most = (
             None
             if isinstance(limit, ReadAllAvailable)
             else getattr(limit, "max_bytes", self._options.max_bytes)
         )
-        lengths = self._planner.lengths() if self._frozen is None else self._frozen
-        return self._planner.advance(progress_of(start), lengths, most).as_json()
+        lengths = self._planner.segment_bounds() if self._frozen is None else self._frozen
+        return self._planner.plan_micro_batch(parse_progress(start), lengths, most).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         """Return a partition a range."""
         return [
             RangePartition(one)
-            for one in self._planner.ranges(progress_of(start), progress_of(end))
+            for one in self._planner.cut_ranges(parse_progress(start), parse_progress(end))
         ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition, in a task."""
-        return read(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value)
 
 
-def read(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
-    """Yield a range as rows of the form asked for."""
-    chunks = chunks_of(wanted, partial(options.face.pieces, wanted.segment))
+def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range, in the form that *options* ask for."""
+    chunks = read_chunks(wanted, partial(options.stream.read_bytes, wanted.segment))
     return (
-        raw_batches(options.face.name, wanted, chunks)
+        chunk_rows(options.stream.name, wanted, chunks)
         if options.raw
-        else _decoded(options.face.name, wanted, chunks)
+        else _event_rows(options.stream.name, wanted, chunks)
     )
 
 
-def chunks_of(
+def read_chunks(
     wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
 ) -> Iterator[SegmentChunk]:
-    """Yield the bytes of a range, *pieces* gives those of any part of its segment.
+    """Yield the bytes of a range in order; *pieces* reads any part of its segment.
 
-    Before the last piece of an event the others are recalled, wherever they stand (rule R6): so a
-    task holds one event at a time.
+    Before the last piece of an event in pieces, the chunks with its other pieces are yielded as
+    `recalled`, wherever in the segment they are (rule R6). So a task holds one such event at a
+    time.
     """
     at = wanted.start
     for event in wanted.events:
@@ -250,10 +257,10 @@ def chunks_of(
         at += len(piece)
 
 
-def raw_batches(
+def chunk_rows(
     stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield *chunks* of a range as rows for a sink."""
+    """Yield *chunks* of a range as rows with the columns `CHUNKS`, for the sink."""
     for chunk in chunks:
         yield pa.record_batch(
             [[stream], [wanted.segment], [chunk.offset], [chunk.data], [chunk.recalled]],
@@ -261,19 +268,19 @@ def raw_batches(
         )
 
 
-def _decoded(
+def _event_rows(
     stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
     decoder, rest, at = Decoder(stream), b"", wanted.start
-    columns = plain(EVENTS)
+    columns = plain_schema(EVENTS)
     for chunk in chunks:
         if chunk.recalled:
-            decoder.recall(wanted.segment, chunk.offset, chunk.data)
+            decoder.recall_pieces(wanted.segment, chunk.offset, chunk.data)
             continue
         data = rest + chunk.data
-        following = decoder.feed(wanted.segment, at, data)
+        following = decoder.decode_batches(wanted.segment, at, data)
         rest, at = data[following - at :], following
         if decoder.text_bytes >= _ROWS_BYTES or at == wanted.end:
-            yield from decoder.take()[0].cast(columns).combine_chunks().to_batches()
+            yield from decoder.take_tables()[0].cast(columns).combine_chunks().to_batches()
     if rest:
         raise StorageError(f"{wanted.segment}: {len(rest)} bytes at {at} are no whole batch")

@@ -1,5 +1,6 @@
-"""What a Spark task does: batches of a segment in, one file of events and a message for the
-committer out.
+"""The work of a Spark task: decodes a range of a segment into a file of events.
+
+The headers and the file's name go back to the driver, which commits them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,10 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze.files import Added, EventFile
-from logdrive.pipeline.bronze.writer import Written
+from logdrive.pipeline.bronze.files import AddedFile, EventFile
+from logdrive.pipeline.bronze.writer import WrittenRange
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
+from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_from_table
 from logdrive.pipeline.decode.schema import EVENTS
 
 CHUNKS = pa.schema(
@@ -23,20 +24,17 @@ CHUNKS = pa.schema(
         pa.field("recalled", pa.bool_(), nullable=False),
     ]
 )
-"""`SegmentChunk`s on their way from source to sink."""
+"""Columns in which `SegmentChunk`s travel from the data source to the sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentChunk:
-    """A part of a segment as it is stored, cut anywhere.
-
-    *recalled*: whole batches with pieces of the event whose last piece is at the place that has
-    been reached (rule R6).
-    """
+    """Stored bytes of a segment, cut anywhere."""
 
     offset: int
     data: bytes
     recalled: bool = False
+    """True: whole batches from before, with pieces of the event that ends next (rule R6)."""
 
 
 MESSAGES = pa.schema(
@@ -50,7 +48,7 @@ MESSAGES = pa.schema(
         pa.field("headers", pa.binary(), nullable=False),
     ]
 )
-"""A `Written` on its way to the driver; the headers are an Arrow stream, compressed."""
+"""Columns in which a `WrittenRange` goes to the driver; *headers* is a compressed Arrow stream."""
 
 _ROW_GROUP_BYTES = 48 << 20
 
@@ -58,8 +56,10 @@ _ROW_GROUP_BYTES = 48 << 20
 def write_events(
     chunks: Iterable[pa.RecordBatch], directory: str, compression: str
 ) -> Iterator[pa.RecordBatch]:
-    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*;
-    yield the message about it.
+    """Decode *chunks* into a file in *directory*, and yield one row of `MESSAGES` about it.
+
+    The chunks are one range, so that together they are whole batches. Raises `StorageError` if they
+    are not, or don't follow each other.
     """
     decoder: Decoder | None = None
     segment, start, at, rest = "", -1, 0, b""
@@ -69,17 +69,16 @@ def write_events(
             if decoder is None:
                 decoder, segment = Decoder(stream), name
             if chunk.recalled:
-                decoder.recall(name, chunk.offset, chunk.data)
+                decoder.recall_pieces(name, chunk.offset, chunk.data)
                 continue
             if start < 0:
                 start = at = chunk.offset
             if (name, chunk.offset) != (segment, at + len(rest)):
                 raise StorageError(
-                    f"{name} at {chunk.offset} does not go on where {segment} ended, at "
-                    f"{at + len(rest)}"
+                    f"{name} at {chunk.offset} does not follow {segment} at {at + len(rest)}"
                 )
             data = rest + chunk.data
-            following = decoder.feed(segment, at, data)
+            following = decoder.decode_batches(segment, at, data)
             rest, at = data[following - at :], following
             if decoder.text_bytes >= _ROW_GROUP_BYTES:
                 headers += _flush(decoder, file)
@@ -88,7 +87,7 @@ def write_events(
         if decoder is not None:
             headers += _flush(decoder, file)
     if decoder is not None:
-        yield message(Written(segment, start, at, file.added, headers))
+        yield encode_result(WrittenRange(segment, start, at, file.added_file, headers))
 
 
 def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
@@ -100,12 +99,12 @@ def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentC
 
 
 def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
-    table, headers = decoder.take()
-    file.write(table)
+    table, headers = decoder.take_tables()
+    file.write_row_group(table)
     return headers
 
 
-def message(written: Written) -> pa.RecordBatch:
+def encode_result(written: WrittenRange) -> pa.RecordBatch:
     """Return *written* as one row of `MESSAGES`."""
     table, stream = batches_table(written.headers), pa.BufferOutputStream()
     with pa.ipc.new_stream(
@@ -124,9 +123,9 @@ def message(written: Written) -> pa.RecordBatch:
     )
 
 
-def written_of(row: dict[str, object]) -> Written:
-    """Return what a row of `MESSAGES` says."""
+def decode_result(row: dict[str, object]) -> WrittenRange:
+    """Return the `WrittenRange` in a row of `MESSAGES`."""
     with pa.ipc.open_stream(row["headers"]) as reader:
-        headers = rows_of(reader.read_all())
-    file = None if row["name"] is None else Added(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
-    return Written(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]
+        headers = rows_from_table(reader.read_all())
+    file = None if row["name"] is None else AddedFile(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
+    return WrittenRange(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]

@@ -6,13 +6,12 @@ filled exactly, then its end; or a block of announced capacity that closes with 
 the first part of an event whose rest stands in the end, or padding.
 """
 
-import struct
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import Part, frame_event
+from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part, frame_event
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,
@@ -25,7 +24,6 @@ from logdrive.wire.pravega.appends import (
 )
 from logdrive.wire.pravega.layout import Message
 
-_HEAD: Final = struct.Struct("!ii")
 _NOT_IN_A_BLOCK: Final = (SetupAppend, AppendBlock, Padding, ConditionalAppend, ConditionalBlockEnd)
 
 
@@ -116,15 +114,15 @@ def _joined(block: bytes, end: AppendBlockEnd) -> bytes:
         raise OrderError(f"{whole} bytes of whole events in a block of {len(block)}")
     if whole == len(block):
         return block  # data in the end means nothing then
-    if len(block) - whole < _HEAD.size:
+    if len(block) - whole < EVENT_HEAD:
         raise OrderError("a block that ends inside a sub-frame")
-    kind, size = _HEAD.unpack_from(block, whole)
-    if size != len(block) - whole - _HEAD.size:
+    kind, size = EVENT_HEAD_LAYOUT.unpack_from(block, whole)
+    if size != len(block) - whole - EVENT_HEAD:
         raise OrderError(
-            f"a sub-frame of {size} bytes where {len(block) - whole - _HEAD.size} are left"
+            f"a sub-frame of {size} bytes where {len(block) - whole - EVENT_HEAD} are left"
         )
     if kind == PARTIAL_EVENT:
-        return b"".join((block[:whole], block[whole + _HEAD.size :], end.data))
+        return b"".join((block[:whole], block[whole + EVENT_HEAD :], end.data))
     if kind == PADDING and not end.data:
         return block[:whole]
     raise OrderError(

@@ -141,8 +141,8 @@ def test_clients_are_added_to_the_ca_that_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--client", "web-1", "--name", "other"), "--name is for a new one"),
-        (("--client", "here"), "is there already: copy it and its key to that agent"),
+        (("--client", "web-1", "--name", "other"), "--name is only for new ones"),
+        (("--client", "here"), "exists already: copy it and its key to that agent"),
         (("--client", "server"), "no file name of its own"),
         (("--client", "a", "--client", "a"), "no file name of its own"),
         (("--client", "../.."), "no file name of its own"),

@@ -13,8 +13,8 @@ import pytest
 
 from logdrive.cli.replaying import replay
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
-from logdrive.pipeline.read.connect import reached
-from logdrive.pipeline.spark.source import Options, read
+from logdrive.pipeline.read.connect import open_stream
+from logdrive.pipeline.spark.source import Options, read_rows_of_range
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.reader.dead_letters import dead_letters
 from logdrive.services.pravega.reader.stream import ReadableSegment, lines
@@ -132,7 +132,7 @@ def test_a_stream_without_dead_letters_says_so(tmp_path: Path) -> None:
     assert logdrive("dead-letters", "replay", uri) == b"no dead letters\n"
     assert (
         logdrive("dead-letters", "dismiss", uri, "--all", "--reason", "x")
-        == b"no dead letter waits\n"
+        == b"no dead letter is waiting\n"
     )
 
 
@@ -147,9 +147,9 @@ def test_r7_a_letter_whose_bytes_are_gone_is_dismissed_by_its_whole_id(tmp_path:
 
 def _notes(uri: str) -> list[tuple[str, int, str, str]]:
     """Return the dismissals that the stream has notes of: id, bytes, by, why."""
-    with reached(uri) as face:
-        (state,) = face.segments()
-        headers = [hop.header for hop in face.hops(state.segment, 0, state.length)]
+    with open_stream(uri) as face:
+        (state,) = face.list_segments()
+        headers = [hop.header for hop in face.read_batch_refs(state.segment, 0, state.length)]
     found = []
     for header in headers:
         if header is not None and b"dismissed" in bytes(header.mark):
@@ -160,10 +160,10 @@ def _notes(uri: str) -> list[tuple[str, int, str, str]]:
 
 def _messages(uri: str) -> list[str]:
     segment = Segment()
-    with reached(uri) as face:
-        (state,) = face.segments()
-        segment.data += b"".join(face.pieces(segment.name, 0, state.length))
-        batches = list(read(Options(face), planned(segment, 0)))
+    with open_stream(uri) as face:
+        (state,) = face.list_segments()
+        segment.data += b"".join(face.read_bytes(segment.name, 0, state.length))
+        batches = list(read_rows_of_range(Options(face), planned(segment, 0)))
     return [row["message"] for one in batches for row in one.to_pylist()]
 
 

@@ -137,7 +137,7 @@ def test_another_certificate_is_replaced_by_force_only(
     before = files(etc)
     refused = enroll(other, etc)
     assert refused.exit_code != 0
-    assert f"{etc}/tls/client.pem is there already" in refused.output
+    assert f"{etc}/tls/client.pem exists already" in refused.output
     assert "--force" in refused.output
     assert files(etc) == before
     assert enroll(other, etc, "--force").exit_code == 0
@@ -240,8 +240,8 @@ def test_a_bundle_that_does_not_fit_is_refused_with_its_remedy(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give one --client NAME"),
-        (["--client", "a.example", "--client", "b.example"], "give one --client NAME"),
+        ([], "give exactly one --client NAME"),
+        (["--client", "a.example", "--client", "b.example"], "give exactly one --client NAME"),
     ],
 )
 def test_a_bundle_is_for_one_client(
@@ -260,8 +260,8 @@ def test_a_bundle_is_never_overwritten_and_no_certificate_is_made_in_vain(
     before = files(authority)
     (tmp_path / "x.pem").write_text("precious")
     for path, said in (
-        (tmp_path / "x.pem", "there already"),
-        (tmp_path / "no/x.pem", "no directory"),
+        (tmp_path / "x.pem", "exists already"),
+        (tmp_path / "no/x.pem", "not a directory"),
     ):
         refused = run("certs", authority, "--client", CLIENT, "--bundle", path)
         assert refused.exit_code != 0

@@ -178,7 +178,7 @@ def test_tables_that_are_not_there_are_told_before_spark_starts(
     done = CliRunner().invoke(cli, ["pipeline", arguments[0], str(tmp_path), *arguments[1:]])
     assert (
         str(done.exception)
-        == f"{tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first"
+        == f"{tmp_path}/bronze/events is not a table: run `logdrive pipeline run --to DIR` first"
     )
     assert "Spark" not in done.output
 

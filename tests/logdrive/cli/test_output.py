@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from logdrive.cli.output import printable
+from logdrive.cli.output import escape_event
 
 _PROGRAM = """
 import structlog
-from logdrive.cli.output import set_up_logging
-set_up_logging()
+from logdrive.cli.output import configure_logging
+configure_logging()
 log = structlog.get_logger("test")
 reason = "a\\rb\\nc\\x1b[2J\\x9b\\u202ed"
 log.warning("refused", sure=True, reason=reason, path="/var/log/\u20ac r.log")
@@ -20,7 +20,7 @@ except ValueError:
 
 
 def test_control_characters_are_escaped_and_letters_of_all_scripts_are_kept() -> None:
-    event = printable(
+    event = escape_event(
         None,
         "info",
         {

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from logdrive.cli.pipeline_progress import shown, starting_spark
-from logdrive.pipeline.run import Plan, RunResult
+from logdrive.cli.pipeline_progress import show_progress, show_spark_start
+from logdrive.pipeline.plan import Plan, RunResult
 
 
 class Terminal(io.StringIO):
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 def test_without_a_terminal_the_start_of_spark_is_one_plain_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with starting_spark():
+    with show_spark_start():
         told = capsys.readouterr()
     assert (told.out, told.err) == ("", "starting Spark, which may take half a minute\n")
 
@@ -30,7 +30,7 @@ def test_on_a_terminal_the_start_of_spark_is_a_spinner(monkeypatch: pytest.Monke
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with starting_spark():
+    with show_spark_start():
         pass
     assert "starting Spark" in terminal.getvalue()
     assert "\x1b[" in terminal.getvalue(), "drawn over, not printed line by line"
@@ -43,7 +43,7 @@ def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "140")
-    with shown(Plan(uri="", directory="", once=True), quiet=False) as (starting, tell):
+    with show_progress(Plan(uri="", directory="", once=True), quiet=False) as (starting, tell):
         with starting():
             pass
         tell(RunResult(bytes=1_000_000, there=1_000_000))

@@ -7,9 +7,9 @@ import pytest
 
 _PROGRAM = """
 import resource
-from logdrive.cli.runtime import lift_limit_of_open_files
+from logdrive.cli.runtime import raise_open_files_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 256))
-print(lift_limit_of_open_files(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(raise_open_files_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
@@ -22,13 +22,13 @@ def test_programs_may_open_as_many_files_as_the_machine_allows() -> None:
 
 _STOPPED = """
 import asyncio, os, signal, sys
-from logdrive.cli.runtime import run
+from logdrive.cli.runtime import run_program
 async def program(machine):
     for name in sys.argv[1:]:
         os.kill(os.getpid(), getattr(signal, name))
         await asyncio.sleep(0.05)
         print(machine.stop.is_set(), end=" ")
-run(program)
+run_program(program)
 """
 
 

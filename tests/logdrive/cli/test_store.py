@@ -159,10 +159,10 @@ def _listening(process: Process) -> str:
 )
 def test_a_servers_name_means_nothing_without_tls(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, [*arguments, "--server-name", "store.example.com"])
-    assert "--server-name goes with --ca" in done.output
+    assert "--server-name needs --ca" in done.output
 
 
 def test_the_help_of_ls_says_what_a_running_receiver_must_serve_for_it() -> None:
     told = CliRunner().invoke(cli, ["store", "ls", "--help"]).output
     assert "[listen.pravega]" in told
-    assert "network face" in told
+    assert "read over the network" in " ".join(told.split())

@@ -65,9 +65,9 @@ def test_entries_one_after_the_other_make_a_file_of_users(tmp_path: Path) -> Non
     ("arguments", "words"),
     [
         (("fleet",), "give --read or --update"),
-        (("fl:eet", "--read", "*"), "no name for a user"),
+        (("fl:eet", "--read", "*"), "not a valid user name"),
         (("fleet", "--read", "logs"), "write scope/stream"),
-        (("fleet", "--read", "*", "--password-file", "{empty}"), "one line is wanted"),
+        (("fleet", "--read", "*", "--password-file", "{empty}"), "exactly one line"),
     ],
 )
 def test_what_would_make_no_entry_is_refused(
@@ -128,8 +128,8 @@ def test_a_login_is_whole_or_there_is_none(tmp_path: Path) -> None:
     file.write_text("x\n")
     for arguments, words in (
         (("--user", "fleet"), "LOGDRIVE_PASSWORD"),
-        (("--password-file", str(file)), "goes with --user"),
-        (("--cert", str(file)), "--cert and --key go together"),
+        (("--password-file", str(file)), "needs --user"),
+        (("--cert", str(file)), "give --cert and --key together"),
     ):
         done = logdrive("store", "ls", uri, *arguments)
         assert done.exit_code == 2

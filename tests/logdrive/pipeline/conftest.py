@@ -17,10 +17,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     What Spark says is in the file `spark.log` of its directory.
     """
-    from logdrive.pipeline.spark.session import session
+    from logdrive.pipeline.spark.session import open_spark_session
     from logdrive.pipeline.spark.source import LogdriveSource
 
-    with session(
+    with open_spark_session(
         "tests", memory="1g", log=Path(tmp_path_factory.mktemp("spark"), "spark.log")
     ) as started:
         started.dataSource.register(LogdriveSource)

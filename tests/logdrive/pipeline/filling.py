@@ -8,11 +8,11 @@ import pyarrow as pa
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.model.pieces import UnfinishedEvents
-from logdrive.pipeline.bronze.writer import Bronze, Written
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.read.planner import BatchRange, events_in
-from logdrive.pipeline.spark.source import chunks_of, raw_batches
-from logdrive.pipeline.spark.task import write_events, written_of
+from logdrive.pipeline.bronze.writer import Bronze, WrittenRange
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.read.planner import BatchRange, find_whole_events
+from logdrive.pipeline.spark.source import chunk_rows, read_chunks
+from logdrive.pipeline.spark.task import decode_result, write_events
 from tests.logdrive.pipeline.segments import STREAM, Segment, file_records
 
 
@@ -23,8 +23,10 @@ def bronze(directory: Path) -> Bronze:
 def planned(segment: Segment, start: int, end: int | None = None) -> BatchRange:
     """Return the range as a planner that has been everywhere before would."""
     data, unfinished = bytes(segment.data[:end]), UnfinishedEvents()
-    events_in([hop for hop in walk(segment.name, 0, data) if hop.offset < start], unfinished)
-    events = events_in(list(walk(segment.name, start, data[start:])), unfinished)
+    find_whole_events(
+        [hop for hop in walk_batches(segment.name, 0, data) if hop.offset < start], unfinished
+    )
+    events = find_whole_events(list(walk_batches(segment.name, start, data[start:])), unfinished)
     return BatchRange(segment.name, start, len(data), tuple(events))
 
 
@@ -34,23 +36,25 @@ def batches_of(wanted: BatchRange, segment: Segment, size: int = 1000) -> list[p
     def pieces(start: int, end: int) -> Iterator[bytes]:
         return (bytes(segment.data[at : min(at + size, end)]) for at in range(start, end, size))
 
-    return list(raw_batches(STREAM, wanted, chunks_of(wanted, pieces)))
+    return list(chunk_rows(STREAM, wanted, read_chunks(wanted, pieces)))
 
 
 def task(
     directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000
-) -> Written:
+) -> WrittenRange:
     """Do what a Spark task does with a range of *segment*."""
     chunks = batches_of(planned(segment, start, end), segment, size)
     (message,) = write_events(chunks, str(directory / "bronze" / "events"), "snappy")
-    return written_of(message.to_pylist()[0])
+    return decode_result(message.to_pylist()[0])
 
 
 def catch_up(directory: Path, *segments: Segment) -> int:
     """Read all that is new, as one micro-batch; return how many rows that was."""
     with bronze(directory) as tables:
-        new = [one for one in segments if tables.end(one.name) < len(one.data)]
-        return tables.commit([task(directory, one, tables.end(one.name)) for one in new]).events
+        new = [one for one in segments if tables.next_offset(one.name) < len(one.data)]
+        return tables.commit_ranges(
+            [task(directory, one, tables.next_offset(one.name)) for one in new]
+        ).events
 
 
 def send(segment: Segment, source: str, data: bytes, start: int = 0) -> int:

@@ -10,8 +10,8 @@ from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.model.numbers import ABSENT
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.store.engine import Store
 from tests.logdrive.pipeline.segments import STREAM, Segment
@@ -60,7 +60,7 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
     assert info is not None
     since = max(since, info.length)
     writer, before, waiting = UUID(int=uuid4().int), ABSENT, []
-    for number, hop in enumerate(walk(segment.name, since, bytes(segment.data[since:]))):
+    for number, hop in enumerate(walk_batches(segment.name, since, bytes(segment.data[since:]))):
         batch = bytes(segment.data[hop.offset : hop.next])
         waiting.append(
             opened.append(
@@ -77,5 +77,5 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
 @contextmanager
 def served(directory: Path, *segments: Segment) -> Iterator[StreamClient]:
     """Store *segments* in *directory* and serve them while the context lasts."""
-    with reached(store(directory, *segments)) as face:
+    with open_stream(store(directory, *segments)) as face:
         yield face

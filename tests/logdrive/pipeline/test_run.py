@@ -18,8 +18,9 @@ from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.run import Plan, RunResult, run
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.plan import Plan, RunResult
+from logdrive.pipeline.run import run_pipeline
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
@@ -66,7 +67,7 @@ def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_t
     segments = stream()
     uri = store(tmp_path / "store", *segments)
     told: list[int] = []
-    outcome = run(
+    outcome = run_pipeline(
         plan(uri, tmp_path / "tables"),
         threading.Event(),
         lambda so_far: told.append(so_far.events),
@@ -77,7 +78,7 @@ def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_t
     assert (outcome.as_json()["there"], outcome.as_json()["waiting"]) == (outcome.bytes, 0)
     assert told[-1] == outcome.events
     check(tmp_path / "tables", spark)
-    again = run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+    again = run_pipeline(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
     assert again == RunResult()
 
 
@@ -88,14 +89,18 @@ def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(
     segments = stream(turns=10)
     first = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
     for segment in first:
-        del segment.data[[hop.next for hop in walk(segment.name, 0, bytes(segment.data))][4] :]
+        del segment.data[
+            [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))][4] :
+        ]
     uri = store(tmp_path / "store", *first)
     stop = threading.Event()
     following = plan(uri, tmp_path / "tables", once=False, trigger_seconds=0.1)
-    outcome = run(following, stop, lambda so_far: _when_all_is_read(so_far, stop), spark=spark)
+    outcome = run_pipeline(
+        following, stop, lambda so_far: _when_all_is_read(so_far, stop), spark=spark
+    )
     assert outcome.bytes == outcome.there
     store(tmp_path / "store", *segments)
-    run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+    run_pipeline(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
     check(tmp_path / "tables", spark, turns=10)
 
 
@@ -106,10 +111,12 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
     """History 8: the pipeline's offsets are void, and nothing is lost or doubled by that."""
     segments = stream(count=1, turns=20)
     (whole,) = segments
-    run(plan(store(tmp_path / "store", whole), tmp_path / "tables"), threading.Event(), spark=spark)
+    run_pipeline(
+        plan(store(tmp_path / "store", whole), tmp_path / "tables"), threading.Event(), spark=spark
+    )
     offsets = [
         hop
-        for hop in walk(whole.name, 0, bytes(whole.data))
+        for hop in walk_batches(whole.name, 0, bytes(whole.data))
         if hop.header and hop.header.kind == "data"
     ]
     restored = Segment(
@@ -119,7 +126,7 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
     assert at is not None
     send(restored, "s0", data[at:], at)
     restored.foreign("beats", [b'{"message":"after"}'])
-    run(
+    run_pipeline(
         plan(store(tmp_path / "restored", restored), tmp_path / "tables"),
         threading.Event(),
         spark=spark,
@@ -143,9 +150,9 @@ def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
 
     monkeypatch.setattr(Bronze, "_commit_both", full)
     with pytest.raises(TransientError, match="No space left on device"):
-        run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+        run_pipeline(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
     stop = threading.Event()
-    outcome = run(
+    outcome = run_pipeline(
         plan(uri, tmp_path / "tables", once=False),
         stop,
         lambda so_far: _when_all_is_read(so_far, stop),
@@ -163,7 +170,7 @@ def test_a_disk_too_full_for_sparks_own_files_is_named_as_the_cause(
     with tmpfs(tmp_path / "small", 8) as disk:
         disk.fill(but=16 << 10)
         with pytest.raises(TransientError, match="No space left on device"):
-            run(plan(uri, disk.path / "tables"), threading.Event(), spark=spark)
+            run_pipeline(plan(uri, disk.path / "tables"), threading.Event(), spark=spark)
 
 
 def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> None:
@@ -171,7 +178,7 @@ def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> 
     with tmpfs(tmp_path / "small", 8) as disk:
         disk.fill()
         with pytest.raises(LogdriveError, match="No space left on device") as failure:
-            run(plan(uri, disk.path / "tables"), threading.Event())
+            run_pipeline(plan(uri, disk.path / "tables"), threading.Event())
     assert str(failure.value).isprintable()
 
 
@@ -188,7 +195,7 @@ def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tab
     with pytest.raises(
         ConfigError, match=r"there is no stream logs/app in the store .*; there are: other/stream"
     ):
-        run(plan(uri, tmp_path / "tables"), threading.Event())
+        run_pipeline(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()
 
 
@@ -197,15 +204,17 @@ def test_a_stream_that_is_not_there_at_a_face_makes_no_tables(tmp_path: Path) ->
         uri = f"file://{tmp_path / 'store'}#logs/ap"
         with pytest.raises(
             ConfigError,
-            match="there is no stream logs/ap; which there are can't be asked over the network",
+            match="there is no stream logs/ap; the service can't list the streams that exist",
         ):
-            run(plan(uri, tmp_path / "tables"), threading.Event())
+            run_pipeline(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()
 
 
 def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no store"):
-        run(plan(f"file://{tmp_path / 'nowhere'}#logs/app", tmp_path / "tables"), threading.Event())
+        run_pipeline(
+            plan(f"file://{tmp_path / 'nowhere'}#logs/app", tmp_path / "tables"), threading.Event()
+        )
     assert os.listdir(tmp_path) == []
 
 
@@ -258,7 +267,9 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     until_committed(again)
     again.kill()
     again.wait()
-    run(plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20), threading.Event(), spark=spark)
+    run_pipeline(
+        plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20), threading.Event(), spark=spark
+    )
     check(tmp_path / "tables", spark, count=2, turns=1000)
 
 
@@ -285,7 +296,7 @@ def test_a_worker_of_sparks_that_does_not_come_up_in_time_is_started_again(tmp_p
     assert process.returncode == 0, err
     assert "52 events of 2 batches" in out
     assert "Spark's Python worker did not start in time" in err
-    assert f"{tmp_path / 'tables' / 'spark.log'} has the whole of it" in err
+    assert f"see {tmp_path / 'tables' / 'spark.log'} for all of it" in err
 
 
 @pytest.mark.process
@@ -372,12 +383,12 @@ def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_c
     for record in old_records(1, b"x" * 900_000):
         letters.foreign("beats", [record])
     uri, tables = store(tmp_path / "store", *segments, letters), tmp_path / "tables"
-    run(plan(uri, tables), threading.Event(), spark=spark)
+    run_pipeline(plan(uri, tables), threading.Event(), spark=spark)
     found = audit(str(tables), spark)
     assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 900_000)
     dismissing = [*installed("store", "dead-letters", "dismiss"), uri, "--all", "--reason", "tests"]
     subprocess.run(dismissing, check=True, timeout=60)
-    run(plan(uri, tables), threading.Event(), spark=spark)
+    run_pipeline(plan(uri, tables), threading.Event(), spark=spark)
     found = audit(str(tables), spark)
     assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 1)
     assert found.quarantined_events == 0

@@ -42,6 +42,8 @@ def batch(records: Sequence[bytes]) -> bytes:
     header = BatchHeader(
         kind="data",
         source="00" * 16,
+        previous=0,
+        position=1,
         records=len(records),
         events=1,
         size=len(data),

@@ -26,8 +26,8 @@ STREAMS = (
         "logdrive.store.boundaries",
         (
             (
-                "        batch_end = record_end + max(0, parse_header(head[EVENT_HEAD : record_end - offset]).size)\n",
-                "        batch_end = record_end\n",
+                "    if batch is not None and batch.next <= length:\n        return batch.next\n",
+                "    if batch is not None and batch.body <= length:\n        return batch.body\n",
             ),
         ),
     ),

@@ -1,22 +1,13 @@
 """Reads a segment by batches over the network: from header to header, with or without the records
-(rules R4, R5).
-
-A header is known by its place only: the segment's start, or where the header before says that the
-next one is. A record at such a place that can't be a header is headless: it stands for itself, and
-the next event may be a header again.
+(rules R4, R5). `BatchWalker` finds the batches in what was read.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
-from zlib import crc32
 
 from logdrive.errors import StorageError
-from logdrive.model.batch import BatchHeader, parse_header
-from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, RUN_BYTES
-from logdrive.model.pieces import piece_in_header
-from logdrive.model.records import KINDS
+from logdrive.model.batch_walker import BatchRef, BatchWalker
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.units import KIB
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import RequestRefusedError
@@ -26,22 +17,6 @@ _HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
 # below it, reading the records too costs less than one more round trip a batch
 _SMALL_BATCH: Final = 32 * KIB
 _WINDOW: Final = 64 * KIB
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRef:
-    """One batch: its header's place, where its records begin, where the next batch does, the CRC-32
-    of the header's payload.
-
-    *header* is None for a headless record; *payload* is then that record.
-    """
-
-    offset: int
-    body: int
-    next: int
-    crc: int
-    header: BatchHeader | None
-    payload: bytes
 
 
 class HeaderDigest(Protocol):
@@ -58,39 +33,12 @@ class HeaderDigest(Protocol):
         ...
 
 
-def trusted_header(payload: bytes) -> BatchHeader | None:
-    """Return the header in *payload*; None where it is headless: unreadable, or with figures that
-    no receiver writes.
-    """
-    if len(payload) > HEADER_BYTES:
-        return None
-    try:
-        header = parse_header(payload)
-        if header.kind == "foreign":
-            piece_in_header(header)
-    except ValueError:
-        return None
-    if (
-        min(header.size, header.records, header.events, header.skipped) < 0
-        or header.size > RUN_BYTES
-    ):
-        return None
-    if header.kind == "foreign":
-        return header
-    placed = (
-        header.previous is not None
-        and header.position is not None
-        and 0 <= header.previous <= header.position < MAX_POSITION
-    )
-    return header if placed and header.kind in KINDS else None
-
-
 class SegmentReader:
     """Batches of one segment."""
 
     def __init__(self, client: SegmentClient, segment: str) -> None:
-        self._client, self._segment = client, segment
-        self._window, self._window_start = b"", 0
+        self._client = client
+        self._segment = segment
 
     async def hops(self, start: int, end: int) -> AsyncIterator[BatchRef]:
         """Yield the batches that lie whole in [start, end), *start* being one's place; their
@@ -99,33 +47,27 @@ class SegmentReader:
         Costs a round trip a batch of 32 KiB or more, less for smaller ones. Raises `StorageError`
         where there are no events.
         """
-        place, small = start, False
+        walker, guess = self._walker(start), _HEAD_GUESS
         while (
-            hop := await self._hop(place, end, _WINDOW if small else _HEAD_GUESS)
-        ) is not None and hop.next <= end:
-            yield hop
-            small = hop.next - place < _SMALL_BATCH
-            place = hop.next
+            batch := await self._next_header(walker, end, guess)
+        ) is not None and batch.next <= end:
+            yield batch
+            guess = _WINDOW if batch.next - batch.offset < _SMALL_BATCH else _HEAD_GUESS
 
     async def batches(self, start: int, end: int) -> AsyncIterator[tuple[BatchRef, bytes]]:
         """Yield the batches that lie whole in [start, end), each with its records, which are empty
         for a headless one.
         """
-        data, base = b"", start
+        walker, place = self._walker(start), start
         async for piece in self._client.read_range(self._segment, start, end):
-            data += piece
-            at = 0
-            while (hop := self._cut(base + at, data, at)) is not None and hop.next - base <= len(
-                data
-            ):
-                yield hop, data[hop.body - base : hop.next - base]
-                at = hop.next - base
-            data, base = data[at:], base + at
+            walker.receive_data(piece, place)
+            place += len(piece)
+            while (batch := walker.next_batch()) is not None:
+                yield batch, walker.records_of(batch)
 
     async def header_at(self, offset: int, end: int) -> BatchRef | None:
         """Return the batch at *offset*, None where its header does not lie whole before *end*."""
-        self._window = b""
-        return await self._hop(offset, end, _HEAD_GUESS)
+        return await self._next_header(self._walker(offset), end, _HEAD_GUESS)
 
     async def last_match(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
         """Return how many of *marks*, in order of place, from the first on are still what the
@@ -153,58 +95,25 @@ class SegmentReader:
             return False  # no event begins there any more
         return found is not None and found.crc == mark.crc
 
-    # Single batches ------------------------------------------------------------------------------
+    def _walker(self, position: int) -> BatchWalker:
+        return BatchWalker(self._segment, position, max_event=PRAVEGA_FRAME_BYTES)
 
-    async def _hop(self, place: int, end: int, guess: int) -> BatchRef | None:
-        head = await self._bytes(place, EVENT_HEAD, end, guess)
-        if head is None:
-            return None
-        payload = await self._bytes(place + EVENT_HEAD, self._length(place, head), end, 0)
-        return None if payload is None else self._made(place, payload)
+    async def _next_header(self, walker: BatchWalker, end: int, guess: int) -> BatchRef | None:
+        """Return the next batch, None where its header does not lie whole before *end*.
 
-    def _cut(self, place: int, data: bytes, at: int) -> BatchRef | None:
-        body = at + EVENT_HEAD
-        if body > len(data):
-            return None
-        length = self._length(place, data[at:body])
-        return None if body + length > len(data) else self._made(place, data[body : body + length])
-
-    def _length(self, place: int, head: bytes) -> int:
-        try:
-            length = event_length(head)
-        except ValueError as error:
-            raise StorageError(
-                f"{self._segment} at {place}: {error}; it was not written by logdrive"
-            ) from error
-        if length > PRAVEGA_FRAME_BYTES:
-            raise StorageError(
-                f"{self._segment} at {place}: an event of {length} bytes; it was not "
-                "written by logdrive"
-            )
-        return length
-
-    def _made(self, place: int, payload: bytes) -> BatchRef:
-        header, body = trusted_header(payload), place + EVENT_HEAD + len(payload)
-        return BatchRef(
-            place,
-            body,
-            body + (header.size if header is not None else 0),
-            crc32(payload),
-            header,
-            payload,
-        )
-
-    async def _bytes(self, place: int, size: int, end: int, guess: int) -> bytes | None:
-        """Return *size* bytes from *place*, from the window where it has them, reading at least
-        *guess* where it has not.
+        Where the walker has no bytes of it, at least *guess* bytes are read at once.
         """
-        if place + size > end:
-            return None
-        at = place - self._window_start
-        if not 0 <= at <= at + size <= len(self._window):
-            self._window = await self._read(place, min(max(size, guess), end - place), size)
-            self._window_start, at = place, 0
-        return self._window[at : at + size]
+        while (batch := walker.next_header()) is None:
+            place, size = walker.position, walker.header_bytes
+            if place + size > end:
+                return None
+            if size == EVENT_HEAD:  # the head is missing; the guess mostly holds the header, too
+                data = await self._read(place, min(max(size, guess), end - place), size)
+            else:  # a header longer than the guess, or at the end of the bytes read: its payload
+                place, size = place + EVENT_HEAD, size - EVENT_HEAD
+                data = await self._read(place, size, size)
+            walker.receive_data(data, place)
+        return batch
 
     async def _read(self, place: int, wanted: int, needed: int) -> bytes:
         data = (await self._client.read(self._segment, place, wanted)).data

@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.errors import StorageError
+from logdrive.model.framing import split_events
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
@@ -136,12 +137,11 @@ async def followed(segments: Sequence[ReadableSegment], later: Later) -> AsyncIt
 
 
 def events_of(records: bytes) -> Iterator[bytes]:
-    """Yield the payloads of Pravega events that stand back to back."""
-    place = 0
-    while place < len(records):
-        body = place + EVENT_HEAD
-        place = body + event_length(records[place:body])
-        yield records[body:place]
+    """Yield the payloads of the events in *records*. Raises `StorageError` if one is cut off."""
+    try:
+        yield from split_events(records)
+    except ValueError as error:
+        raise StorageError(f"a batch of {len(records)} bytes is damaged: {error}") from error
 
 
 def foreign_text(record: bytes) -> bytes:

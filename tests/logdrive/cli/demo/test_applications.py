@@ -8,7 +8,7 @@ from logdrive.cli.demo.applications import Applications
 
 def test_books_agree_with_the_files_through_rotation(tmp_path: Path) -> None:
     applications = Applications(str(tmp_path), count=24, lines=20_000, random_=random.Random(1))
-    while applications.write(700):
+    while applications.write_burst(700):
         pass
     applications.close()
     files = list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ from logdrive.cli.demo.system import DemoError, run_step
     ("said", "told"),
     [
         ("no room here", "no room here"),
-        ("", "it said nothing in {log}: is there room on that disk?"),
+        ("", "it printed nothing to {log}: is there room on that disk?"),
     ],
 )
 def test_a_step_that_fails_is_told_with_what_it_said(tmp_path: Path, said: str, told: str) -> None:

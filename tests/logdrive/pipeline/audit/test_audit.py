@@ -14,7 +14,7 @@ import pytest
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.pipeline.audit.audit import Verdict, audit
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
 
@@ -33,7 +33,7 @@ def filled(directory: Path) -> Segment:
 
 def tampered(directory: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     """Put other rows into the file of events, behind the table's back."""
-    (path,) = open_both(str(directory))[0].files
+    (path,) = open_tables(str(directory))[0].files
     pq.write_table(change(pq.read_table(path)), path, store_schema=False)
 
 
@@ -143,7 +143,7 @@ def test_a3_rows_kept_twice_are_counted(
     at = send(segment, "a", lines("a", 0, 20))
     send(segment, "a", lines("a", 0, 20))
     monkeypatch.setattr(
-        "logdrive.pipeline.decode.coverage.Cover.add",
+        "logdrive.pipeline.decode.coverage.Coverage.cover_interval",
         lambda self, source, start, end: [(start, end)],
     )
     catch_up(tmp_path, segment)

@@ -12,7 +12,7 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, audit
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS
-from logdrive.pipeline.audit.text import last_line, tell
+from logdrive.pipeline.audit.text import print_verdict, verdict_line
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
 
@@ -70,7 +70,7 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
         found.duplicate_events,
         found.lost_bytes,
     ) == (False, False, 200, 0)
-    said = last_line(found)
+    said = verdict_line(found)
     assert said.startswith("NOT COMPLETE: 530 lines, ")
     assert "200 lines doubled; the first lines of 1 file are there under two sources" in said
     assert found.as_json()["copies"] == [
@@ -83,7 +83,7 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
             "why": "sent_again",
         }
     ]
-    tell(found)
+    print_verdict(found)
     printed = " ".join(capsys.readouterr().out.split())
     assert f"the first 200 lines ({len(TEMPLATE):,} bytes) of {PATH} are there twice" in printed
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.pipeline.audit.audit import Verdict, heads_of, sources_of, verdict
+from logdrive.pipeline.audit.audit import Verdict, audit_sources, heads_from_table, verdict
 from logdrive.pipeline.audit.charts import decades, duration, line, scale, short, size
-from logdrive.pipeline.audit.dead_letters import dead_letters
+from logdrive.pipeline.audit.dead_letters import read_dead_letters
 from logdrive.pipeline.audit.figures import cover_bar
-from logdrive.pipeline.audit.report import page
+from logdrive.pipeline.audit.report import render_report
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 
@@ -48,9 +48,9 @@ class Reader(HTMLParser):
 
 
 def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
-    _, batches = open_both(str(directory))
-    heads = heads_of(
-        batches.read(
+    _, batches = open_tables(str(directory))
+    heads = heads_from_table(
+        batches.read_rows(
             (
                 "segment",
                 "offset",
@@ -74,7 +74,7 @@ def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
         )
     )
     proof = Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or [])
-    return verdict(sources_of(heads), proof, 0, letters=dead_letters(batches))
+    return verdict(audit_sources(heads), proof, 0, letters=read_dead_letters(batches))
 
 
 def test_a_complete_report_says_so_and_needs_nothing_beside_it(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_complete_report_says_so_and_needs_nothing_beside_it(tmp_path: Path) -
     segment.foreign("beats", [b'{"message":"x"}'])
     segment.ended("a", at)
     catch_up(tmp_path, segment)
-    read = Reader(page(str(tmp_path), judged(tmp_path)))
+    read = Reader(render_report(str(tmp_path), judged(tmp_path)))
     assert read.open == []
     assert read.fetched == []
     assert "script" not in read.tags
@@ -103,10 +103,10 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     send(segment, "a", data[60:], 60)
     catch_up(tmp_path, segment)
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or doubled")
-    text = Reader(page(str(tmp_path), judged(tmp_path, [fault]))).text
+    text = Reader(render_report(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
     assert (
-        "29 bytes lost, 0 lines doubled; 1 batch whose rows are not as the header says, 1 "
+        "29 bytes lost, 0 lines doubled; 1 batch whose rows do not match the header, 1 "
         "line missing;"
     ) in text
     assert "≥ 20" in text
@@ -119,13 +119,13 @@ def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:
     segment.foreign("beats", [b'{"message":"x"}'])
     letter = segment.dead_letter("beats", 20_000_000)
     catch_up(tmp_path, segment)
-    text = Reader(page(str(tmp_path), judged(tmp_path))).text
+    text = Reader(render_report(str(tmp_path), judged(tmp_path))).text
     assert "Not complete" in text
     assert "1 event of foreign clients (20,000,000 bytes) went to the dead letters" in text
     assert "1 dead letters" in text
     segment.dismissal(letter, 20_000_000, "<ada>", "a <core> dump")
     catch_up(tmp_path, segment)
-    text = Reader(page(str(tmp_path), judged(tmp_path))).text
+    text = Reader(render_report(str(tmp_path), judged(tmp_path))).text
     assert "Not complete" not in text
     assert "1 dead letter dismissed" in text
     assert "a <core> dump" in text
@@ -154,7 +154,7 @@ def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:
         "a", 11, 11, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'}
     )
     catch_up(tmp_path, segment)
-    read = Reader(page(str(tmp_path), judged(tmp_path)))
+    read = Reader(render_report(str(tmp_path), judged(tmp_path)))
     assert "script" not in read.tags
     assert "<script>alert(1)</script>" in read.text
 
@@ -162,7 +162,7 @@ def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:
 def test_empty_tables_have_a_report_too(tmp_path: Path) -> None:
     with bronze(tmp_path):
         pass
-    assert "Nothing to judge" in Reader(page(str(tmp_path), judged(tmp_path))).text
+    assert "Nothing to judge" in Reader(render_report(str(tmp_path), judged(tmp_path))).text
 
 
 def test_a_cover_bar_fills_itself_and_shows_what_is_lost(tmp_path: Path) -> None:

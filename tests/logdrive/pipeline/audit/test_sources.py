@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from logdrive.pipeline.audit.audit import heads_of, sources_of, verdict
+from logdrive.pipeline.audit.audit import audit_sources, heads_from_table, verdict
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder
@@ -16,12 +16,14 @@ from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, so
 
 def batches_in(segment: Segment) -> pa.Table:
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    return batches_table(decoder.take()[1])
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    return batches_table(decoder.take_tables()[1])
 
 
 def judged(segment: Segment) -> dict[str, AuditedSource]:
-    return {source.source: source for source in sources_of(heads_of(batches_in(segment)))}
+    return {
+        source.source: source for source in audit_sources(heads_from_table(batches_in(segment)))
+    }
 
 
 def complete(segment: Segment) -> bool:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, verdict
-from logdrive.pipeline.audit.dead_letters import letters_of, notes_of
-from logdrive.pipeline.audit.text import last_line, tell
+from logdrive.pipeline.audit.dead_letters import letters_from_notes, notes_from_table
+from logdrive.pipeline.audit.text import print_verdict, verdict_line
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from tests.logdrive.pipeline.audit.test_sources import batches_in, judged
 from tests.logdrive.pipeline.filling import send
@@ -17,8 +17,8 @@ from tests.logdrive.pipeline.segments import Segment, lines, source_id
 def found_in(segment: Segment, faults: list[Fault] | None = None) -> Verdict:
     sources = list(judged(segment).values())
     proof = Proof(sum(source.events for source in sources), 0, 0, 0, 0, faults or [])
-    notes = [note for note in notes_of(batches_in(segment)) if note.mark_reason]
-    return verdict(sources, proof, 0, letters=letters_of(notes))
+    notes = [note for note in notes_from_table(batches_in(segment)) if note.mark_reason]
+    return verdict(sources, proof, 0, letters=letters_from_notes(notes))
 
 
 def gone(segment: Segment, source: str, reason: str = "removed") -> int:
@@ -42,14 +42,14 @@ def gone(segment: Segment, source: str, reason: str = "removed") -> int:
 def test_tables_without_a_batch_are_not_complete() -> None:
     found = found_in(Segment())
     assert not found.complete
-    assert last_line(found) == "nothing to judge: no batch has been read yet"
+    assert verdict_line(found) == "nothing to judge: no batch has been read yet"
 
 
 def test_a_complete_verdict_is_the_figures_alone_where_all_has_ended() -> None:
     segment = Segment()
     segment.ended("a", send(segment, "a", lines("a", 0, 2)))
     assert (
-        last_line(found_in(segment))
+        verdict_line(found_in(segment))
         == "complete: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled"
     )
 
@@ -62,7 +62,7 @@ def test_what_is_not_judged_follows_the_figures() -> None:
     segment.foreign("beats", [b'{"message":"x"}'] * 3)
     found = found_in(segment)
     assert (found.open_sources, found.foreign_events) == (2, 3)
-    figures, beside = last_line(found).split("; ", 1)
+    figures, beside = verdict_line(found).split("; ", 1)
     assert (
         figures
         == f"complete: 7 lines, {found.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
@@ -83,9 +83,9 @@ def test_p4_an_end_that_nobody_saw_is_told_as_that_and_can_be_allowed() -> None:
         "complete"
     )
     assert (found.complete, found.complete_but_for_ends) == (False, True)
-    assert last_line(found) == f"NOT COMPLETE: {figures}; {ends}"
+    assert verdict_line(found) == f"NOT COMPLETE: {figures}; {ends}"
     assert (
-        last_line(found, allow_unknown_ends=True)
+        verdict_line(found, allow_unknown_ends=True)
         == f"complete but for 1 unknown end: {figures}; {ends}"
     )
     told = found.as_json()
@@ -99,7 +99,7 @@ def test_p4_ends_of_several_files_are_one_sentence() -> None:
     segment = Segment()
     gone(segment, "a")
     gone(segment, "b", "truncated")
-    said = last_line(found_in(segment))
+    said = verdict_line(found_in(segment))
     assert said.endswith(
         "the end of 2 files was not seen: removed while their agent was away or "
         "truncated, perhaps before they were read to the end; "
@@ -113,7 +113,7 @@ def test_p4_a_gap_up_to_the_last_size_seen_is_lost_and_its_end_unknown() -> None
     segment.gap("a", at, at + 10, "removed", exact=False)
     found = found_in(segment)
     assert (found.lost_bytes, found.complete_but_for_ends) == (10, False)
-    said = last_line(found, allow_unknown_ends=True)
+    said = verdict_line(found, allow_unknown_ends=True)
     assert said.startswith(
         "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines doubled; the "
         "end of 1 file was not seen: "
@@ -131,10 +131,10 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     assert (found.complete, found.complete_but_for_ends, found.rows) == (False, False, 3)
     assert (found.dead_letters, found.dead_letter_bytes) == (2, 50_000_000)
     assert [(one.dead_letters, one.last) for one in found.by_source if one.foreign] == [(2, 0)]
-    said = last_line(found, allow_unknown_ends=True)
+    said = verdict_line(found, allow_unknown_ends=True)
     assert said.startswith("NOT COMPLETE: 3 lines, ")
     assert (
-        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and in "
+        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and are in "
         "no row: see `logdrive store dead-letters`"
     ) in said
     assert found.as_json()["by_source"][1]["dead_letters"] == 2
@@ -155,8 +155,8 @@ def test_r7_an_audit_whose_dead_letters_are_all_dismissed_is_complete_and_says_h
     found = found_in(segment)
     assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 2)
     assert (found.sources, found.by_source[0].dead_letters) == (1, 0)
-    assert "; 2 dead letters dismissed; " in last_line(found)
-    tell(found)
+    assert "; 2 dead letters dismissed; " in verdict_line(found)
+    print_verdict(found)
     said = " ".join(capsys.readouterr().out.split())
     assert "2 dead letters (50,000,000 bytes) dismissed by ada@web-1 at 2023-11-14" in said
     assert "a core dump" in said
@@ -200,8 +200,8 @@ def test_lines_and_rows_are_counted_each_by_its_name() -> None:
     sources = list(judged(segment).values())
     found = verdict(sources, Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source_id("a"): 2})
     assert (found.lines, found.rows, found.events, found.by_source[0].lines) == (3, 5, 5, 3)
-    assert last_line(found).startswith("complete: 3 lines, ")
-    assert "; 5 rows: long lines are in several; " in last_line(found)
+    assert verdict_line(found).startswith("complete: 3 lines, ")
+    assert "; 5 rows: long lines are in several; " in verdict_line(found)
     assert (found.as_json()["lines"], found.as_json()["rows"]) == (3, 5)
 
 
@@ -210,7 +210,7 @@ def test_lines_of_foreign_clients_are_counted_as_lines_not_as_rows() -> None:
     segment.foreign("beats", [b'{"message":"x"}'] * 5)
     (source,) = judged(segment).values()
     found = verdict([source], Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source.source: 2})
-    said = last_line(found)
+    said = verdict_line(found)
     assert said.startswith("complete: 3 lines, ")
     assert "; 3 lines of foreign clients are not judged (at least once)" in said
 
@@ -221,7 +221,7 @@ def test_a_fault_of_the_rows_is_never_allowed() -> None:
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or doubled")
     found = found_in(segment, [fault])
     assert not found.complete_but_for_ends
-    assert "; 1 batch whose rows are not as the header says, 1 line missing" in last_line(
+    assert "; 1 batch whose rows do not match the header, 1 line missing" in verdict_line(
         found, allow_unknown_ends=True
     )
 
@@ -229,7 +229,7 @@ def test_a_fault_of_the_rows_is_never_allowed() -> None:
 def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     segment = Segment()
     at = gone(segment, "a")
-    tell(found_in(segment))
+    print_verdict(found_in(segment))
     said = capsys.readouterr().out
     assert (
         f"the end of /var/log/a.log was not seen, it had {at} bytes before: removed while "
@@ -246,13 +246,13 @@ def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(
     for name in ("a", "b"):
         send(segment, name, lines(name, 0, 2))
     found = found_in(segment)
-    tell(found)
+    print_verdict(found)
     rows = capsys.readouterr().out.splitlines()[1:3]
     assert sorted(row.split()[0] for row in rows) == sorted(
         source_id(name)[:8] for name in ("a", "b")
     )
     for source, name in zip(found.by_source, ("6f1c2d3e4a5b", "6f1c2d3e4a99"), strict=True):
         source.source = name
-    tell(found)
+    print_verdict(found)
     rows = capsys.readouterr().out.splitlines()[1:3]
     assert [row.split()[0] for row in rows] == ["6f1c2d3e4a5", "6f1c2d3e4a9"]

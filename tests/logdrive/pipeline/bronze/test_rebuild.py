@@ -57,17 +57,17 @@ def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> No
         named(segment, source, "/var/log/app.log")
     named(segment, "c", "/var/log/other.log")
     catch_up(tmp_path, segment)
-    with pytest.raises(ValueError, match=r"'/var/log/app\.log' means 2 sources") as refused:
+    with pytest.raises(ValueError, match=r"'/var/log/app\.log' matches 2 sources") as refused:
         find_source(str(tmp_path), "/var/log/app.log")
     listed = str(refused.value).splitlines()[1:]
     assert sorted(line.split()[0] for line in listed) == sorted((source_id("a"), source_id("b")))
-    assert all("/var/log/app.log of web-1, 24 bytes, heard of 20" in line for line in listed)
+    assert all("/var/log/app.log of web-1, 24 bytes, last received 20" in line for line in listed)
 
 
 @pytest.mark.parametrize("wanted", ["app.log", "", source_id("beats")])
 def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: str) -> None:
     """A foreign client has no file: its lines have no positions."""
-    with pytest.raises(ValueError, match="means no source") as refused:
+    with pytest.raises(ValueError, match="matches no source") as refused:
         find_source(directory, wanted)
     listed = str(refused.value)
     assert all(source_id(name) in listed for name in ("old", "new", "other"))
@@ -76,5 +76,5 @@ def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: s
 def test_tables_without_files_say_so(tmp_path: Path) -> None:
     with bronze(tmp_path):
         pass
-    with pytest.raises(ValueError, match="none of a file at all"):
+    with pytest.raises(ValueError, match="no file has been read"):
         find_source(str(tmp_path), "/var/log/app.log")

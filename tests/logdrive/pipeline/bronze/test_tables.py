@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import bronze
 
 
 def test_a_directory_without_tables_is_told_what_makes_them(tmp_path: Path) -> None:
     with pytest.raises(
-        StorageError, match="is no table: run `logdrive pipeline run --to DIR` first"
+        StorageError, match="is not a table: run `logdrive pipeline run --to DIR` first"
     ):
-        open_both(str(tmp_path))
+        open_tables(str(tmp_path))
 
 
 def test_tables_of_another_user_are_not_taken_for_none(
@@ -28,6 +28,6 @@ def test_tables_of_another_user_are_not_taken_for_none(
     (tmp_path / "bronze/events/_delta_log").rename(tmp_path / "hidden")  # as Delta sees it
     monkeypatch.setattr(os, "listdir", refuse)
     with pytest.raises(
-        StorageError, match="can't be read: run this as the user whose tables they are"
+        StorageError, match="can't be read: run this as the user who owns the tables"
     ):
-        open_both(str(tmp_path))
+        open_tables(str(tmp_path))

@@ -9,13 +9,13 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
-from logdrive.pipeline.bronze.files import Added
+from logdrive.pipeline.bronze.files import AddedFile
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
-from logdrive.pipeline.bronze.tables import ConcurrentWriterError, open_both
-from logdrive.pipeline.bronze.writer import MismatchError, Written
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.bronze.tables import ConcurrentWriterError, open_tables
+from logdrive.pipeline.bronze.writer import MismatchError, WrittenRange
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.coverage import Interval
-from logdrive.pipeline.decode.headers import rows_of
+from logdrive.pipeline.decode.headers import rows_from_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from tests.logdrive.pipeline.filling import bronze, catch_up, send, task
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
@@ -42,8 +42,8 @@ def files(directory: Path) -> dict[str, bytes]:
     """Return every source's file as far as the table has it, which must be from its start and
     without a hole.
     """
-    events, _ = open_both(str(directory))
-    table = events.read([*COLUMNS, "source"])
+    events, _ = open_tables(str(directory))
+    table = events.read_rows([*COLUMNS, "source"])
     found = {}
     for source in set(table["source"].to_pylist()):
         ((start, data),) = rebuild(table.filter(pa.compute.equal(table["source"], source)))
@@ -53,9 +53,9 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def kept(directory: Path, source: str) -> list[list[Interval] | None]:
-    _, batches = open_both(str(directory))
+    _, batches = open_tables(str(directory))
     rows = sorted(
-        rows_of(batches.read(BATCHES.names)),
+        rows_from_table(batches.read_rows(BATCHES.names)),
         key=lambda row: (row.committed or 0, row.segment, row.offset),
     )
     return [row.kept for row in rows if row.source == source_id(source)]
@@ -69,17 +69,17 @@ def test_a1_rows_and_headers_reach_their_tables_and_the_next_run_goes_on(tmp_pat
     send(segment, "a", two, at)
     assert catch_up(tmp_path, segment) == 9
     assert files(tmp_path) == {source_id("a"): one + two}
-    events, batches = open_both(str(tmp_path))
-    assert events.read(EVENTS.names).num_rows == 59
-    assert batches.end(SEGMENT) == events.end(SEGMENT) == len(segment.data)
+    events, batches = open_tables(str(tmp_path))
+    assert events.read_rows(EVENTS.names).num_rows == 59
+    assert batches.next_offset(SEGMENT) == events.next_offset(SEGMENT) == len(segment.data)
 
 
 def test_a_replayed_micro_batch_is_left_out(tmp_path: Path) -> None:
     segment = Segment()
     send(segment, "a", lines("a", 0, 5))
     with bronze(tmp_path) as tables:
-        assert tables.commit([task(tmp_path, segment, 0)]).events == 5
-        assert tables.commit([task(tmp_path, segment, 0)]).events == 0
+        assert tables.commit_ranges([task(tmp_path, segment, 0)]).events == 5
+        assert tables.commit_ranges([task(tmp_path, segment, 0)]).events == 0
     assert files(tmp_path) == {source_id("a"): lines("a", 0, 5)}
 
 
@@ -87,19 +87,26 @@ def test_a_replayed_micro_batch_is_left_out(tmp_path: Path) -> None:
 def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, start: int) -> None:
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 5))
-    places = [place.offset for place in walk(SEGMENT, 0, bytes(segment.data))]
+    places = [place.offset for place in walk_batches(SEGMENT, 0, bytes(segment.data))]
     send(segment, "a", lines("a", 5, 5), at)
     with bronze(tmp_path) as tables:
         second = len(segment.data) if start == 7 else places[0]
         if start == 7:
-            wrong = [Written(SEGMENT, second, second + 9, None, [])]
+            wrong = [WrittenRange(SEGMENT, second, second + 9, None, [])]
         else:
-            tables.commit(
-                [task(tmp_path, segment, 0, next(walk(SEGMENT, 0, bytes(segment.data))).next)]
+            tables.commit_ranges(
+                [
+                    task(
+                        tmp_path,
+                        segment,
+                        0,
+                        next(walk_batches(SEGMENT, 0, bytes(segment.data))).next,
+                    )
+                ]
             )
             wrong = [task(tmp_path, segment, 0)]
         with pytest.raises(MismatchError, match="the tables end at offset"):
-            tables.commit(wrong)
+            tables.commit_ranges(wrong)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +126,8 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
             catch_up(tmp_path, segment)
     catch_up(tmp_path, segment)
     assert files(tmp_path) == {source_id("a"): whole}
-    _, batches = open_both(str(tmp_path))
-    assert batches.read(["batch"]).num_rows == 6
+    _, batches = open_tables(str(tmp_path))
+    assert batches.read_rows(["batch"]).num_rows == 6
 
 
 @pytest.mark.parametrize(
@@ -135,13 +142,13 @@ def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles
     with bronze(tmp_path) as tables:
         crash_at.append(point)
         with pytest.raises(Crash):
-            tables.commit([task(tmp_path, segment, 0)])
+            tables.commit_ranges([task(tmp_path, segment, 0)])
         with pytest.raises(StorageError, match="not read again"):
-            tables.commit([task(tmp_path, segment, 0)])
-        tables.reload()
-        at = tables.end(SEGMENT)
+            tables.commit_ranges([task(tmp_path, segment, 0)])
+        tables.reload_tables()
+        at = tables.next_offset(SEGMENT)
         assert at in (0, len(segment.data))
-        tables.commit([task(tmp_path, segment, at)] if at < len(segment.data) else [])
+        tables.commit_ranges([task(tmp_path, segment, at)] if at < len(segment.data) else [])
     assert files(tmp_path) == {source_id("a"): data}
 
 
@@ -175,8 +182,8 @@ def test_a2_what_came_before_in_another_segment_or_stream_is_not_kept_again(tmp_
     catch_up(tmp_path, two)
     assert files(tmp_path) == {source_id("a"): data, source_id("b"): lines("b", 0, 3)}
     assert kept(tmp_path, "a") == [[(0, 200)], [(200, len(data))]]
-    events, _ = open_both(str(tmp_path))
-    assert sorted(set(events.read(["flag"])["flag"].to_pylist()), key=str) == [None, "cut"]
+    events, _ = open_tables(str(tmp_path))
+    assert sorted(set(events.read_rows(["flag"])["flag"].to_pylist()), key=str) == [None, "cut"]
 
 
 def test_a2_overlaps_inside_one_micro_batch_and_one_file_are_cut_too(tmp_path: Path) -> None:
@@ -212,19 +219,19 @@ def test_r5_a_store_restored_from_a_backup_is_read_again_from_last_header_that_m
     send(segment, "a", data[300:], 300)
     segment.foreign("beats", [b'{"message":"after"}'])
     with bronze(tmp_path) as tables:
-        chain = tables.chain(SEGMENT)
-        crcs = {place.offset: place.crc for place in walk(SEGMENT, 0, bytes(segment.data))}
+        chain = tables.header_chain(SEGMENT)
+        crcs = {place.offset: place.crc for place in walk_batches(SEGMENT, 0, bytes(segment.data))}
         matching = [known for known in chain if crcs.get(known.offset) == known.crc]
         assert [known.next for known in matching] == [len(backup)]
-        tables.go_back(SEGMENT, chain, matching[-1])
-        tables.commit([task(tmp_path, segment, tables.end(SEGMENT))])
-    events, _ = open_both(str(tmp_path))
-    table = events.read([*COLUMNS, "source"])
+        tables.roll_back(SEGMENT, chain, matching[-1])
+        tables.commit_ranges([task(tmp_path, segment, tables.next_offset(SEGMENT))])
+    events, _ = open_tables(str(tmp_path))
+    table = events.read_rows([*COLUMNS, "source"])
     mine = table.filter(pa.compute.equal(table["source"], source_id("a")))
     assert list(rebuild(mine)) == [(0, data)]
     with bronze(tmp_path) as tables:
-        assert tables.end(SEGMENT) == len(segment.data)
-        assert tables.chain(SEGMENT)[-1].next == len(segment.data)
+        assert tables.next_offset(SEGMENT) == len(segment.data)
+        assert tables.header_chain(SEGMENT)[-1].next == len(segment.data)
 
 
 def test_r5_batches_met_again_after_going_back_are_recognised_even_without_positions(
@@ -235,10 +242,10 @@ def test_r5_batches_met_again_after_going_back_are_recognised_even_without_posit
     segment.foreign("beats", [b'{"message":"twice"}'])
     catch_up(tmp_path, segment)
     with bronze(tmp_path) as tables:
-        tables.go_back(SEGMENT, tables.chain(SEGMENT), None)
-        tables.commit([task(tmp_path, segment, 0)])
-    events, _ = open_both(str(tmp_path))
-    assert sorted(events.read(["message"])["message"].to_pylist()) == ["once", "twice"]
+        tables.roll_back(SEGMENT, tables.header_chain(SEGMENT), None)
+        tables.commit_ranges([task(tmp_path, segment, 0)])
+    events, _ = open_tables(str(tmp_path))
+    assert sorted(events.read_rows(["message"])["message"].to_pylist()) == ["once", "twice"]
 
 
 def test_two_pipelines_never_write_the_same_tables(tmp_path: Path) -> None:
@@ -247,10 +254,10 @@ def test_two_pipelines_never_write_the_same_tables(tmp_path: Path) -> None:
     with bronze(tmp_path) as tables:
         with pytest.raises(StorageError, match="in use by another pipeline"), bronze(tmp_path):
             pass
-        stranger, _ = open_both(str(tmp_path))
-        stranger.add([], {SEGMENT: (0, 3)})
+        stranger, _ = open_tables(str(tmp_path))
+        stranger.add_files([], {SEGMENT: (0, 3)})
         with pytest.raises(ConcurrentWriterError):
-            tables.commit([task(tmp_path, segment, 0)])
+            tables.commit_ranges([task(tmp_path, segment, 0)])
 
 
 def test_tables_of_which_one_was_restored_are_refused(tmp_path: Path) -> None:
@@ -281,8 +288,10 @@ def test_small_files_are_joined_and_nothing_changes_for_readers(
         at = send(segment, "a", lines("a", turn, 1), at)
         catch_up(tmp_path, segment) if turn < 4 else None
     with bronze(tmp_path) as tables:
-        for place in walk(SEGMENT, tables.end(SEGMENT), bytes(segment.data[tables.end(SEGMENT) :])):
-            tables.commit([task(tmp_path, segment, place.offset, place.next)])
+        for place in walk_batches(
+            SEGMENT, tables.next_offset(SEGMENT), bytes(segment.data[tables.next_offset(SEGMENT) :])
+        ):
+            tables.commit_ranges([task(tmp_path, segment, place.offset, place.next)])
         assert len(tables.batches.files) < 6
     assert files(tmp_path) == {source_id("a"): lines("a", 0, 8)}
     assert catch_up(tmp_path, segment) == 0
@@ -293,5 +302,5 @@ def test_a_file_added_has_all_its_rows(tmp_path: Path) -> None:
     send(segment, "a", lines("a", 0, 5))
     with bronze(tmp_path):
         written = task(tmp_path, segment, 0)
-    assert isinstance(written.file, Added)
+    assert isinstance(written.file, AddedFile)
     assert (tmp_path / "bronze" / "events" / written.file.name).stat().st_size == written.file.size

@@ -44,8 +44,8 @@ def sent(encoder: Encoder, data: bytes) -> Segment:
 
 def back(segment: Segment) -> tuple[bytes, list[BatchRow]]:
     decoder = Decoder(STREAM)
-    assert decoder.feed(SEGMENT, 0, bytes(segment.data)) == len(segment.data)
-    rows, batches = decoder.take()
+    assert decoder.decode_batches(SEGMENT, 0, bytes(segment.data)) == len(segment.data)
+    rows, batches = decoder.take_tables()
     pieces = list(rebuild(rows))
     assert [at for at, _ in pieces] == [0][: len(pieces)]
     assert all(batch.rows == batch.events for batch in batches)
@@ -84,8 +84,8 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
     for cut in FULL.encode(TextChunk.whole(data), 0, 0):
         segment.foreign("agent", cut.records)
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    rows, _ = decoder.take()
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    rows, _ = decoder.take_tables()
     assert list(rebuild(rows)) == [(0, data)]
     assert set(rows["path"].to_pylist()) == {"/var/log/a.log"}
 
@@ -105,8 +105,8 @@ def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: byte
             "agent", [record_of(frame) for frame in frames if isinstance(frame, KeyValueFrame)]
         )
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    rows, _ = decoder.take()
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    rows, _ = decoder.take_tables()
     assert b"".join(piece for _, piece in rebuild(rows)) == data
     assert set(rows["flag"].to_pylist()) <= {None}
     assert set(rows["path"].to_pylist()) <= {"/var/log/a.log"}
@@ -122,8 +122,8 @@ def test_what_only_looks_like_pairs_of_ours_stays_as_it_came(odd: dict[str, obje
     segment = Segment()
     segment.foreign("somebody", [orjson.dumps(record)])
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    (row,) = decoder.take()[0].to_pylist()
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    (row,) = decoder.take_tables()[0].to_pylist()
     assert row["flag"] is None
     assert orjson.loads(row["fields"])["log.origin"] == "0f"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
-from logdrive.pipeline.bronze.trim_rows import cut
-from logdrive.pipeline.decode.coverage import Coverage, intersect, size, subtract, union
+from logdrive.pipeline.bronze.trim_rows import trim_rows
+from logdrive.pipeline.decode.coverage import Coverage, intersect, subtract, total_size, union
 from logdrive.pipeline.decode.decode import Decoder
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records
 
@@ -26,14 +26,14 @@ def bytes_in(parts: list[tuple[int, int]]) -> set[int]:
 def test_a2_a_cover_keeps_each_byte_of_a_source_once(batches: list[tuple[int, int]]) -> None:
     cover, seen = Coverage(), set[int]()
     for start, end in batches:
-        kept = cover.add("a", start, end)
+        kept = cover.cover_interval("a", start, end)
         assert kept == union(kept)
         assert bytes_in(kept) == set(range(start, end)) - seen
         seen |= set(range(start, end))
-        have = cover.intervals("a")
+        have = cover.covered_intervals("a")
         assert bytes_in(have) == seen
         assert have == union(have)
-    assert cover.intervals("b") == []
+    assert cover.covered_intervals("b") == []
 
 
 @given(intervals, intervals)
@@ -43,7 +43,7 @@ def test_interval_arithmetic_is_that_of_sets(
     assert bytes_in(union(some)) == bytes_in(some)
     assert bytes_in(subtract(union(some), union(others))) == bytes_in(some) - bytes_in(others)
     assert bytes_in(intersect(some, others)) == bytes_in(some) & bytes_in(others)
-    assert size(union(some)) == len(bytes_in(some))
+    assert total_size(union(some)) == len(bytes_in(some))
 
 
 def rows_of_file(data: bytes, start: int = 0) -> pa.Table:
@@ -51,8 +51,8 @@ def rows_of_file(data: bytes, start: int = 0) -> pa.Table:
     records, count = file_records(data, start)
     segment.data_batch("a", start, start + len(data), records, count)
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    return decoder.take()[0]
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    return decoder.take_tables()[0]
 
 
 parts = st.lists(
@@ -69,7 +69,7 @@ def test_a2_rows_across_an_edge_are_cut_to_the_uncovered_bytes(
 ) -> None:
     data = b"".join(lines)
     kept = intersect(some, [(0, len(data))])
-    left = cut(rows_of_file(data), kept)
+    left = trim_rows(rows_of_file(data), kept)
     assert [(at, text) for at, text in rebuild(left)] == [
         (start, data[start:end]) for start, end in kept
     ]
@@ -77,8 +77,8 @@ def test_a2_rows_across_an_edge_are_cut_to_the_uncovered_bytes(
 
 def test_history_18_a_line_shipped_in_two_cuts_is_two_rows_and_no_byte_twice() -> None:
     cover = Coverage()
-    first = cut(rows_of_file(b"abc"), cover.add("a", 0, 3))
-    second = cut(rows_of_file(b"abcdef\n"), cover.add("a", 0, 7))
+    first = trim_rows(rows_of_file(b"abc"), cover.cover_interval("a", 0, 3))
+    second = trim_rows(rows_of_file(b"abcdef\n"), cover.cover_interval("a", 0, 7))
     rows = pa.concat_tables([first, second])
     assert rows["message"].to_pylist() == ["abc", "def"]
     assert rows["flag"].to_pylist() == [None, "cut"]
@@ -89,9 +89,11 @@ def test_a2_a_row_that_is_not_the_files_bytes_is_kept_whole_and_flagged() -> Non
     segment = Segment()
     segment.data_batch("a", 0, 10, [record.lean_record(0, 10, "redacted")], 1)
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    table, _ = decoder.take()
-    rows = cut(table, [(2, 4), (6, 10)]).select(["start", "end", "message", "flag"]).to_pylist()
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    table, _ = decoder.take_tables()
+    rows = (
+        trim_rows(table, [(2, 4), (6, 10)]).select(["start", "end", "message", "flag"]).to_pylist()
+    )
     assert rows == [
         {"start": 2, "end": 4, "message": "redacted", "flag": "whole"},
         {"start": 6, "end": 10, "message": "", "flag": "whole"},
@@ -105,5 +107,5 @@ def test_a_row_without_positions_goes_only_with_its_whole_batch(
     segment = Segment()
     segment.data_batch("a", 0, 5, [b"no json"], 1)
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    assert cut(decoder.take()[0], kept).num_rows == rows
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    assert trim_rows(decoder.take_tables()[0], kept).num_rows == rows

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.decode.columns import times
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.decode.columns import parse_times
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
+from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_from_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from tests.logdrive.pipeline.segments import (
     SEGMENT,
@@ -35,8 +35,8 @@ patient = settings(deadline=None, max_examples=80)  # the first example loads Ar
 
 def decoded(segment: Segment) -> tuple[pa.Table, list[BatchRow]]:
     decoder = Decoder(STREAM)
-    assert decoder.feed(segment.name, 0, bytes(segment.data)) == len(segment.data)
-    table, batches = decoder.take()
+    assert decoder.decode_batches(segment.name, 0, bytes(segment.data)) == len(segment.data)
+    table, batches = decoder.take_tables()
     table.validate(full=True)
     assert table.schema.equals(EVENTS)
     assert sum(batch.rows for batch in batches) == table.num_rows
@@ -287,7 +287,7 @@ def test_r4_columns_of_a_batch_come_from_its_header_and_survive_the_table() -> N
     _, batches = decoded(segment)
     table = batches_table(batches)
     assert table.schema.equals(BATCHES)
-    assert rows_of(table) == batches
+    assert rows_from_table(table) == batches
     data, gap, end = batches
     assert (data.host, data.path, data.resend, data.skipped, data.kept) == (
         "h",
@@ -357,7 +357,7 @@ def test_r5_a_header_whose_figures_no_receiver_writes_is_headless(figures: dict[
         "position": 1,
     }
     segment.batch(**(values | figures))
-    assert [place.header for place in walk(SEGMENT, 0, bytes(segment.data))] == [None]
+    assert [place.header for place in walk_batches(SEGMENT, 0, bytes(segment.data))] == [None]
 
 
 def test_records_that_do_not_fill_their_batch_are_kept_as_one_row() -> None:
@@ -371,14 +371,14 @@ def test_records_that_do_not_fill_their_batch_are_kept_as_one_row() -> None:
     )
     assert len(fixed) == len(broken)
     decoder = Decoder(STREAM)
-    assert decoder.feed(SEGMENT, 0, fixed) == len(fixed)
-    table, _ = decoder.take()
+    assert decoder.decode_batches(SEGMENT, 0, fixed) == len(fixed)
+    table, _ = decoder.take_tables()
     assert table["flag"].to_pylist() == ["malformed"]
     assert table["original"].to_pylist() == [fixed[_body(segment) :]]
 
 
 def _body(segment: Segment) -> int:
-    return next(walk(SEGMENT, 0, bytes(segment.data))).body
+    return next(walk_batches(SEGMENT, 0, bytes(segment.data))).body
 
 
 @patient
@@ -388,34 +388,34 @@ def test_a_batch_cut_off_by_the_end_of_what_was_read_waits_for_the_next_read(cut
     for n in range(4):
         segment.data_batch("a", 2 * n, 2 * n + 2, [text_block(b"x\n", 2 * n)], 1)
     data, decoder = bytes(segment.data), Decoder(STREAM)
-    following = decoder.feed(SEGMENT, 0, data[: min(cut, len(data))])
-    assert decoder.feed(SEGMENT, following, data[following:]) == len(data)
-    assert file_of(decoder.take()[0]) == b"x\n" * 4
+    following = decoder.decode_batches(SEGMENT, 0, data[: min(cut, len(data))])
+    assert decoder.decode_batches(SEGMENT, following, data[following:]) == len(data)
+    assert file_of(decoder.take_tables()[0]) == b"x\n" * 4
 
 
 def test_bytes_that_are_no_events_end_in_one_clear_error() -> None:
     with pytest.raises(StorageError, match="at 0: not an event"):
-        Decoder(STREAM).feed(SEGMENT, 0, b"GET / HTTP/1.1\r\n\r\n")
+        Decoder(STREAM).decode_batches(SEGMENT, 0, b"GET / HTTP/1.1\r\n\r\n")
 
 
 def test_a_decoder_with_nothing_gives_empty_tables() -> None:
-    table, batches = Decoder(STREAM).take()
+    table, batches = Decoder(STREAM).take_tables()
     assert (table.num_rows, batches) == (0, [])
     assert batches_table(batches).num_rows == 0
 
 
 def test_times_of_records_are_utc_and_what_is_none_is_null() -> None:
     some = ["2026-11-21T06:00:00Z", "2026-11-21T07:00:00.5+01:00", None]
-    assert [str(one) for one in times(pa.array(some))[0].to_pylist()] == [
+    assert [str(one) for one in parse_times(pa.array(some))[0].to_pylist()] == [
         "2026-11-21 06:00:00+00:00",
         "2026-11-21 06:00:00.500000+00:00",
         "None",
     ]
-    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"]))[
-        0
-    ].to_pylist()
+    odd = parse_times(
+        pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"])
+    )[0].to_pylist()
     assert [str(one) for one in odd[3:]] == ["2026-11-21 06:00:00+00:00", "None", "None"]
-    assert odd[:2] == times(pa.array(some))[0].to_pylist()[:2]
+    assert odd[:2] == parse_times(pa.array(some))[0].to_pylist()[:2]
 
 
 def fields_of(*records: bytes) -> list[Any]:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.pipeline.bronze.tables import open_both
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.decode.headers import rows_of
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.decode.headers import rows_from_table
 from logdrive.pipeline.decode.schema import BATCHES
-from logdrive.pipeline.read.offsets import Progress, progress_of
+from logdrive.pipeline.read.offsets import Progress, parse_progress
 from logdrive.pipeline.read.planner import Planner
-from logdrive.pipeline.spark.source import Options, read
+from logdrive.pipeline.spark.source import Options, read_rows_of_range
 from tests.logdrive.pipeline.filling import batches_of, bronze, catch_up, planned, send, task
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
 from tests.logdrive.pipeline.storing import served
@@ -44,7 +44,7 @@ def stream(*order: str, cuts: int = 4) -> Segment:
 
 def messages(directory: Path) -> list[str]:
     """Return the first letters of all foreign messages, having checked that they are whole."""
-    rows = open_both(str(directory))[0].read(["message", "form", "flag"]).to_pylist()
+    rows = open_tables(str(directory))[0].read_rows(["message", "form", "flag"]).to_pylist()
     found = [row["message"] for row in rows if row["form"] == "foreign"]
     assert all(row["flag"] is None for row in rows)
     assert all(orjson.dumps({"message": message}) == event(message[0]) for message in found)
@@ -52,16 +52,16 @@ def messages(directory: Path) -> list[str]:
 
 
 def boundaries(segment: Segment) -> list[int]:
-    return [hop.next for hop in walk(segment.name, 0, bytes(segment.data))]
+    return [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))]
 
 
 @pytest.mark.parametrize("size", [7, 1000])
 def test_pieces_in_one_task_are_one_row_and_count_as_one_event(tmp_path: Path, size: int) -> None:
     segment = stream("x", ".", "x", "y", "x", "y", "y", ".", "y", "x")
     with bronze(tmp_path) as tables:
-        tables.commit([task(tmp_path, segment, 0, size=size)])
+        tables.commit_ranges([task(tmp_path, segment, 0, size=size)])
     assert messages(tmp_path) == ["x", "y"]
-    rows = rows_of(open_both(str(tmp_path))[1].read(BATCHES.names))
+    rows = rows_from_table(open_tables(str(tmp_path))[1].read_rows(BATCHES.names))
     pieces = [row for row in rows if row.kind == "foreign"]
     assert all(
         (row.rows, row.events) == (int(row.mark_exact is True), int(row.mark_exact is True))
@@ -85,13 +85,13 @@ def test_any_cut_into_micro_batches_and_tasks_gives_each_event_once(
     for stop in stops:
         # a new run each time: what has begun is known from the tables alone
         with bronze(directory) as tables:
-            assert tables.end(SEGMENT) == start
-            tables.begin(SEGMENT, tables.chain(SEGMENT))
+            assert tables.next_offset(SEGMENT) == start
+            tables.begin_segment(SEGMENT, tables.header_chain(SEGMENT))
             parts = []
             for cut in (cut for cut in cuts if start < cut <= stop):
                 parts.append(task(directory, segment, start, cut))
                 start = cut
-            tables.commit(parts)
+            tables.commit_ranges(parts)
     assert messages(directory) == ["x", "y"]  # z was never finished
 
 
@@ -108,13 +108,13 @@ def test_pieces_without_their_beginning_are_kept_flagged_and_never_taken_for_the
     whole = stream("x", "x", "x", "x")
     start = boundaries(whole)[0]
     with bronze(tmp_path) as tables:
-        tables.skip_to(SEGMENT, start)
+        tables.skip_removed(SEGMENT, start)
         wanted = planned(whole, start)
         assert wanted.events != ()
         cut = Segment(data=whole.data[:])
         cut.data[:start] = stream("y").data[:start]  # another event's piece stands there
-        tables.commit([task(tmp_path, cut, start)])
-    (row,) = open_both(str(tmp_path))[0].read(["flag", "original"]).to_pylist()
+        tables.commit_ranges([task(tmp_path, cut, start)])
+    (row,) = open_tables(str(tmp_path))[0].read_rows(["flag", "original"]).to_pylist()
     assert row["flag"] == "incomplete"
     assert event("x").endswith(row["original"])
 
@@ -126,12 +126,14 @@ def test_the_store_is_told_to_keep_what_an_unfinished_event_needs(tmp_path: Path
         zip(ends, [ends[0], ends[0], ends[0], ends[0], ends[0], ends[5], ends[6]], strict=True)
     ):
         with bronze(tmp_path) as tables:
-            tables.begin(SEGMENT, tables.chain(SEGMENT))
-            tables.commit([task(tmp_path, segment, 0 if not number else ends[number - 1], end)])
-            assert tables.ends() == {SEGMENT: needed}
+            tables.begin_segment(SEGMENT, tables.header_chain(SEGMENT))
+            tables.commit_ranges(
+                [task(tmp_path, segment, 0 if not number else ends[number - 1], end)]
+            )
+            assert tables.needed_offsets() == {SEGMENT: needed}
         with bronze(tmp_path) as tables:
-            tables.begin(SEGMENT, tables.chain(SEGMENT))
-            assert tables.ends() == {SEGMENT: needed}, "the next run knows it, too"
+            tables.begin_segment(SEGMENT, tables.header_chain(SEGMENT))
+            assert tables.needed_offsets() == {SEGMENT: needed}, "the next run knows it, too"
 
 
 def test_a_planner_finds_pieces_of_earlier_micro_batches_and_so_does_another_process(
@@ -142,22 +144,24 @@ def test_a_planner_finds_pieces_of_earlier_micro_batches_and_so_does_another_pro
     with served(tmp_path / "store", segment) as face:
         planner, at, found = Planner(face, range_bytes=1), Progress({}, {}), list[Any]()
         for end in ends:
-            following = planner.advance(at, {0: (0, end)}, None)
-            ranges = planner.ranges(at, following)
-            assert ranges == Planner(face, range_bytes=1).ranges(
-                progress_of(at.as_json()), progress_of(following.as_json())
+            following = planner.plan_micro_batch(at, {0: (0, end)}, None)
+            ranges = planner.cut_ranges(at, following)
+            assert ranges == Planner(face, range_bytes=1).cut_ranges(
+                parse_progress(at.as_json()), parse_progress(following.as_json())
             )
             found += [event for one in ranges for event in one.events]
             at = following
         assert [one.last for one in found] == [ends[8], ends[9]]
         whole = Planner(face, 1 << 30)
-        (wanted,) = whole.ranges(
-            Progress({}, {}), whole.advance(Progress({}, {}), whole.lengths(), None)
+        (wanted,) = whole.cut_ranges(
+            Progress({}, {}), whole.plan_micro_batch(Progress({}, {}), whole.segment_bounds(), None)
         )
         assert wanted == planned(segment, 0)
         assert list(wanted.events) == found
         assert found[0].extents == ((ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5]))
-        rows = [row for batch in read(Options(face), wanted) for row in batch.to_pylist()]
+        rows = [
+            row for batch in read_rows_of_range(Options(face), wanted) for row in batch.to_pylist()
+        ]
     assert sorted(row["message"][0] for row in rows if row["form"] == "foreign") == ["x", "y"]
 
 

@@ -13,11 +13,12 @@ import pytest
 
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
-from logdrive.pipeline.bronze.tables import open_both
-from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.plan import Plan, RunResult
+from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.run import Plan, RunResult, run
+from logdrive.pipeline.run import run_pipeline
 from logdrive.services.pravega.client.blocking import BlockingClient
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position
@@ -44,7 +45,7 @@ def positions(face: StreamClient, name: str = "pipeline") -> dict[str, int | Non
     with BlockingClient(face.target) as client:
         return {
             state.segment: client.call(partial(position, segment=state.segment, reader=name))
-            for state in face.segments()
+            for state in face.list_segments()
         }
 
 
@@ -62,13 +63,13 @@ def test_each_segments_position_is_where_the_tables_end_and_only_rises(tmp_path:
     with served(tmp_path / "store", *segments()) as face:
         one, two = (f"logs/app/{number}.#epoch.0" for number in range(2))
         reader = ConsumerPosition("pipeline")
-        reader.tell(face, {one: 100, two: 0})
+        reader.publish_ends(face, {one: 100, two: 0})
         assert positions(face) == {one: 100, two: 0}
-        reader.tell(face, {one: 100, two: 50})
-        ConsumerPosition("pipeline").tell(face, {one: 120, two: 50})
+        reader.publish_ends(face, {one: 100, two: 50})
+        ConsumerPosition("pipeline").publish_ends(face, {one: 120, two: 50})
         assert positions(face) == {one: 120, two: 50}
         assert positions(face, "other") == {one: None, two: None}
-        ConsumerPosition("").tell(face, {one: 200, two: 200})
+        ConsumerPosition("").publish_ends(face, {one: 200, two: 200})
         assert positions(face) == {one: 120, two: 50}
 
 
@@ -77,12 +78,12 @@ def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(
 ) -> None:
     with served(tmp_path / "store", *segments()) as face:
         first, second = ConsumerPosition("pipeline"), ConsumerPosition("pipeline")
-        first.tell(face, {SEGMENT: 100})
-        second.tell(face, {SEGMENT: 0})
+        first.publish_ends(face, {SEGMENT: 100})
+        second.publish_ends(face, {SEGMENT: 0})
         assert "logdrive store readers URI pipeline --forget" in capsys.readouterr().out
-        second.tell(face, {SEGMENT: 200})
+        second.publish_ends(face, {SEGMENT: 200})
         assert positions(face)[SEGMENT] == 100
-        first.tell(face, {SEGMENT: 150})
+        first.publish_ends(face, {SEGMENT: 150})
         assert positions(face)[SEGMENT] == 150
 
 
@@ -92,12 +93,12 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
     reader = ConsumerPosition("pipeline")
     with served(tmp_path / "store", *segments()) as face:
         away = StreamClient(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
-        reader.tell(away, {SEGMENT: 100})
-        reader.tell(away, {SEGMENT: 100})
-        assert capsys.readouterr().out.count("the store can't be told how far the tables are") == 1
-        reader.tell(face, {SEGMENT: 100, "logs/app/9.#epoch.0": 5})
+        reader.publish_ends(away, {SEGMENT: 100})
+        reader.publish_ends(away, {SEGMENT: 100})
+        assert capsys.readouterr().out.count("position can't be published") == 1
+        reader.publish_ends(face, {SEGMENT: 100, "logs/app/9.#epoch.0": 5})
         assert positions(face)[SEGMENT] == 100
-        assert "told again" in capsys.readouterr().out
+        assert "published again" in capsys.readouterr().out
 
 
 # When it is told --------------------------------------------------------------------------------
@@ -115,14 +116,14 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
     with served(tmp_path / "store", *segments()) as face:
 
         def told(so_far: RunResult) -> None:
-            durable = open_both(str(tables))[1]
+            durable = open_tables(str(tables))[1]
             seen.append(positions(face, "copy"))
-            assert seen[-1] == {name: durable.end(name) for name in seen[-1]}
+            assert seen[-1] == {name: durable.next_offset(name) for name in seen[-1]}
             if not so_far.waiting:
                 stop.set()
 
-        run(plan, stop, told, spark=spark)
-        assert seen[-1] == {state.segment: state.length for state in face.segments()}
+        run_pipeline(plan, stop, told, spark=spark)
+        assert seen[-1] == {state.segment: state.length for state in face.list_segments()}
         assert set(positions(face).values()) == {None}
 
 
@@ -135,7 +136,9 @@ def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(
     catch_up(tables, one, two)
     cut_off(directory, one.name, len(one.data))
     cut_off(directory, two.name, len(two.data))
-    assert run(Plan(uri=uri, directory=str(tables), once=True), threading.Event()).there == 0
+    assert (
+        run_pipeline(Plan(uri=uri, directory=str(tables), once=True), threading.Event()).there == 0
+    )
     assert capsys.readouterr() == ("", "")
 
 
@@ -169,8 +172,8 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
     )
 
     def states() -> list[SegmentState]:
-        with reached(plan.uri) as face:
-            return face.segments()
+        with open_stream(plan.uri) as face:
+            return face.list_segments()
 
     def stored() -> int:
         return sum(state.length for state in states())
@@ -179,21 +182,23 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
         lambda: (system.store / "endpoint.json").exists() and stored() > 1_500_000,
         "the first lines do not arrive",
     )
-    first = run(plan, threading.Event(), spark=spark)
+    first = run_pipeline(plan, threading.Event(), spark=spark)
     before = stored()
     writer.write(20_000)
     _wait(lambda: stored() > before + 1_500_000, "the next lines do not arrive")
     _wait(lambda: not (system.store / f"log-{0:016x}").exists(), "no log file is freed")
-    with reached(plan.uri) as face:
+    with open_stream(plan.uri) as face:
         read = positions(face, "pipeline")
-        waiting = [(state.start, read[state.segment], state.length) for state in face.segments()]
+        waiting = [
+            (state.start, read[state.segment], state.length) for state in face.list_segments()
+        ]
     assert sum(length - start for start, _, length in waiting) > _KEPT, (
         "more than the policy keeps waits for the reader"
     )
     assert all(at is not None and start <= at for start, at, _ in waiting)
     assert sum(at or 0 for _, at, _ in waiting) == first.bytes
     assert agent.terminate(60) == 0, agent.said()
-    run(plan, threading.Event(), spark=spark)
+    run_pipeline(plan, threading.Event(), spark=spark)
     assert receiver.terminate() == 0, receiver.said()
     found = audit(plan.directory, spark)
     assert found.complete, found.faults

@@ -9,8 +9,8 @@ import pytest
 import structlog
 
 from logdrive.errors import TransientError
-from logdrive.pipeline.audit.dead_letters import letters_of, notes_of
-from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.audit.dead_letters import letters_from_notes, notes_from_table
+from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
 from receiver.dialects.dead_letters import dead_letter_records as letter_records
@@ -45,11 +45,11 @@ def old_records(number: int, payload: bytes) -> list[bytes]:
 def noted(face: StreamClient) -> list[tuple[str | None, str | None, int, str]]:
     """Return the letters that the tables would know of."""
     segment = Segment()
-    (state,) = face.segments()
-    segment.data += b"".join(face.pieces(segment.name, 0, state.length))
-    notes = [note for note in notes_of(batches_in(segment)) if note.mark_reason]
-    assert len(notes) == len(letters_of(notes)), "a letter was noted twice"
-    return [(one.id, one.source, one.bytes, one.state) for one in letters_of(notes)]
+    (state,) = face.list_segments()
+    segment.data += b"".join(face.read_bytes(segment.name, 0, state.length))
+    notes = [note for note in notes_from_table(batches_in(segment)) if note.mark_reason]
+    assert len(notes) == len(letters_from_notes(notes)), "a letter was noted twice"
+    return [(one.id, one.source, one.bytes, one.state) for one in letters_from_notes(notes)]
 
 
 def test_r7_letters_without_a_note_get_one_each_once_and_later_ones_too(tmp_path: Path) -> None:
@@ -60,14 +60,14 @@ def test_r7_letters_without_a_note_get_one_each_once_and_later_ones_too(tmp_path
         letters.foreign("beats", [record])
     uri = store(tmp_path, segment, letters)
     expected = [(str(UUID(int=1)), source_id("beats"), 900_000, "waiting")]
-    with reached(uri) as face:
+    with open_stream(uri) as face:
         for _ in range(2):
             note_old_letters(face)
             assert noted(face) == expected
     since = len(letters.data)
     letters.foreign("beats", [second[1]])
     store(tmp_path, letters, since=since)
-    with reached(uri) as face:
+    with open_stream(uri) as face:
         for _ in range(2):
             note_old_letters(face)
             assert noted(face) == [
@@ -79,9 +79,9 @@ def test_r7_letters_without_a_note_get_one_each_once_and_later_ones_too(tmp_path
 def test_a_stream_without_dead_letters_gets_nothing(tmp_path: Path) -> None:
     segment = Segment()
     send(segment, "a", lines("a", 0, 3))
-    with reached(store(tmp_path, segment)) as face:
+    with open_stream(store(tmp_path, segment)) as face:
         note_old_letters(face)
-        (state,) = face.segments()
+        (state,) = face.list_segments()
     assert state.length == len(segment.data)
 
 
@@ -93,8 +93,8 @@ def test_a_service_that_refuses_the_dead_letters_ends_no_run(
 
     segment = Segment()
     send(segment, "a", lines("a", 0, 3))
-    with reached(store(tmp_path, segment)) as face:
-        monkeypatch.setattr(StreamClient, "segments", refuse)
+    with open_stream(store(tmp_path, segment)) as face:
+        monkeypatch.setattr(StreamClient, "list_segments", refuse)
         with structlog.testing.capture_logs() as logs:
             note_old_letters(face)
     assert [log["reason"] for log in logs] == ["no answer"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import ConfigError, StorageError, TransientError
-from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.read.connect import moved, reached
-from logdrive.pipeline.read.offsets import Point, Progress, progress_of
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.read.connect import open_stream, relocate_stream
+from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
 from logdrive.pipeline.read.stream import StreamClient, stream_client
 from tests.logdrive.pipeline.filling import send
@@ -41,29 +41,31 @@ def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
 
 
 def _offsets(segment: Segment) -> list[int]:
-    return [hop.offset for hop in walk(segment.name, 0, bytes(segment.data))] + [len(segment.data)]
+    return [hop.offset for hop in walk_batches(segment.name, 0, bytes(segment.data))] + [
+        len(segment.data)
+    ]
 
 
 def test_a_stream_is_found_with_all_its_segments(
     face: StreamClient, segments: list[Segment]
 ) -> None:
-    assert [(state.segment, state.length) for state in face.segments()] == [
+    assert [(state.segment, state.length) for state in face.list_segments()] == [
         (one.name, len(one.data)) for one in segments
     ]
 
 
 def test_hops_are_the_batches(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments[:2]:
-        hops = face.hops(segment.name, 0, len(segment.data))
-        assert hops == list(walk(segment.name, 0, bytes(segment.data)))
-    assert len(face.hops(segments[0].name, 0, len(segments[0].data), most=1)) == 1
+        hops = face.read_batch_refs(segment.name, 0, len(segment.data))
+        assert hops == list(walk_batches(segment.name, 0, bytes(segment.data)))
+    assert len(face.read_batch_refs(segments[0].name, 0, len(segments[0].data), most=1)) == 1
 
 
 def test_pieces_are_the_bytes(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments:
-        assert b"".join(face.pieces(segment.name, 0, len(segment.data))) == segment.data
+        assert b"".join(face.read_bytes(segment.name, 0, len(segment.data))) == segment.data
         assert (
-            b"".join(face.pieces(segment.name, 7, len(segment.data) // 2))
+            b"".join(face.read_bytes(segment.name, 7, len(segment.data) // 2))
             == segment.data[7 : len(segment.data) // 2]
         )
 
@@ -72,15 +74,15 @@ def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(
     face: StreamClient, segments: list[Segment]
 ) -> None:
     planner = Planner(face, range_bytes=2000)
-    end = planner.advance(NOTHING, planner.lengths(), None)
-    ranges = planner.ranges(NOTHING, end)
+    end = planner.plan_micro_batch(NOTHING, planner.segment_bounds(), None)
+    ranges = planner.cut_ranges(NOTHING, end)
     for number, segment in enumerate(segments):
         mine = [one for one in ranges if one.segment == segment.name]
         assert [one.start for one in mine[1:]] == [one.end for one in mine[:-1]]
         assert {one.start for one in mine} | {one.end for one in mine} <= set(_offsets(segment))
         assert end.point(number).next == len(segment.data)
     assert len(ranges) > 5
-    assert ranges == Planner(face, range_bytes=2000).ranges(NOTHING, end), (
+    assert ranges == Planner(face, range_bytes=2000).cut_ranges(NOTHING, end), (
         "another process has to find the same ranges"
     )
 
@@ -90,10 +92,10 @@ def test_a_bound_on_bytes_is_shared_and_every_segment_goes_on(
 ) -> None:
     planner = Planner(face, range_bytes=1 << 20)
     at, turns = NOTHING, 0
-    while (following := planner.advance(at, planner.lengths(), 4000)) != at:
+    while (following := planner.plan_micro_batch(at, planner.segment_bounds(), 4000)) != at:
         size = sum(
             one.end - one.start
-            for one in planner.ranges(at, following)
+            for one in planner.cut_ranges(at, following)
             if one.segment == segments[0].name
         )
         assert size <= 4000
@@ -110,10 +112,10 @@ def test_offsets_are_json_of_one_form() -> None:
         str(progress.as_json())
         == "{'segments': {'2': [0, -1, 0], '10': [7, 3, 9]}, 'restarts': {'2': 0}}"
     )
-    assert progress_of(progress.as_json()) == progress
+    assert parse_progress(progress.as_json()) == progress
     for wrong in ({}, {"segments": {"a": [1, 2, 3]}}, {"segments": {"1": ["x"]}}, {"segments": 5}):
-        with pytest.raises(ValueError, match="no offsets"):
-            progress_of(wrong)
+        with pytest.raises(ValueError, match="not the offsets"):
+            parse_progress(wrong)
 
 
 def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(
@@ -121,18 +123,18 @@ def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(
 ) -> None:
     with served(tmp_path / "store", *segments) as face:
         planner = Planner(face, 1 << 20)
-        before = planner.advance(NOTHING, planner.lengths(), None)
+        before = planner.plan_micro_batch(NOTHING, planner.segment_bounds(), None)
     other = Segment(name=segments[0].name, store="00000000-0000-0000-0000-000000000008")
     at = 0
     for turn in range(50):
         at = send(other, "a", lines("a", turn, 5), at)
     with served(tmp_path / "restored", other, *segments[1:]) as face:
         planner = Planner(face, 1 << 20)
-        after = planner.advance(before, planner.lengths(), None)
+        after = planner.plan_micro_batch(before, planner.segment_bounds(), None)
         assert after.restarts == {0: 0}
         assert after.points[1] == before.points[1]
-        assert planner.ranges(before, after) == [BatchRange(other.name, 0, len(other.data))]
-        assert planner.advance(after, planner.lengths(), None).restarts == {}
+        assert planner.cut_ranges(before, after) == [BatchRange(other.name, 0, len(other.data))]
+        assert planner.plan_micro_batch(after, planner.segment_bounds(), None).restarts == {}
 
 
 def test_r5_a_shorter_segment_is_one_that_went_back(
@@ -140,13 +142,13 @@ def test_r5_a_shorter_segment_is_one_that_went_back(
 ) -> None:
     with served(tmp_path / "store", *segments) as face:
         planner = Planner(face, 1 << 20)
-        before = planner.advance(NOTHING, planner.lengths(), None)
+        before = planner.plan_micro_batch(NOTHING, planner.segment_bounds(), None)
     cut = Segment(
         name=segments[0].name, data=bytearray(segments[0].data[: _offsets(segments[0])[10]])
     )
     with served(tmp_path / "restored", cut, *segments[1:]) as face:
         planner = Planner(face, 1 << 20)
-        after = planner.advance(before, planner.lengths(), None)
+        after = planner.plan_micro_batch(before, planner.segment_bounds(), None)
         assert (after.restarts, after.points[0].next) == ({0: 0}, len(cut.data))
 
 
@@ -155,12 +157,12 @@ def test_bytes_removed_before_anyone_read_them_error_and_fresh_reader_begins_beh
 ) -> None:
     planner = Planner(face, 1 << 20)
     offsets = _offsets(segments[0])
-    lengths = planner.lengths() | {0: (offsets[5], offsets[-1])}
-    fresh = planner.advance(NOTHING, lengths, None)
+    lengths = planner.segment_bounds() | {0: (offsets[5], offsets[-1])}
+    fresh = planner.plan_micro_batch(NOTHING, lengths, None)
     assert fresh.restarts[0] == offsets[5]
-    assert planner.ranges(NOTHING, fresh)[0].start == offsets[5]
+    assert planner.cut_ranges(NOTHING, fresh)[0].start == offsets[5]
     with pytest.raises(StorageError, match="removed before they were read"):
-        planner.advance(Progress({0: Point(offsets[2])}, {}), lengths, None)
+        planner.plan_micro_batch(Progress({0: Point(offsets[2])}, {}), lengths, None)
 
 
 def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(
@@ -169,7 +171,7 @@ def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     with pytest.raises(TransientError):
-        stream_client("pravega://127.0.0.1:1/logs/app").segments()
+        stream_client("pravega://127.0.0.1:1/logs/app").list_segments()
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
 
 
@@ -190,14 +192,14 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
         with pytest.raises(ValueError, match=r"write|port"):
             stream_client(wrong)
     for wrong in ("file://relative#a/b", "nothing", f"file://{tmp_path}/none#logs/app"):
-        with pytest.raises(ConfigError), reached(wrong):
+        with pytest.raises(ConfigError), open_stream(wrong):
             pass
     uri = store(tmp_path / "store", segments[0])
-    with reached(uri) as there, reached(uri) as same:
-        assert same == there == moved(uri, there)
-    with reached("pravega://127.0.0.1:6001/logs/app") as there:
+    with open_stream(uri) as there, open_stream(uri) as same:
+        assert same == there == relocate_stream(uri, there)
+    with open_stream("pravega://127.0.0.1:6001/logs/app") as there:
         assert (
             there
             == stream_client("pravega://127.0.0.1:6001/logs/app")
-            == moved("pravega://127.0.0.1:6001/logs/app", there)
+            == relocate_stream("pravega://127.0.0.1:6001/logs/app", there)
         )

@@ -8,7 +8,11 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from logdrive.errors import TransientError
-from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
+from logdrive.pipeline.spark.failures import (
+    WorkerStartError,
+    convert_spark_failures,
+    to_transient_error,
+)
 
 APPENDIX = """
 === Streaming Query ===
@@ -22,7 +26,9 @@ Logical Plan:
 
 
 def test_the_cause_stands_before_the_description_of_the_query() -> None:
-    failure = spark_failure("the query failed", f"java.io.IOException: No space left{APPENDIX}")
+    failure = to_transient_error(
+        "the query failed", f"java.io.IOException: No space left{APPENDIX}"
+    )
     assert str(failure) == "the query failed: java.io.IOException: No space left"
     assert not isinstance(failure, WorkerStartError)
 
@@ -32,7 +38,7 @@ def test_of_a_python_traceback_the_last_cause_is_told() -> None:
         "Job aborted\nTraceback (most recent call last):\n  File x\nOSError: [Errno 28] No "
         "space left"
     )
-    assert str(spark_failure("it failed", f"{text}\n\nat Main{APPENDIX}")).endswith(
+    assert str(to_transient_error("it failed", f"{text}\n\nat Main{APPENDIX}")).endswith(
         "it failed: OSError: [Errno 28] No space left"
     )
 
@@ -49,15 +55,15 @@ def test_of_a_python_traceback_the_last_cause_is_told() -> None:
     ],
 )
 def test_a_worker_that_is_slow_to_start_can_be_told_from_other_failures(text: str) -> None:
-    failure = spark_failure("the query failed", text + APPENDIX, Path("tables/spark.log"))
+    failure = to_transient_error("the query failed", text + APPENDIX, Path("tables/spark.log"))
     assert isinstance(failure, WorkerStartError)
     assert text in str(failure)
-    assert str(failure).endswith("; tables/spark.log has the whole of it")
+    assert str(failure).endswith("; see tables/spark.log for all of it")
 
 
 def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
     with (
-        pytest.raises(TransientError, match=r"Spark failed: it broke; spark\.log has"),
-        spark_failures(Path("spark.log")),
+        pytest.raises(TransientError, match=r"Spark failed: it broke; see spark\.log"),
+        convert_spark_failures(Path("spark.log")),
     ):
         raise PySparkRuntimeError("it broke")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.pipeline.spark.java import NoJavaError, java_home
+from logdrive.pipeline.spark.java import NoJavaError, find_java_home
 
 
 def program(path: Path, text: str) -> Path:
@@ -31,8 +31,8 @@ def test_java_home_goes_before_the_path_and_both_before_what_pip_brought(tmp_pat
     java(tmp_path / "one" / "bin" / "java", "21.0.1")
     java(tmp_path / "two" / "bin" / "java", "17.0.15")
     path = str(tmp_path / "two" / "bin")
-    assert java_home({"JAVA_HOME": str(tmp_path / "one"), "PATH": path}) == tmp_path / "one"
-    assert java_home({"PATH": path}) == tmp_path / "two"
+    assert find_java_home({"JAVA_HOME": str(tmp_path / "one"), "PATH": path}) == tmp_path / "one"
+    assert find_java_home({"PATH": path}) == tmp_path / "two"
 
 
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2"])
@@ -40,7 +40,7 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, version: str) -> 
     java(tmp_path / "old" / "bin" / "java", version)
     java(tmp_path / "new" / "bin" / "java", "25")
     assert (
-        java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")})
+        find_java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")})
         == tmp_path / "new"
     )
 
@@ -49,7 +49,7 @@ def test_runtime_without_vector_module_is_started_by_a_script_that_leaves_argume
     tmp_path: Path,
 ) -> None:
     trimmed = java(tmp_path / "it's" / "bin" / "java", "25.0.2", refuses="jdk.incubator.vector")
-    home = java_home(
+    home = find_java_home(
         {
             "JAVA_HOME": str(trimmed.parent.parent),
             "PATH": "",
@@ -76,7 +76,7 @@ def test_a_cache_directory_that_takes_nothing_is_passed_over(tmp_path: Path) -> 
         "XDG_CACHE_HOME": str(tmp_path / "file"),
         "HOME": str(tmp_path / "home"),
     }
-    assert java_home(environ).is_relative_to(tmp_path / "home")
+    assert find_java_home(environ).is_relative_to(tmp_path / "home")
 
 
 def test_without_any_java_the_error_says_what_to_install(
@@ -88,13 +88,13 @@ def test_without_any_java_the_error_says_what_to_install(
         NoJavaError,
         match=r"Java 11\)[;:] pip install 'logdrive\[spark\]'",
     ):
-        java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""})
+        find_java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""})
 
 
 _PROGRAM = """
 from pathlib import Path
-from logdrive.pipeline.spark.session import session
-with session("shim", memory="512m", log=Path("spark.log")) as spark:
+from logdrive.pipeline.spark.session import open_spark_session
+with open_spark_session("shim", memory="512m", log=Path("spark.log")) as spark:
     rows = spark.range(7).mapInArrow(lambda batches: batches, "id long").count()
     print(rows, spark._jvm.System.getProperty("java.home"))
 """

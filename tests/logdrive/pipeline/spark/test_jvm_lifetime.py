@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.pipeline.spark.jvm_lifetime import bound_java_home
+from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
 
 STARTER = """
 import subprocess, sys
@@ -53,7 +53,7 @@ def pipeline() -> Iterator["list[subprocess.Popen[str]]"]:
 
 
 def test_arguments_reach_java_as_they_are(tmp_path: Path) -> None:
-    home = bound_java_home(program(tmp_path / "it's java", 'printf "<%s>" "$@"'), tmp_path)
+    home = make_bound_java_home(program(tmp_path / "it's java", 'printf "<%s>" "$@"'), tmp_path)
     said = subprocess.run(
         [home / "bin" / "java", "-cp", "a b", "Main"], capture_output=True, check=True
     )
@@ -64,7 +64,7 @@ def test_a_frozen_java_ends_with_the_process_that_started_it(
     tmp_path: Path, pipeline: "list[subprocess.Popen[str]]"
 ) -> None:
     """A stopped process reads nothing: it stands for a JVM that is not up yet."""
-    home = bound_java_home(program(tmp_path / "jdk", "echo ready; exec sleep 600"), tmp_path)
+    home = make_bound_java_home(program(tmp_path / "jdk", "echo ready; exec sleep 600"), tmp_path)
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(home / "bin" / "java")],
         stdin=subprocess.PIPE,
@@ -91,4 +91,4 @@ def test_where_nothing_may_be_executed_the_java_itself_is_taken(
 ) -> None:
     home = program(tmp_path / "jdk", "true")
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert bound_java_home(home, tmp_path) == home
+    assert make_bound_java_home(home, tmp_path) == home

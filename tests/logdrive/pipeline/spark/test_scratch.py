@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from logdrive.pipeline.spark.scratch import scratch
+from logdrive.pipeline.spark.scratch import open_scratch_directory
 
 _HOLDER = """
 import sys
-from logdrive.pipeline.spark.scratch import scratch
-with scratch(sys.argv[1]) as place:
+from logdrive.pipeline.spark.scratch import open_scratch_directory
+with open_scratch_directory(sys.argv[1]) as place:
     (place / "blocks").mkdir()
     print(place, flush=True)
     sys.stdin.read()
@@ -33,7 +33,7 @@ def holder(parent: Path) -> "tuple[subprocess.Popen[str], Path]":
 
 
 def test_a_directory_goes_with_its_context(tmp_path: Path) -> None:
-    with scratch(str(tmp_path)) as place:
+    with open_scratch_directory(str(tmp_path)) as place:
         (place / "file").touch()
     assert os.listdir(tmp_path) == []
 
@@ -45,7 +45,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_st
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert left.exists()
-    with scratch(str(tmp_path)) as own:
+    with open_scratch_directory(str(tmp_path)) as own:
         assert sorted(tmp_path.iterdir()) == sorted((held, own))
     living.communicate("")
     assert os.listdir(tmp_path) == []
@@ -58,7 +58,7 @@ def test_what_only_looks_like_ours_stays(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "lock").touch()
     (tmp_path / "logdrive-spark-link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "logdrive-spark-audit.log").touch()
-    with scratch(str(tmp_path)):
+    with open_scratch_directory(str(tmp_path)):
         pass
     assert sorted(os.listdir(tmp_path)) == [
         "elsewhere",

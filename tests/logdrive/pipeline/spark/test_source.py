@@ -12,9 +12,9 @@ import pytest
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
+from logdrive.pipeline.query import connection_options
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.run import to_connect
-from logdrive.pipeline.spark.source import options_of
+from logdrive.pipeline.spark.source import parse_options
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
 from tests.logdrive.pipeline.filling import send
@@ -62,7 +62,7 @@ def _check(rows: pa.Table) -> None:
 def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> None:
     frame = (
         spark.read.format("logdrive")
-        .options(uri=face.uri, **to_connect(face))
+        .options(uri=face.uri, **connection_options(face))
         .option("rangeBytes", 10_000)
         .load()
     )
@@ -80,7 +80,7 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
     def run(face: StreamClient) -> None:
         stream = (
             spark.readStream.format("logdrive")
-            .options(uri=face.uri, **to_connect(face))
+            .options(uri=face.uri, **connection_options(face))
             .option("maxBytesPerBatch", 5000)
             .load()
         )
@@ -110,14 +110,14 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
 
 
 def _middle(segment: Segment) -> int:
-    from logdrive.pipeline.decode.batches import walk
+    from logdrive.pipeline.decode.batches import walk_batches
 
-    return [hop.next for hop in walk(segment.name, 0, bytes(segment.data))][14]
+    return [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))][14]
 
 
 def test_every_mistake_in_the_options_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        options_of(
+        parse_options(
             {
                 "URI": "pravega://h",
                 "form": "rows",
@@ -142,12 +142,12 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1),
     ):
         face = StreamClient(target, "a", "b")
-        assert options_of({"uri": face.uri, **to_connect(face)}).face.target == target
+        assert parse_options({"uri": face.uri, **connection_options(face)}).stream.target == target
         assert "a secret" not in repr(face)
 
 
 def test_options_are_read_in_any_case() -> None:
-    options = options_of(
+    options = parse_options(
         {
             "uri": "pravega://h:1/a/b",
             "FORM": "raw",
@@ -156,6 +156,6 @@ def test_options_are_read_in_any_case() -> None:
             "serverName": "s",
         }
     )
-    assert (options.raw, options.max_bytes, options.face.name) == (True, 5, "a/b")
-    assert options.face.target.tls is not None
-    assert options.face.target.tls.server_name == "s"
+    assert (options.raw, options.max_bytes, options.stream.name) == (True, 5, "a/b")
+    assert options.stream.target.tls is not None
+    assert options.stream.target.tls.server_name == "s"

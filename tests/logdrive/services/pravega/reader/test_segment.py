@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import frame_event, frame_events
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.segment import BatchRef, SegmentReader
+from logdrive.services.pravega.reader.segment import SegmentReader
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
@@ -151,7 +152,7 @@ def test_what_is_no_header_at_a_headers_place_is_headless_and_stands_for_itself(
 
 @in_world
 async def test_a_segment_without_events_is_refused_in_words(made: World) -> None:
-    places = await stored(made, b"these are not framed events at all")
+    places = await stored(made, b"these are not frame_event events at all")
     with pytest.raises(StorageError, match="was not written by logdrive"):
         await hops(made, 0, places[-1])
 

@@ -1,6 +1,4 @@
-"""The demo from beginning to end: write, rotate, ship, kill, restart, drain, tabulate, audit,
-report.
-"""
+"""The demo's scenario: write, rotate, ship, kill, restart, drain, fill tables, audit, report."""
 
 import random
 import time
@@ -12,7 +10,14 @@ from typing import Any
 import orjson
 
 from logdrive.cli.demo.applications import Applications
-from logdrive.cli.demo.system import Child, DemoError, free_port, logdrive, run_step, wait_for_port
+from logdrive.cli.demo.system import (
+    DemoError,
+    DemoProcess,
+    free_port,
+    logdrive_command,
+    run_step,
+    wait_for_port,
+)
 from logdrive.services.pravega.client.controller import Login
 
 _APPLICATIONS = 24
@@ -57,94 +62,98 @@ key = "{tls}/client.key"
 server_name = "localhost"
 """
 
-Say = Callable[[str, float], None]
-"""Takes what is going on and how far the whole is, from 0 to 1."""
+ReportStep = Callable[[str, float], None]
+"""Called at each step with what is going on, and the share of the demo that is done, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo ends with.
+    """Figures of a demo: what the applications wrote, and the audit of the tables."""
 
-    *lines* and *bytes* are what the applications wrote; the audit speaks for all sources.
-    """
-
-    lines: int
-    bytes: int
-    files: int
-    machine_files: int
+    lines: int  # written by the applications
+    bytes: int  # written by the applications
+    files: int  # of the applications
+    machine_files: int  # logs of this machine
     kills: int
-    sources: int
-    table_lines: int
-    table_bytes: int
-    lost: int
-    doubled: int
+    sources: int  # the audit's, of all files
+    table_lines: int  # the audit's, of all files
+    table_bytes: int  # the audit's, of all files
+    lost: int  # bytes
+    doubled: int  # lines
     complete: bool
     seconds: float
-    report: str
+    report: str  # path of the HTML report
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the object that `--json` prints."""
         return asdict(self)
 
 
-class Performance:
-    """One demo in one work directory, which is left as it is for looking around.
+class DemoScenario:
+    """One demo in the directory *work*, which it leaves in place for inspection.
 
-    *service* is the stream, where not the directory's.
-
-    *machine_logs* are read beside what the applications write. *login* goes to the programs that
-    come in at the service, by variables: what is left behind does not tell it.
+    *service* is the address of the stream; None: a store in *work*. The agent reads *machine_logs*
+    besides what the applications write. The programs that connect to *service* get *login* in
+    environment variables, so that no file in *work* holds the password.
     """
 
     def __init__(
         self,
         work: Path,
         lines: int,
-        say: Say,
+        report_step: ReportStep,
         *,
         machine_logs: Sequence[str] = (),
         service: str | None = None,
         login: Login | None = None,
     ) -> None:
-        self._work, self._lines, self._say = work, lines, say
-        self._receiver_port, self._face_port = free_port(), free_port()
+        self._work = work
+        self._lines = lines  # to be written by the applications
+        self._report_step = report_step
+        self._receiver_port = free_port()
+        self._face_port = free_port()
         self._own_store = service is None
         self._uri = service or f"file://{work / 'store'}#demo/logs"
         self._machine_logs = machine_logs
         self._login = login
-        receive = logdrive("receiver", "run", "--config", str(work / "receiver.toml"))
-        self._receiver = Child("receiver", receive, work / "receiver.log", sink_login(login))
-        self._agent = Child(
+
+        receive = logdrive_command("receiver", "run", "--config", str(work / "receiver.toml"))
+        self._receiver = DemoProcess(
+            "receiver", receive, work / "receiver.log", sink_login_variables(login)
+        )
+        self._agent = DemoProcess(
             "agent",
-            logdrive("agent", "run", "--config", str(work / "agent.toml")),
+            logdrive_command("agent", "run", "--config", str(work / "agent.toml")),
             work / "agent.log",
         )
 
-    def run(self) -> DemoResult:
-        """Play it.
+    def play(self) -> DemoResult:
+        """Play the whole demo and return its figures.
 
-        Raises `DemoError` where a part fails; processes started are ended in any case.
+        Raises `DemoError` if a step fails. Ends the processes that it started in any case.
         """
         started = time.monotonic()
         try:
             self._prepare()
             applications = self._write_and_kill()
-            self._say("the agent drains: every line acknowledged, then it ends", 0.5)
-            # before, SIGTERM would end it as it ends any program
-            self._agent.wait_until_it_says("files found")
-            self._agent.drain(_DRAIN_SECONDS + 15)
-            audit = self._tabulate()
-            self._receiver.drain(30)
+            self._report_step("the agent drains: it ends once every line is acknowledged", 0.5)
+            # until the agent has found its files it has no signal handler, and SIGTERM kills it
+            self._agent.wait_for_output("files found")
+            self._agent.terminate(_DRAIN_SECONDS + 15)
+            audit = self._fill_tables()
+            self._receiver.terminate(30)
         finally:
             self._agent.kill()
             self._receiver.kill()
-        return self._outcome(applications, audit, time.monotonic() - started)
+        return self._compare(applications, audit, time.monotonic() - started)
 
     def _prepare(self) -> None:
         work, tls = self._work, self._work / "tls"
-        self._say("a small CA, certificates and the two configurations", 0.0)
+        self._report_step("making a CA, certificates and the two configurations", 0.0)
         run_step(
-            "logdrive certs", logdrive("certs", str(tls), "--name", "localhost"), work / "certs.log"
+            "logdrive certs",
+            logdrive_command("certs", str(tls), "--name", "localhost"),
+            work / "certs.log",
         )
         names = {
             "receiver": self._receiver_port,
@@ -162,9 +171,7 @@ class Performance:
         self._agent.start()
 
     def _write_and_kill(self) -> Applications:
-        """Write at an even pace; SIGKILL the receiver after a third of the lines and the agent
-        after two thirds.
-        """
+        """Write at an even pace; kill the receiver after 1/3 of the lines, the agent after 2/3."""
         applications = Applications(
             str(self._work / "logs"),
             count=_APPLICATIONS,
@@ -175,55 +182,58 @@ class Performance:
         per_turn = max(1, int(self._lines / _WRITING_SECONDS * _TURN_SECONDS))
         more = True
         while more:
-            more = applications.write(per_turn)
+            more = applications.write_burst(per_turn)
             share = 0.05 + 0.45 * applications.lines / self._lines
             if kills and applications.lines >= kills[0][0]:
                 _, victim = kills.pop(0)
                 victim.kill()
-                self._say(
+                self._report_step(
                     f"SIGKILL to the {victim.name} after {applications.lines:,} lines; "
-                    "the applications write on",
+                    "the applications keep writing",
                     share,
                 )
-                more = applications.write(per_turn * 4)
+                # the applications write for four turns while the victim is down
+                more = applications.write_burst(per_turn * 4)
                 victim.start()
             else:
-                self._say(
+                self._report_step(
                     f"{applications.lines:,} lines in {applications.files} files, rotating", share
                 )
-            self._receiver.check()
-            self._agent.check()
+            self._receiver.raise_if_ended()
+            self._agent.raise_if_ended()
             time.sleep(_TURN_SECONDS)
         applications.close()
         return applications
 
-    def _tabulate(self) -> dict[str, Any]:
+    def _fill_tables(self) -> dict[str, Any]:
         tables, work = str(self._work / "tables"), self._work
-        self._say("Spark reads the segments and writes the tables", 0.6)
-        run = logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once")
-        run_step("the pipeline", run, work / "pipeline.log", variables=command_login(self._login))
-        self._say("the audit compares every byte of every source with the table", 0.8)
+        self._report_step("Spark reads the segments and fills the tables", 0.6)
+        run = logdrive_command("pipeline", "run", "--from", self._uri, "--to", tables, "--once")
+        run_step("the pipeline", run, work / "pipeline.log", variables=login_variables(self._login))
+        self._report_step("the audit compares every byte of every source with the tables", 0.8)
         audit = orjson.loads(
             run_step(
                 "the audit",
-                logdrive("pipeline", "audit", tables, "--json"),
+                logdrive_command("pipeline", "audit", tables, "--json"),
                 work / "pipeline.log",
                 codes=(0, 1),
             )
         )
-        self._say("the report", 0.9)
+        self._report_step("writing the report", 0.9)
         run_step(
             "the report",
-            logdrive("pipeline", "report", tables, "--out", str(work / "report.html")),
+            logdrive_command("pipeline", "report", tables, "--out", str(work / "report.html")),
             work / "pipeline.log",
         )
         return dict(audit)
 
-    def _outcome(
+    def _compare(
         self, applications: Applications, audit: dict[str, Any], seconds: float
     ) -> DemoResult:
-        """Hold the audit against the applications' own books: a line that never reached an agent's
-        eye counts as lost too.
+        """Compare the audit with what the applications wrote, and return the figures.
+
+        Lines that the agent never saw are in no source, so only this comparison finds them. Raises
+        `DemoError` if the numbers of lines differ though no byte does.
         """
         directory = str(self._work / "logs")
         own = [source for source in audit["by_source"] if str(source["path"]).startswith(directory)]
@@ -234,8 +244,8 @@ class Performance:
         missing = max(0, applications.written - size)
         if lines != applications.lines and not missing and not audit["duplicate_events"]:
             raise DemoError(
-                f"the applications wrote {applications.lines:,} lines, the table holds "
-                f"{lines:,} of theirs"
+                f"the applications wrote {applications.lines:,} lines, but the table holds "
+                f"{lines:,} lines of their files"
             )
         return DemoResult(
             lines=applications.lines,
@@ -254,9 +264,10 @@ class Performance:
         )
 
 
-def command_login(login: Login | None) -> dict[str, str]:
-    """Return the variables that are the options --user and --password-file of a command, the
-    latter's file none.
+def login_variables(login: Login | None) -> dict[str, str]:
+    """Return the variables that stand for the options --user and --password-file of a command.
+
+    The password file is set to none, so that one in the caller's environment does not count.
     """
     if login is None:
         return {}
@@ -267,10 +278,10 @@ def command_login(login: Login | None) -> dict[str, str]:
     }
 
 
-def sink_login(login: Login | None) -> dict[str, str]:
-    """Return the variables that are a receiver's [sink.login].
+def sink_login_variables(login: Login | None) -> dict[str, str]:
+    """Return the variables that set a receiver's [sink.login].
 
-    Their values are TOML: a JSON string is one of its strings, too.
+    Their values are TOML strings; each JSON string is one.
     """
     if login is None:
         return {}

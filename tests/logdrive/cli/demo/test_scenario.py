@@ -1,4 +1,4 @@
-"""The demo's programs come in at a service with the login that it was given, whatever its password
+"""The demo passes its login to the programs that connect to the service, whatever the password
 looks like.
 """
 
@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.performance import command_login, sink_login
+from logdrive.cli.demo.scenario import login_variables, sink_login_variables
 from logdrive.config.load import load_config
 from logdrive.services.pravega.client.controller import Login
 from receiver.config import ReceiverConfig
@@ -35,8 +35,11 @@ def test_a_receiver_takes_it_from_its_variables(tmp_path: Path, login: Login) ->
         '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = '
         '"pravega://127.0.0.1:9090/demo/logs"\n'
     )
-    assert load_config(str(config), ReceiverConfig, sink_login(login)).sink.credentials == login
-    assert sink_login(None) == {}
+    assert (
+        load_config(str(config), ReceiverConfig, sink_login_variables(login)).sink.credentials
+        == login
+    )
+    assert sink_login_variables(None) == {}
 
 
 @pytest.mark.parametrize("login", LOGINS)
@@ -47,6 +50,6 @@ def test_a_command_takes_it_from_its_variables_whatever_else_stands_there(
     found: list[Login | None] = []
     command = click.command()(login_options(lambda login: found.append(login)))
     done = CliRunner().invoke(
-        command, env={"LOGDRIVE_PASSWORD_FILE": str(other)} | command_login(login)
+        command, env={"LOGDRIVE_PASSWORD_FILE": str(other)} | login_variables(login)
     )
     assert (done.exit_code, found) == (0, [login])

@@ -1,0 +1,61 @@
+"""What a run of the pipeline is asked to do, and what it has done."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from logdrive.net.stream import ClientTls
+from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
+from logdrive.pipeline.bronze.writer import CommitCounts
+from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.spark.session import DEFAULT_MEMORY
+from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH
+from logdrive.services.pravega.client.controller import Login
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The settings of one run."""
+
+    uri: str  # of the stream to read
+    directory: str  # of the tables
+    once: bool = False  # end once everything that was stored at the start has been read
+    max_bytes_per_batch: int = MAX_BYTES_PER_BATCH
+    trigger_seconds: float = 1.0  # seconds between micro-batches, unless *once*
+    master: str | None = None  # Spark's; None: in this process
+    memory: str = DEFAULT_MEMORY
+    compression: str = DEFAULT_COMPRESSION
+    tls: ClientTls | None = None
+    login: Login | None = None
+    reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What a run has added to the tables so far. Bytes are stored bytes."""
+
+    micro_batches: int = 0
+    batches: int = 0
+    events: int = 0
+    bytes: int = 0
+    there: int = 0
+    """Bytes that were stored but not read when the run began."""
+
+    @property
+    def waiting(self) -> int:
+        """How many of the bytes that were there at the beginning are still to be read."""
+        return max(0, self.there - self.bytes)
+
+    def as_json(self) -> dict[str, int]:
+        """Return the object that `--json` prints."""
+        return asdict(self) | {"waiting": self.waiting}
+
+    def add_commit(self, counts: CommitCounts) -> None:
+        """Count one micro-batch that was committed."""
+        self.micro_batches += 1
+        self.batches += counts.batches
+        self.events += counts.events
+        self.bytes += counts.bytes
+
+
+ProgressCallback = Callable[[RunResult], None]
+"""Called after each commit that added something, in the thread that committed."""

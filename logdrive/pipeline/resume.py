@@ -1,0 +1,91 @@
+"""Where a query begins: where the tables end, in segments that still agree with them (rule R5).
+
+The tables are the only memory of a run. Three things may have happened since they were written:
+
+- nothing, or more batches were appended: the query goes on where the table ends;
+- the store was restored from a backup, and the last headers that were read are no longer in the
+  segment: the tables are rolled back to the last header that still is, and what follows is read
+  again (rows of batches that come back unchanged are recognized and not doubled);
+- retention cut the segment beyond the tables' end: the bytes between are lost to these tables, and
+  the query goes on at the segment's start.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from logdrive.errors import ConfigError, Mistake
+from logdrive.pipeline.bronze.history import KnownHeader
+from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.services.pravega.client.client import SegmentState
+
+
+def require_segments(stream: StreamClient, uri: str) -> list[SegmentState]:
+    """Return the states of the stream's segments.
+
+    Raises `ConfigError`, which names *uri*, if there is no such stream, and `TransientError`.
+    """
+    if states := stream.list_segments():
+        return states
+    remedy = (
+        f"there is no stream {stream.name}; the service can't list the streams that exist: "
+        "compare `[sink] uri` of the receiver"
+    )
+    raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
+
+
+def find_start(stream: StreamClient, tables: Bronze, uri: str) -> tuple[Progress, int]:
+    """Return where the next query begins, and how many stored bytes lie behind that place.
+
+    Prepares *tables* to go on there. Raises `ConfigError`, `TransientError`.
+    """
+    points: dict[int, Point] = {}
+    unread = 0
+    for state in require_segments(stream, uri):
+        point = _resume_segment(stream, tables, state)
+        points[stream.segment_number(state.segment)] = point
+        unread += max(0, state.length - point.next)
+    return Progress(points, {}), unread
+
+
+def _resume_segment(stream: StreamClient, tables: Bronze, state: SegmentState) -> Point:
+    log = structlog.get_logger("logdrive.pipeline")
+    segment = state.segment
+    chain = tables.header_chain(segment)
+    valid = chain[: _count_valid(stream, state, chain)]
+    last = valid[-1] if valid else None
+
+    if len(valid) < len(chain):
+        log.warning(
+            "the store lost batches that the tables have, as after a restore; reading again",
+            segment=segment,
+            had=chain[-1].next,
+            now=last.next if last else 0,
+        )
+        tables.roll_back(segment, chain, last)
+    if tables.next_offset(segment) < state.start:
+        log.warning(
+            "bytes were removed before they were read",
+            segment=segment,
+            start=tables.next_offset(segment),
+            end=state.start,
+        )
+        tables.skip_removed(segment, state.start)
+
+    tables.begin_segment(segment, valid)
+    end, needed = tables.next_offset(segment), tables.needed_offset(segment)
+    since = needed if needed < end else NO_UNFINISHED
+    return Point(end, since=since) if last is None else Point(end, last.offset, last.crc, since)
+
+
+def _count_valid(stream: StreamClient, state: SegmentState, chain: Sequence[KnownHeader]) -> int:
+    """Return how many headers of *chain*, from the first on, are still in the segment's past."""
+    kept = [known for known in chain if known.offset >= state.start]
+    if kept:
+        valid = stream.count_known_headers(state.segment, kept)
+        # headers before those kept were cut off and can't be asked for: they count if any is valid
+        return len(chain) - len(kept) + valid if valid else 0
+    # all were cut off: the length alone tells
+    return len(chain) if chain and chain[-1].next <= state.length else 0

@@ -1,0 +1,99 @@
+"""Batches in bytes: any split of a segment gives the same ones, with and without their records."""
+
+import contextlib
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logdrive.errors import StorageError
+from logdrive.model.batch import BatchHeader
+from logdrive.model.batch_walker import BatchRef, BatchWalker
+from logdrive.model.framing import EVENT_HEAD, frame_event, frame_events, split_events
+
+_LIMIT = 1 << 16
+
+
+def _batch(records: list[bytes]) -> bytes:
+    body = frame_events(records)
+    header = BatchHeader(
+        kind="data",
+        source=str(UUID(int=1)),
+        previous=0,
+        position=len(body),
+        records=len(records),
+        events=len(records),
+        size=len(body),
+        received=1,
+        store=str(UUID(int=2)),
+    )
+    return frame_event(header.encode()) + body
+
+
+headless = st.binary(max_size=40).map(frame_event)
+segments = st.lists(
+    st.lists(st.binary(max_size=40), max_size=4).map(_batch) | headless, max_size=8
+).map(b"".join)
+
+
+@dataclass
+class Read:
+    """What a walker found: batches, and the records of each."""
+
+    batches: list[BatchRef] = field(default_factory=list)
+    records: list[bytes] = field(default_factory=list)
+
+
+def _walk(data: bytes, step: int) -> Read:
+    walker, read = BatchWalker("s", 7, max_event=_LIMIT), Read()
+    for at in range(0, len(data), step):
+        walker.receive_data(data[at : at + step], 7 + at)
+        while (batch := walker.next_batch()) is not None:
+            read.batches.append(batch)
+            read.records.append(walker.records_of(batch))
+    return read
+
+
+@given(segments, st.integers(1, 200))
+def test_any_split_of_a_segment_gives_the_same_batches(data: bytes, step: int) -> None:
+    whole = _walk(data, max(1, len(data)))
+    assert _walk(data, step) == whole
+    payloads = [frame_event(batch.payload) for batch in whole.batches]
+    pairs = zip(payloads, whole.records, strict=True)
+    assert b"".join(part for pair in pairs for part in pair) == data
+
+
+@given(segments, st.integers(0, 100))
+def test_headers_alone_are_found_from_few_bytes_each(data: bytes, guess: int) -> None:
+    walker, found = BatchWalker("s", 7, max_event=_LIMIT), list[BatchRef]()
+    while walker.position + walker.header_bytes <= 7 + len(data):
+        batch = walker.next_header()
+        if batch is not None:
+            found.append(batch)
+            continue
+        at = walker.position - 7
+        walker.receive_data(data[at : at + max(walker.header_bytes, guess)], walker.position)
+    assert found == _walk(data, max(1, len(data))).batches
+
+
+@given(st.binary(max_size=200))
+def test_garbage_raises_nothing_but_a_storage_error(data: bytes) -> None:
+    with contextlib.suppress(StorageError):
+        _walk(data, 50)
+
+
+def test_an_event_over_the_limit_is_refused_from_its_head() -> None:
+    walker = BatchWalker("s", 0, max_event=10)
+    walker.receive_data(frame_event(bytes(11))[:EVENT_HEAD], 0)
+    with pytest.raises(StorageError, match="s at 0: an event of 11 bytes"):
+        walker.next_header()
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 8))
+def test_events_that_do_not_fill_their_bytes_are_refused(payloads: list[bytes], cut: int) -> None:
+    data = frame_events([*payloads, b"last"])
+    assert list(split_events(data)) == [*payloads, b"last"]
+    with pytest.raises(ValueError, match="cut off"):
+        list(split_events(data[:-cut]))
