@@ -108,7 +108,7 @@ class Tailer:
                     self._registry.mark_changed()
                 return
             # the inode was freed and given to another file
-            self.on_removed(known, Mark(OUT_OF_SIGHT, exact=False))
+            self._end_removed(known, Mark(OUT_OF_SIGHT, exact=False))
 
         place = self._locations.locate_match(match)
         self.follow_file(FollowedFile(Generation(place, match.settings), counting=counting))
@@ -151,7 +151,7 @@ class Tailer:
                 continue
             schedule.remove_next()
             if not followed.dropped:
-                self.poll_file(followed, now)
+                self._poll_file(followed, now)
 
         return schedule.seconds_until_due(now)
 
@@ -190,7 +190,7 @@ class Tailer:
         except OSError as error:
             self._on_error(followed, error)
 
-    def poll_file(self, followed: FollowedFile, now: float) -> None:
+    def _poll_file(self, followed: FollowedFile, now: float) -> None:
         """Look closely at one file, and plan when to look again."""
         seen = followed.generation.seen
         self._look_at(followed)
@@ -215,7 +215,7 @@ class Tailer:
                 self._begin_source(followed, stat)
             followed.clear_trouble()
         except SourceTruncatedError:
-            self.on_truncated(followed)
+            self._end_truncated(followed)
         except OSError as error:
             self._on_error(followed, error)
         else:
@@ -261,7 +261,7 @@ class Tailer:
             remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
             "LimitNOFILE)",
         )
-        self.on_removed(followed, Mark(OUT_OF_SIGHT, exact=False))
+        self._end_removed(followed, Mark(OUT_OF_SIGHT, exact=False))
 
     def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
         """Add the source of a file as soon as its first line is complete (rule G2)."""
@@ -304,7 +304,7 @@ class Tailer:
         if rests:
             generation.release_last_line()
         if rests and (followed.source is None or generation.unread == 0):
-            self.on_removed(followed, Mark(REMOVED))
+            self._end_removed(followed, Mark(REMOVED))
             return
 
         if reason := self._deleted_files.track_unread(generation.place.key, generation.unread, now):
@@ -312,7 +312,7 @@ class Tailer:
             self._file_log.warning(
                 "deleted file closed before it was read", generation.place.path, **about
             )
-            self.on_removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
+            self._end_removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -344,7 +344,7 @@ class Tailer:
         if followed is None:
             return
         if isinstance(error, SourceTruncatedError):
-            self.on_truncated(followed)
+            self._end_truncated(followed)
         else:
             self._on_error(followed, error)
 
@@ -354,7 +354,7 @@ class Tailer:
         followed = self.followed.get(generation.place.key) if generation is not None else None
         return followed if followed is not None and followed.generation is generation else None
 
-    def on_truncated(self, followed: FollowedFile) -> None:
+    def _end_truncated(self, followed: FollowedFile) -> None:
         """End the generation of a truncated file, and start the next one (rule G3)."""
         old, source, head = followed.generation, followed.source, followed.head
         followed.start_generation(old.make_successor())
@@ -362,7 +362,7 @@ class Tailer:
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
         self._look_at(followed)
 
-    def on_removed(self, followed: FollowedFile, mark: Mark) -> None:
+    def _end_removed(self, followed: FollowedFile, mark: Mark) -> None:
         """End the generation of a file that is gone as *mark* says, and follow it no more."""
         generation = followed.generation
         key = generation.place.key
