@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.inputs.files.followed import Followed
+from agent.inputs.files.followed import FollowedFile
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
@@ -29,7 +29,7 @@ class DeliveryProgress:
 
     @classmethod
     def measure(
-        cls, registry: SourceRegistry, followed: Mapping[FileKey, Followed]
+        cls, registry: SourceRegistry, followed: Mapping[FileKey, FollowedFile]
     ) -> "DeliveryProgress":
         """Return the progress now; *followed* are the files. Takes about 1 µs a source."""
         total = Acknowledged()
@@ -51,7 +51,7 @@ class AgentSummary:
     def __init__(
         self,
         registry: SourceRegistry,
-        followed: Mapping[FileKey, Followed],
+        followed: Mapping[FileKey, FollowedFile],
         clock: Clock,
         log: Any,
         *,

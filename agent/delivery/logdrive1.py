@@ -215,7 +215,7 @@ class Logdrive1Sender:
                     index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records
                 ).encode()
             )
-            frames += run.frames(self._sequence + 1)
+            frames += run.encode_frames(self._sequence + 1)
             self._sequence += records
         return frames
 

@@ -6,8 +6,7 @@ from dataclasses import asdict
 import click
 
 from agent.app import run_agent as follow
-from agent.check import Checked
-from agent.check import check as check_agent
+from agent.check import AgentCheckReport, check_agent
 from agent.config import AgentConfig
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
@@ -86,7 +85,7 @@ def check(path: str, as_json: bool) -> int:
     configure_logging("warning")
     config = load_config(path, AgentConfig, os.environ)
 
-    async def program(machine: Machine) -> Checked:
+    async def program(machine: Machine) -> AgentCheckReport:
         return await check_agent(config, disk=machine.disk, transport=machine.transport)
 
     checked = run_program(program)

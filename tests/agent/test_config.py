@@ -59,7 +59,7 @@ def test_mistakes_name_their_key_and_remedy(
 @pytest.mark.parametrize(
     ("fields", "remedy"),
     [
-        ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields are 'a.b' once they are flat"),
+        ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields become 'a.b' when flattened"),
         (
             f"{{{', '.join(f'{n:x} = 1' for n in range(1020))}}}",
             "input[0] has more than 1015 fields",
