@@ -18,10 +18,12 @@ from agent.delivery.reader import SourceReader
 from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.restore import Restorer
+from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.start_position import decide_start
 from agent.inputs.files.tail import Tailer
-from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
+from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Watcher
 from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
@@ -111,7 +113,7 @@ class Agent:
         self.connection = Connector(services, transport, encoders)
         self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
         self._summary = AgentSummary(
-            self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
+            self.registry, self.tailer.followed, clock, self._log, when_idle=when_idle
         )
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._checkpointer = Checkpointer(
@@ -128,14 +130,19 @@ class Agent:
         return Tailer(
             self.registry,
             self.send_queue,
-            namer=self._fingerprinter,
+            fingerprinter=self._fingerprinter,
             disk=self._disk,
             clock=self._clock,
             encoder_of=encoders.encoder_for,
-            max_open_files=settings.max_open_files,
-            close_idle_seconds=settings.close_idle_seconds,
-            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
-            held=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
+            open_files=OpenFiles(
+                self._disk,
+                self._clock,
+                self._log,
+                max_open_files=settings.max_open_files,
+                close_idle_seconds=settings.close_idle_seconds,
+                handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
+            ),
+            deleted_files=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
             log=self._log,
             file_log=self._file_log,
         )
@@ -193,7 +200,7 @@ class Agent:
     def _watcher(self, make: MakeWatcher) -> Watcher:
         """Return a watcher, or `NoWatcher` where the kernel gives none: scans find files, too."""
         try:
-            return make(self._scanner.woken.set)
+            return make(self._scanner.wake_event.set)
         except OSError as error:
             rescan = self._config.agent.rescan_seconds
             self._log.warning(
@@ -205,7 +212,7 @@ class Agent:
 
     def status(self) -> Status:
         """Return the status of the agent and of every source."""
-        return Status.collect(self.registry, self.tailer.living.values(), self.connection)
+        return Status.collect(self.registry, self.tailer.followed.values(), self.connection)
 
     # Beginning -----------------------------------------------------------------------------------
 
@@ -229,15 +236,15 @@ class Agent:
                 self.registry, self.send_queue, self._clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
-        self._restorer.restore(entries)
+        self._restorer.restore_entries(entries)
         self._file_log.flush()  # all that the checkpoint brings is known now
-        await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
+        await self._scanner.scan_inputs(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
         self._log.info(
             "files found",
-            living=len(self.tailer.living),
+            living=len(self.tailer.followed),
             ended=len(self.registry.ended),
             checkpoint=checkpoint is not None,
         )
@@ -249,7 +256,7 @@ class Agent:
         """
         skipping = [
             followed
-            for followed in self.tailer.living.values()
+            for followed in self.tailer.followed.values()
             if decide_start(followed.generation)
         ]
         for followed in skipping:
@@ -270,7 +277,8 @@ class Agent:
                 finding = [
                     group.create_task(self._tail(), name="agent-tail"),
                     group.create_task(
-                        self._scanner.run(watcher, self._restorer.retry), name="agent-scan"
+                        self._scanner.scan_repeatedly(watcher, self._restorer.retry_absent),
+                        name="agent-scan",
                     ),
                 ]
                 try:
@@ -285,14 +293,14 @@ class Agent:
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
         finally:
-            watcher.close()
+            watcher.stop_watching()
 
     async def _tail(self) -> None:
         """Look at files as they are due, a batch at a time."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
             batch = min(
-                _LONGEST_SHORTEST_NAP_SECONDS, len(self.tailer.living) / _FILES_PER_NAP_SECOND
+                _LONGEST_SHORTEST_NAP_SECONDS, len(self.tailer.followed) / _FILES_PER_NAP_SECOND
             )
             nap = (
                 _LONGEST_NAP_SECONDS
@@ -305,7 +313,7 @@ class Agent:
         """Deliver what is there now, for at most `drain_seconds`."""
         until = self._clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
-        await self._scanner.scan()
+        await self._scanner.scan_inputs()
         self.tailer.poll_all()
         while (left := until - self._clock.monotonic()) > 0:
             # Files that were read give their handles to those that lack one.

@@ -1,5 +1,7 @@
-"""`logdrive agent check`: what a start would find and do, without reading more than a beginning,
-sending a byte or changing a file.
+"""`logdrive agent check`: reports what a start of the agent would find and do.
+
+It reads only the first lines of files, connects to each receiver without sending events, and
+changes no file.
 """
 
 import asyncio
@@ -8,8 +10,8 @@ from dataclasses import dataclass
 from agent.app import resolve_agent_id
 from agent.config import STATE_DIR_REMEDY, AgentConfig
 from agent.delivery.dialect_choice import choose_dialect, offered_protocols
-from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
-from agent.inputs.files.pattern_check import overlooked
+from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
+from agent.inputs.files.pattern_check import check_patterns
 from agent.sources.checkpoint import (
     Checkpoint,
     CheckpointDamagedError,
@@ -19,6 +21,7 @@ from agent.sources.checkpoint import (
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
+from logdrive.check import Finding
 from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.model.limits import FIRST_LINE_BYTES
@@ -30,59 +33,51 @@ _UNREADABLE = "can't be read"
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file that an input, counted from 0, names.
-
-    *plan* says from where it would be read, or why not.
-    """
+    """A file that an input matches."""
 
     path: str
     input: int
+    """Index of the input in the configuration, from 0."""
+
     size: int
+    """The file's size in bytes."""
+
     plan: str
+    """From where it would be read, or why it would not be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
-    what to do.
-
-    With *warn* a start would get past it, to do what is probably not meant.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    warn: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """All that was found."""
+class AgentCheckReport:
+    """The result of a check."""
 
     files: list[CheckedFile]
     findings: list[Finding]
 
 
-async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Checked:
-    """Look at files, checkpoint and receivers.
+async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) -> AgentCheckReport:
+    """Check files, checkpoint and receivers.
 
-    Raises `ConfigError` where the agent would have no id.
+    Raises `ConfigError` if the agent would have no id.
     """
-    checkpoint, finding = _checkpoint(config, disk)
-    listing = Listing(disk)
+    checkpoint, finding = _check_checkpoint(config, disk)
+    listing = DirectoryListing(disk)
     inputs = FileInputs(config.input)
-    found = list(inputs.scan(listing))
-    files = [_file(config, each, checkpoint, disk) for each in found]
-    findings = [_state_dir(config.agent.state_dir, disk), finding]
+    matches = list(inputs.scan_files(listing))
+    files = [_check_file(config, match, checkpoint, disk) for match in matches]
+    findings = [_check_state_dir(config.agent.state_dir, disk), finding]
+
+    # directories and inputs
     findings += [
         Finding("directory", ok=False, detail=f"{path}: {os_error_text(error)}")
-        for path, error in sorted(listing.troubles.items())
+        for path, error in sorted(listing.errors.items())
     ]
     findings += [
         Finding(f"input[{number}]", ok=False, detail="no file matches its paths now")
         for number, table in enumerate(config.input)
-        if not any(each.settings is table for each in found)
+        if not any(match.settings is table for match in matches)
     ]
+
+    # files
     if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
         detail = (
             f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a "
@@ -91,15 +86,16 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
         findings.append(Finding("files", ok=True, detail=detail, warn=True))
     findings += [
         Finding(name, ok=True, detail=text, warn=True)
-        for name, text in overlooked(found, inputs, checkpoint, listing)
+        for name, text in check_patterns(matches, inputs, checkpoint, listing)
     ]
-    return Checked(
-        files, findings + [await _receiver(config, host, transport) for host in config.output.hosts]
+    return AgentCheckReport(
+        files,
+        findings + [await _check_receiver(config, host, transport) for host in config.output.hosts],
     )
 
 
-def _state_dir(path: str, disk: Disk) -> Finding:
-    """Look whether a start could make the state directory and write into it."""
+def _check_state_dir(path: str, disk: Disk) -> Finding:
+    """Check that a start could create the state directory and write to it."""
     try:
         disk.try_directory(path)
     except OSError as error:
@@ -108,12 +104,12 @@ def _state_dir(path: str, disk: Disk) -> Finding:
     return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
 
 
-def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:
+def _check_checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:
     file = CheckpointFile(disk, config.agent.state_dir)
     try:
         checkpoint = file.load_checkpoint(resolve_agent_id(config, disk), touch=False)
     except CheckpointDamagedError as error:
-        # it has been here before, which is all that is known
+        # an empty checkpoint if the agent wrote it: all that is known is that it ran before
         left = Checkpoint(agent="") if error.ours else None
         return left, Finding(
             "checkpoint",
@@ -126,59 +122,58 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
         return None, Finding(
             "checkpoint", ok=True, detail="none yet: the receiver will be asked for every file"
         )
+
     return checkpoint, Finding("checkpoint", ok=True, detail=f"{len(checkpoint.entries)} sources")
 
 
-def _file(
-    config: AgentConfig, found: MatchedFile, checkpoint: Checkpoint | None, disk: Disk
+def _check_file(
+    config: AgentConfig, match: MatchedFile, checkpoint: Checkpoint | None, disk: Disk
 ) -> CheckedFile:
-    number = next(index for index, table in enumerate(config.input) if table is found.settings)
+    number = next(index for index, table in enumerate(config.input) if table is match.settings)
     try:
-        file = disk.open(found.path)
+        file = disk.open(match.path)
         try:
             named = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
         plan = (
-            _plan(found, checkpoint)
+            _describe_plan(match, checkpoint)
             if named
             else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
         )
     except OSError as error:
         plan = f"{_UNREADABLE}: {os_error_text(error)}"
-    return CheckedFile(printable_path(found.path), number, found.stat.size, plan)
+    return CheckedFile(printable_path(match.path), number, match.stat.size, plan)
 
 
-def _plan(found: MatchedFile, checkpoint: Checkpoint | None) -> str:
-    entry = _entry(found, checkpoint)
+def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None) -> str:
+    entry = _find_entry(match, checkpoint)
     if entry is not None:
         position = max(position_of(entry.number), entry.start)
-        new = found.stat.size - position
+        new = match.stat.size - position
         return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
-    if checkpoint is None and found.settings.start == "end":
+    if checkpoint is None and match.settings.start == "end":
         return "from the end, unless the receiver knows it, or this agent"
     return "from 0, unless the receiver knows it"
 
 
-def _entry(found: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry | None:
-    """Return the living entry for the inode that was found, the one known by the same name
-    first.
-    """
+def _find_entry(match: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry | None:
+    """Return the entry, not yet ended, of the file's inode; of several, the one of its name."""
     entries = (
-        [e for e in checkpoint.entries if e.inode == found.stat.inode and e.done is None]
+        [e for e in checkpoint.entries if e.inode == match.stat.inode and e.done is None]
         if checkpoint is not None
         else []
     )
     return min(
         entries,
         key=lambda entry: (
-            found.path not in (path_from_text(entry.name), path_from_text(entry.path))
+            match.path not in (path_from_text(entry.name), path_from_text(entry.path))
         ),
         default=None,
     )
 
 
-async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
+async def _check_receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
     settings = config.output
     name, port = host_port(host)
     label = host if host.endswith(f":{port}") else f"{host}:{port}"

@@ -25,9 +25,10 @@ from agent.delivery.reader import SourceReader
 from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
-from agent.inputs.files.followed import Followed
+from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
-from agent.inputs.files.handle_shortage import CODES
+from agent.inputs.files.handle_shortage import HANDLE_ERRORS
+from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.tail import Tailer
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.file_log import FileLog
@@ -103,13 +104,12 @@ async def ship(
     tailer = Tailer(
         registry,
         send_queue,
-        namer=fingerprinter,
+        fingerprinter=fingerprinter,
         disk=disk,
         clock=clock,
         encoder_of=encoders.encoder_for,
-        max_open_files=len(files),
-        close_idle_seconds=0.0,
-        held=DeletedFiles(math.inf, sys.maxsize),
+        open_files=OpenFiles(disk, clock, log, max_open_files=len(files), close_idle_seconds=0.0),
+        deleted_files=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
         file_log=file_log,
@@ -176,16 +176,18 @@ def _follow(
                 stat.inode,
                 stat.birth_ns,
             )
-            if place.key in tailer.living:
+            if place.key in tailer.followed:
                 continue
             generation = Generation(place, settings, impatient=True)
-            tailer.open(generation)
-            tailer.follow(Followed(generation, counting=Counting.MANY, ships_unfinished=True))
+            tailer.open_files.open_file(generation)
+            tailer.follow_file(
+                FollowedFile(generation, counting=Counting.MANY, ships_unfinished=True)
+            )
         except OSError as error:
-            if error.errno in CODES:
+            if error.errno in HANDLE_ERRORS:
                 # All files that follow would fail in the same way.
                 remedy = (
-                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise "
+                    f"no more than {len(tailer.followed)} of {len(files)} can be open: raise "
                     "the limit (ulimit -n), or ship fewer at once"
                 )
                 mistakes.append(Mistake("files", "", remedy))
@@ -209,7 +211,7 @@ class _Shipment:
         self._services = services
         self._tailer = tailer
         self._connector = connector
-        self._files = len(tailer.living)
+        self._files = len(tailer.followed)
         self._give_up_seconds = give_up_seconds
         self._progress = progress
 
@@ -304,7 +306,7 @@ class _Shipment:
             events=total.events,
             bytes=total.bytes,
             gap_bytes=total.gap_bytes,
-            there=sum(followed.generation.seen for followed in self._tailer.living.values()),
+            there=sum(followed.generation.seen for followed in self._tailer.followed.values()),
             left=max(0, left),
             complete=all(_is_complete(source) for source in registry.sources),
         )

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from agent.delivery.connection import Connector
-from agent.inputs.files.followed import Followed
+from agent.inputs.files.followed import FollowedFile
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.paths import printable_path
 from agent.sources.registration import SourceState
@@ -52,7 +52,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def collect(
-        cls, registry: SourceRegistry, files: Collection[Followed], connection: Connector
+        cls, registry: SourceRegistry, files: Collection[FollowedFile], connection: Connector
     ) -> "Status":
         """Return the status now; *files* are those that are followed."""
         troubles = {followed.source: followed.trouble for followed in files}

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.inputs.files.followed import Followed
+from agent.inputs.files.followed import FollowedFile
 from agent.sources.acknowledged import Acknowledged
+from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import Clock
 
@@ -28,7 +29,7 @@ class DeliveryProgress:
 
     @classmethod
     def measure(
-        cls, registry: SourceRegistry, followed: Mapping[tuple[int, int], Followed]
+        cls, registry: SourceRegistry, followed: Mapping[FileKey, FollowedFile]
     ) -> "DeliveryProgress":
         """Return the progress now; *followed* are the files. Takes about 1 µs a source."""
         total = Acknowledged()
@@ -50,7 +51,7 @@ class AgentSummary:
     def __init__(
         self,
         registry: SourceRegistry,
-        followed: Mapping[tuple[int, int], Followed],
+        followed: Mapping[FileKey, FollowedFile],
         clock: Clock,
         log: Any,
         *,

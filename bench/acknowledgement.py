@@ -45,7 +45,7 @@ class _Writer:
         data = await self._stream.read()
         if not data:
             raise BenchmarkError("the receiver closed the connection")
-        return self._reader.feed(data)
+        return self._reader.receive_data(data)
 
     async def register(self, source: bytes) -> None:
         """Send S and wait for its P."""

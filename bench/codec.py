@@ -25,8 +25,9 @@ from logdrive.wire.lumberjack.frames import (
     json_frames,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
-from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader
+from logdrive.wire.lumberjack.plain_windows import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
+from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 
 _READ = 256 * 1024  # bytes a socket gives at most at once
 _RUN_BLOCKS = 3  # whole blocks that fit a run (rule R3)
@@ -111,7 +112,7 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
             0,
         )
         for piece in _slices(stream):
-            for given in order.feed(frames.feed(piece)):
+            for given in order.check_frames(frames.receive_data(piece)):
                 if isinstance(given, RunReceived):
                     seen += given.run.events
         return seen
@@ -137,7 +138,7 @@ def _full(setting: Setting) -> Mapping[str, Sample]:
             0,
         )
         for piece in _slices(stream):
-            for batch in order.feed(frames.feed(piece)):
+            for batch in order.group_frames(frames.receive_data(piece)):
                 seen += batch.count
         return seen
 

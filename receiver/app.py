@@ -1,6 +1,4 @@
-"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which
-data flows.
-"""
+"""`logdrive receiver run`: opens the sink and listens; on stop, ends sessions before the sink."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,12 +31,10 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and
-    what it holds in memory.
-    """
+    """What a receiver that takes connections tells its caller."""
 
-    address: HostPort
-    pravega: HostPort | None
+    address: HostPort  # where agents connect; the real port if 0 was asked for
+    pravega: HostPort | None  # where the store's Pravega face listens
     counters: Counters
     memory: MemoryBudget
     shares: SourceQuota
@@ -60,14 +56,14 @@ async def run(
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
-    *executor* has one thread: the store's.
+    *executor* has one thread, for the store. *started* is called once connections are taken, which
+    is not before the sink's service answers. *controllers* connects to the controller of the
+    sink's Pravega; *serve_rpc*, if given, serves the store's own controller instead of gRPC.
 
-    *started* is called once connections are taken, which is not before the sink's service answers;
-    *controllers* is how a Pravega controller is reached, where the sink has one, and *serve_rpc*
-    how the own store's is served, where that is not gRPC. *outbox_bytes* is what may wait to be
-    written to one peer before it is cut off. Raises `ConfigError` where an address or the store's
-    directory can't be had, `StorageError` where the disk fails: from then on nothing was
-    acknowledged, and the process must end.
+    *outbox_bytes* is the limit on what waits to be written to one peer.
+
+    Raises `ConfigError` if an address or the store's directory can't be used, and `StorageError` if
+    the disk fails: nothing was acknowledged since, and the process must end.
     """
     random = random or SystemRandom()
     sinks = open_sink(
@@ -87,7 +83,9 @@ async def run(
         services = _services(config, found, clock, random, outbox_bytes)
         sessions = Sessions(services)
         host, port = config.listen.where
-        listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
+        listener = await transport.listen(
+            host, port, config.listen.settings, sessions.serve_connection
+        )
         try:
             started(
                 Started(
@@ -95,13 +93,13 @@ async def run(
                     found.face,
                     services.counters,
                     services.memory,
-                    services.shares,
+                    services.source_quota,
                 )
             )
             async with asyncio.TaskGroup() as group:
-                telling = group.create_task(_summary(services).run(), name="receiver-summary")
+                summary = group.create_task(_summary(services).run(), name="receiver-summary")
                 await wait_for_any(stop, found.failure.happened)
-                telling.cancel()
+                summary.cancel()
         finally:
             await listener.close()
         await _end(sessions, services, config.drain_seconds)
@@ -119,12 +117,12 @@ def _services(
             config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
         ),
         heap=heap,
-        shares=SourceQuota(config.limits.sources_bytes),
+        source_quota=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,
         writers=WriterTable(),
-        foreign=CountingWriters(found.sink, random),
-        dead=CountingWriters(found.dead, random),
+        foreign_writers=CountingWriters(found.sink, random),
+        dead_letter_writers=CountingWriters(found.dead, random),
         failure=found.failure,
         outbox_bytes=outbox_bytes,
     )
@@ -139,7 +137,7 @@ async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -
     error = services.failure.error
     if error is not None:
         log.error("the disk failed: nothing more is acknowledged", reason=str(error))
-        await sessions.fail("the disk failed")
+        await sessions.disconnect_all("the disk failed")
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
     whole = await sessions.drain(seconds)

@@ -1,7 +1,6 @@
-"""What is appended at once: a header record and the records of one run, as the parts of one write
-(rule R4).
+"""Batches: a header record and the records of one run, appended at once (rule R4).
 
-Costs one header encoding a batch.
+Costs the encoding of one header for each batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,21 +23,25 @@ _NO_MARK = msgspec.Raw(b"null")
 
 
 class SourceBatches:
-    """Makes the batches of one source; what its headers have in common is made once."""
+    """Makes the batches of one `logdrive/1` source."""
 
     def __init__(
         self, source: UUID, origin: UUID, attributes: bytes, peer: msgspec.Raw, store: str
     ) -> None:
-        self._source, self._origin, self._store = str(source), str(origin), store
-        self._attributes, self._peer = msgspec.Raw(attributes), peer
+        # what all headers have in common
+        self._source = str(source)
+        self._origin = str(origin)
+        self._store = store
+        self._attributes = msgspec.Raw(attributes)
+        self._peer = peer
 
-    def batch(self, run: RunFrame, events: Sequence[Part], size: int, received: int) -> list[Part]:
-        """Return the batch of *run*; its records are *size* bytes of Pravega events.
+    def run_batch(
+        self, run: RunFrame, events: Sequence[Part], size: int, received: int
+    ) -> list[Part]:
+        """Return the batch of *run*, whose records are *events*, *size* bytes of Pravega events.
 
-        *received* is ms since 1970.
-
-        Raises ValueError where a gap or end run holds no such record, or one that makes the header
-        too long.
+        *received* is in ms since 1970. Raises ValueError if a gap or end run lacks its record, or
+        the record makes the header too long.
         """
         header = BatchHeader(
             kind=KINDS[run.kind],
@@ -61,22 +64,20 @@ class SourceBatches:
 
 
 class ForeignBatches:
-    """Makes the batches of one foreign peer: no origin, no positions (rule R4)."""
+    """Makes the batches of one foreign peer: without origin and positions (rule R4)."""
 
     def __init__(self, source: UUID, peer: msgspec.Raw, store: str) -> None:
         self._source, self._peer, self._store = str(source), peer, store
 
-    def batch(self, events: Sequence[Part], size: int, records: int, received: int) -> list[Part]:
-        """Return the batch of *records* records, one event each, given as *size* bytes of Pravega
-        events.
-        """
+    def event_batch(
+        self, events: Sequence[Part], size: int, records: int, received: int
+    ) -> list[Part]:
+        """Return the batch of *events*: *records* records, one event each, in *size* bytes."""
         return [self._header(size, records, records, received, _NO_MARK), *events]
 
-    def pieces(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
-        """Yield the batches that stand for *payload*, an event over the limit of a record (rule
-        R6); its bytes are not copied.
-
-        The last one counts as the event.
+    def piece_batches(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
+        """Yield the batches of *payload*, an event over the limit of a record (rule R6), without
+        copying it. The last one counts as the event.
         """
         view, name = memoryview(payload), str(event)
         for start, end in piece_ranges(len(payload)):
@@ -86,10 +87,8 @@ class ForeignBatches:
             )
             yield [header, event_head(end - start), view[start:end]]
 
-    def letter(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
-        """Return the batch that stands for *payload*, an event that is among the dead letters (rule
-        R7).
-        """
+    def dead_letter_batch(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
+        """Return the batch that notes that *payload* is among the dead letters (rule R7)."""
         mark = Letter(DEAD_LETTER, len(payload), str(letter))
         return [encode_note(mark, UUID(self._source), self._store, received, peer=self._peer)]
 

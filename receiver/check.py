@@ -1,12 +1,9 @@
-"""`logdrive receiver check`: what a start would meet, looked at without serving anybody or leaving
-anything behind.
-"""
+"""`logdrive receiver check`: tries what a start would need, and leaves nothing behind."""
 
 import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Literal
@@ -14,11 +11,12 @@ from typing import Literal
 from cryptography import x509
 
 from logdrive.address import ServiceAddress, StreamAddress
+from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.units import MIB
-from logdrive.net.identity import names_in
+from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ByteStream, ServerTls, Transport
 from logdrive.services.auth.open import open_access
@@ -33,21 +31,12 @@ _CERTIFICATE_BYTES = MIB
 _ANSWER_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
-    what to do.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-
-
-async def check(
+async def check_receiver(
     config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport
 ) -> list[Finding]:
-    """Look at certificates, addresses, and the store's directory or the service, in that order."""
+    """Return the findings on certificates, addresses, logins, and the store's directory or the
+    service, in that order.
+    """
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
         asked = config.listen.auth is not None and name != "listen"
@@ -69,11 +58,10 @@ async def check(
     return [*findings, _retention(config, stream)]
 
 
-async def usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
-    """Raise `ConfigError` where a certificate can't be used: to be known before there is a store.
+async def require_usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
+    """Raise `ConfigError` if a certificate can't be used; to be called before the store is opened.
 
-    A free loopback port stands for the real one, which must not open before there is somebody
-    behind it.
+    A free loopback port is bound in place of the real one, where clients may already be trying.
     """
     for _, _, _, settings in _listeners(config):
         if settings is not None:
@@ -83,7 +71,7 @@ async def usable_certificates(config: ReceiverConfig, transport: Transport) -> N
 def _listeners(
     config: ReceiverConfig,
 ) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
-    """Return the name, address and TLS of each table of the configuration that listens."""
+    """Return name, address and TLS of each table of the configuration that listens."""
     faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
     own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
     return [
@@ -93,7 +81,7 @@ def _listeners(
 
 
 async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
-    """Ask the service for the stream, and say what "durable" means there (rule S1)."""
+    """Ask the service for the stream, and say what durable means there (rule S1)."""
     where = f"{stream.host}:{stream.port}"
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
@@ -130,13 +118,13 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
 
 
 async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Finding]:
-    """Look at the files by which the store asks who comes."""
+    """Check the files with users and permissions, if the store asks for logins."""
     auth = config.listen.auth
     if auth is None:
         return []
     try:
         async with open_access(auth, disk=disk, clock=clock, random=SystemRandom()):
-            return [Finding("listen.auth", True, f"users of {auth.users} come in, others don't")]
+            return [Finding("listen.auth", True, f"only users of {auth.users} may log in")]
     except ConfigError as error:
         where = "listen.auth." if error.file == "listen" else f"{error.file}: "
         return [
@@ -152,13 +140,14 @@ def _plain(name: str, asked: bool) -> Finding:
         True,
         f"off: {read}, passwords too"
         if asked
-        else f"off: whoever reaches this port may speak, and {read}",
+        else f"off: every client that reaches this port may send, and {read}",
     )
 
 
 def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:
-    """Look at the certificate's dates and names, and whether its key and CA are there; if they fit
-    is seen when the address is bound.
+    """Check the certificate's dates and names, and whether key and CA can be read.
+
+    Whether key and certificate match is found when the address is bound.
     """
     others = [
         Finding(
@@ -200,7 +189,7 @@ def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> F
     return Finding(
         key,
         True,
-        f"speaks for {', '.join(names_in(certificate)) or 'no name'} until "
+        f"speaks for {', '.join(certificate_names(certificate)) or 'no name'} until "
         f"{ends:%Y-%m-%d}; {clients}",
     )
 
@@ -226,7 +215,7 @@ async def _turn_away(stream: ByteStream) -> None:
 
 
 def _directory(path: str, disk: Disk) -> Finding:
-    """Look whether the store can be opened, or made where there is none."""
+    """Check whether the store can be opened, or made if there is none."""
     there = next(place for place in _upwards(path) if _is_there(disk, place))
     try:
         _write_probe(disk, there)
@@ -244,7 +233,7 @@ def _directory(path: str, disk: Disk) -> Finding:
         return Finding(
             "sink.uri",
             False,
-            f"nothing can be written in {there}: {os_error_text(error)}",
+            f"{there} can't be written: {os_error_text(error)}",
         )
     return Finding(
         "sink.uri",
@@ -254,7 +243,7 @@ def _directory(path: str, disk: Disk) -> Finding:
 
 
 def _durability(path: str, disk: Disk) -> Finding:
-    """Say what "durable" means here (rule S1)."""
+    """Say what durable means here (rule S1)."""
     there = next(place for place in _upwards(path) if _is_there(disk, place))
     where = disk.mount_point(there)
     return Finding(
@@ -266,7 +255,7 @@ def _durability(path: str, disk: Disk) -> Finding:
 
 
 def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
-    """Say what becomes of what is old: a disk that fills up stops every agent."""
+    """Say what retention removes; a full disk stops every agent."""
     policy = first_matching([table.policy for table in config.retention])(
         f"{stream.scope}/{stream.stream}"
     )
@@ -274,8 +263,8 @@ def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
         return Finding(
             "retention",
             True,
-            "none: the store keeps all that it is sent, until a [[retention]] table names "
-            "its stream",
+            "none: the store keeps all that it is sent; add a [[retention]] table to limit the "
+            "stream",
         )
     size = f"at most {policy.max_bytes:,} bytes" if policy.max_bytes is not None else ""
     age = (

@@ -1,6 +1,6 @@
-"""What the operator of a receiver may set: parsed once at start, passed down, never changed.
+"""Configuration of a receiver: parsed once at start, passed down, never changed.
 
-`config/receiver.toml` explains it.
+`config/receiver.toml` explains each key.
 """
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
+from logdrive.config.bounds import Count, Positive
 from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
@@ -27,35 +28,29 @@ from logdrive.services.pravega.server.config import (
 from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
-"""The dialects offered, the best first; who names none speaks plain Lumberjack."""
+"""The dialects offered in TLS, the best first; a client that names none speaks plain Lumberjack."""
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
+"""A number of bytes of memory; the least lets one `logdrive/1` envelope through."""
 
 
 class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen] table: where agents and Beats connect, who they must be, and how long they may
-    be silent.
+    """The [listen] table: where agents and Beats connect, and where the store's faces listen."""
 
-    *name* is what routes know the listener by; *identity*, where given, stands for every client's
-    (rule D6).
-    """
-
-    address: str
+    address: str  # host:port
     tls: Literal["off"] | ServerTlsConfig
-    name: str = "default"
-    identity: str | None = None
+    name: str = "default"  # of the listener, for routes
+    identity: str | None = None  # of every client, in place of its certificate's (rule D6)
     max_connections: Count = 10_000
-    keepalive_seconds: Positive = 3.0
-    idle_seconds: Positive = 900.0
-    pravega: FaceConfig | None = None
-    controller: ControllerConfig | None = None
-    auth: AuthConfig | None = None
+    keepalive_seconds: Positive = 3.0  # between keepalives to a peer that waits
+    idle_seconds: Positive = 900.0  # of silence until a connection is closed
+    pravega: FaceConfig | None = None  # the store's segment store face
+    controller: ControllerConfig | None = None  # the store's controller
+    auth: AuthConfig | None = None  # logins at these two
 
     def __post_init__(self) -> None:
-        """Refuse what is no address, a controller that could not say where segments are, and logins
-        without one, or for all to read.
+        """Refuse a malformed address, a controller without the segment store that it would name,
+        and logins without a controller, or over plain TCP.
         """
         host_port(self.address)
         if self.controller is not None:
@@ -74,30 +69,30 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def settings(self) -> ServerTls | None:
-        """What `Transport.listen` takes."""
+        """TLS settings for `Transport.listen`, None for plain TCP."""
         return self.tls.settings(ALPN) if isinstance(self.tls, ServerTlsConfig) else None
 
 
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
-
-    *log_file_bytes* is how large a file of an embedded store's log gets; without *direct_io* it
-    goes through the page cache. *tls* and *store_id* are for a service: what it is connected to
-    with (plain TCP is for loopback addresses), and its id, which otherwise is made from the
-    address; *login* is for a controller that asks for one.
+    """The [sink] table: the stream that all sources go to, in an embedded store or at a streaming
+    service.
     """
 
     uri: str
-    segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
-    log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB
-    direct_io: bool = True
-    tls: Literal["off"] | ClientTlsConfig | None = None
-    store_id: UUID | None = None
-    login: LoginConfig | None = None
+    segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4  # of a stream that is created
+
+    # of an embedded store
+    log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB  # limit on one log file
+    direct_io: bool = True  # False: the log goes through the page cache
+
+    # of a streaming service
+    tls: Literal["off"] | ClientTlsConfig | None = None  # None only for loopback addresses
+    store_id: UUID | None = None  # made from the uri if not given
+    login: LoginConfig | None = None  # at its controller
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream, plain TCP that nobody asked for, and what an embedded store has
-        no use for.
+        """Refuse a malformed uri, plain TCP over a network unless *tls* is "off", and keys that the
+        kind of sink does not have.
         """
         address = sink_address(self.uri)
         if isinstance(address, ServiceAddress):
@@ -106,11 +101,11 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                     'plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"'
                 )
         elif self.tls is not None:
-            raise ValueError("tls: a store in this process is not connected to: leave it out")
+            raise ValueError("tls: a store in this process needs no connection: leave it out")
         elif self.store_id is not None:
-            raise ValueError("store_id: an embedded store makes its own: leave it out")
+            raise ValueError("store_id: an embedded store has its own: leave it out")
         elif self.login is not None:
-            raise ValueError("login: a store in this process asks nobody: leave it out")
+            raise ValueError("login: a store in this process needs none: leave it out")
 
     @property
     def stream(self) -> StreamAddress | ServiceAddress:
@@ -119,51 +114,45 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def dead_letters(self) -> StreamAddress | ServiceAddress:
-        """The address of the stream beside it, for events over the limit of all (rule R7)."""
+        """The address of the dead-letter stream (rule R7)."""
         stream = self.stream
         return replace(stream, stream=stream.stream + DEAD_STREAM)
 
     @property
     def settings(self) -> ClientTls | None:
-        """What `Transport.connect` takes."""
+        """TLS settings for `Transport.connect`, None for plain TCP."""
         return self.tls.settings() if isinstance(self.tls, ClientTlsConfig) else None
 
     @property
     def credentials(self) -> Login | None:
-        """What `served` takes."""
+        """User and password for `open_cluster`."""
         return self.login.login if self.login is not None else None
 
     @property
     def service_id(self) -> UUID:
-        """What agents know a service's stream by (rule D5): the same for all receivers that name it
-        alike.
-        """
+        """The store id that agents compare (rule D5): the same for all receivers with this uri."""
         return self.store_id if self.store_id is not None else uuid5(NAMESPACE, self.stream.uri)
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [limits] table: bytes received and not yet durable, at which reading stops: of one
-    connection, and of all.
+    """The [limits] table: limits on memory."""
 
-    *sources_bytes* is the memory for registered sources, of all connections.
-    """
-
-    connection_bytes: MemorySize = 32 * MIB
-    total_bytes: MemorySize = 128 * MIB
-    sources_bytes: MemorySize = 512 * MIB
+    connection_bytes: MemorySize = 32 * MIB  # received and not durable, of one connection
+    total_bytes: MemorySize = 128 * MIB  # received and not durable, of all connections
+    sources_bytes: MemorySize = 512 * MIB  # of registered sources, of all connections
 
 
 class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole receiver.toml. *drain_seconds* is how long SIGTERM leaves for what was received."""
+    """A whole receiver.toml."""
 
     listen: ListenConfig
     sink: SinkConfig
     limits: LimitsConfig = LimitsConfig()
     retention: tuple[RetentionConfig, ...] = ()
-    drain_seconds: Positive = 20.0
+    drain_seconds: Positive = 20.0  # after SIGTERM, to finish what was received
 
     def __post_init__(self) -> None:
-        """Refuse to serve a store that is elsewhere, or to cut what is in it."""
+        """Refuse retention and faces of a store that is not in this process."""
         if self.retention and isinstance(self.sink.stream, ServiceAddress):
             raise ValueError(
                 "retention is for a store of this process, and this sink's is at "

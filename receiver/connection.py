@@ -1,5 +1,5 @@
-"""One connection as its session sees it: frames out, acknowledgements in window order, memory held,
-tasks that end with it.
+"""One connection as its session and its dialect see it: outgoing frames, acknowledgements, memory,
+and tasks that end with it.
 """
 
 import asyncio
@@ -23,44 +23,48 @@ from receiver.memory_budget import Allocation
 from receiver.outbox import Outbox
 from receiver.services import ReceiverServices
 
-_TO_BE_MENDED = (
+_LOGGED_CODES = (
     RefusalCode.NOT_ALLOWED,
     RefusalCode.NO_ROUTE,
     RefusalCode.NO_PROGRESS,
     RefusalCode.BAD_ATTRIBUTES,
 )
+"""Refusals of a source that its writer, or an operator, has to mend."""
 
 
-class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
-    """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1:
-    before every deliberate close).
+class Disconnect(Exception):  # noqa: N818 - the reason to end a connection, not always an error
+    """The reason why we end a connection on purpose.
 
-    With *finish* what was received is made durable and acknowledged first. *told*: the log says why
+    A `logdrive/1` peer is sent *code* and *text* in an E frame first (rule D1). With *finish*, what
+    was received is made durable and acknowledged before. *logged* is True if the log has the reason
     already.
     """
 
     def __init__(
-        self, code: RefusalCode, text: str, *, finish: bool = False, told: bool = False
+        self, code: RefusalCode, text: str, *, finish: bool = False, logged: bool = False
     ) -> None:
         super().__init__(text)
-        self.code, self.text, self.finish, self.told = code, text, finish, told
+        self.code = code
+        self.text = text
+        self.finish = finish
+        self.logged = logged
 
 
 class ConnectionContext:
-    """What a session has of its connection. *version* is the byte that acknowledgements carry."""
+    """State of one connection, shared by its session and its dialect."""
 
     __slots__ = (
         "_finishing",
         "_group",
         "_tasks",
-        "account",
         "acks",
-        "farewell",
+        "allocation",
+        "disconnect_reason",
         "host",
         "identity",
         "log",
         "offset",
-        "on_leave",
+        "on_disconnect",
         "outbox",
         "peer",
         "services",
@@ -74,71 +78,79 @@ class ConnectionContext:
         self.peer = stream.peer
         self.host = stream.peer.address.rpartition(":")[0]
         self.identity = services.identity_of(stream.peer)
+        """The client identity that sources belong to (rule D6)."""
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
+        """Version byte of our acknowledgements."""
         self.outbox = Outbox(stream, services.outbox_bytes)
-        self.account: Allocation = services.memory.account()
+        self.allocation: Allocation = services.memory.open_allocation()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
         """Bytes of the peer's stream in whole frames so far."""
-        self.farewell: Disconnect | None = None
-        self._finishing = False
-        self.on_leave: Callable[[], None] = lambda: None
+        self.disconnect_reason: Disconnect | None = None
+        """Why the connection is to end, once something has asked for it."""
+        self.on_disconnect: Callable[[], None] = lambda: None
+        """Called when a reason is set; the session ends the wait that it is in."""
+        self._finishing = False  # reading is over
         self._group = group
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in order of their start
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run *work* until it ends, is cancelled, or the connection ends."""
+    def start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run *work* as a task until it ends, is cancelled, or the connection ends."""
         task = self._group.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
 
-    def cancel(self) -> None:
-        """End what was spawned."""
+    def cancel_tasks(self) -> None:
+        """Cancel the tasks that `start_task` started and that still run."""
         for task in list(self._tasks):
             task.cancel()
 
-    def leave(self, farewell: Disconnect) -> None:
-        """End the connection as soon as its reader looks up, which `on_leave` makes it do; the
-        first reason counts.
-        """
-        if self.farewell is None and not (farewell.finish and self._finishing):
-            self.farewell = farewell
-            self.on_leave()
+    def disconnect(self, farewell: Disconnect) -> None:
+        """Ask the session to end the connection, at its next wait; only the first reason counts.
 
-    def finish(self) -> None:
-        """Reading is over, and what was received is being finished: only what ends that too is a
-        reason to leave now.
+        While what was received is being finished, a reason that would only finish it is ignored.
         """
-        self.farewell, self._finishing = None, True
+        if self.disconnect_reason is None and not (farewell.finish and self._finishing):
+            self.disconnect_reason = farewell
+            self.on_disconnect()
 
-    def describe(self, dialect: str) -> msgspec.Raw:
-        """Return the `peer` of this connection's batch headers."""
+    def begin_finishing(self) -> None:
+        """Note that reading is over and that what was received is being finished: from now on only
+        a reason that ends this, too, counts.
+        """
+        self.disconnect_reason, self._finishing = None, True
+
+    def peer_header(self, dialect: str) -> msgspec.Raw:
+        """Return the field `peer` of this connection's batch headers."""
         return msgspec.Raw(
             msgspec.json.encode(
                 {"address": self.host, "identity": self.identity, "dialect": dialect}
             )
         )
 
-    def refuse(self, index: int, code: RefusalCode, text: str) -> None:
-        """Send E for a source, or for the connection; of a source, say so where its writer, or an
-        operator, has to mend something.
+    def send_refusal(self, index: int, code: RefusalCode, text: str) -> None:
+        """Send an E frame for the source with *index*, or for the connection (`CONNECTION`).
+
+        The refusal of a source is logged if its writer, or an operator, has to mend something.
         """
-        if index != CONNECTION and code in _TO_BE_MENDED:
+        if index != CONNECTION and code in _LOGGED_CODES:
             self.log.warning("source refused", index=index, code=int(code), reason=text)
-        self.outbox.put(
+        self.outbox.enqueue(
             RefusalFrame(
                 index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")
             ).encode()
         )
-        self.services.counters.refuse(code)
+        self.services.counters.count_refusal(code)
 
-    def settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
-        """Book *size* bytes as no longer held; return why their append failed, if it did, having
-        told whom that concerns.
+    def on_append_settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
+        """Give back the *size* bytes of an append that has settled; return why it failed, None if
+        it did not.
+
+        A `StorageError` ends the receiver, a failure of another kind is counted.
         """
-        self.account.settle(size)
+        self.allocation.remove_submitted(size)
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self.services.counters.sink_failures += 1
@@ -147,8 +159,10 @@ class ConnectionContext:
         return error
 
     def _acknowledge(self, numbers: list[int]) -> None:
-        if self.services.failure.error is not None:  # a disk that failed once is not believed again
+        # a disk that failed once is not trusted again
+        if self.services.failure.error is not None:
             return
+
         for number in numbers:
-            self.outbox.put(AckFrame(number).encode(self.version), ack=True)
+            self.outbox.enqueue(AckFrame(number).encode(self.version), ack=True)
         self.services.counters.windows_acknowledged += len(numbers)

@@ -1,6 +1,4 @@
-"""All connections of one listener: each gets a session; a drain ends them in good order, a failure
-at once.
-"""
+"""All connections of one listener: one session for each; all of them end when the receiver does."""
 
 import asyncio
 from contextlib import suppress
@@ -12,19 +10,20 @@ from receiver.connection import Disconnect
 from receiver.services import ReceiverServices
 from receiver.session import ReceiverSession
 
-_LAST_WORDS_SECONDS = 1.0
+_FAILING_SECONDS = 1.0
+"""Limit on sending the reason to the peers after the disk has failed."""
 
 
 class Sessions:
-    """The sessions that are open."""
+    """The open sessions."""
 
     def __init__(self, services: ReceiverServices) -> None:
         self._services = services
         self._open: dict[ByteStream, ReceiverSession] = {}
-        self._changed = asyncio.Event()
-        self._draining = False
+        self._changed = asyncio.Event()  # set when a session ends
+        self._draining = False  # new connections are closed at once
 
-    async def accept(self, stream: ByteStream) -> None:
+    async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection to its end."""
         if self._draining:
             await stream.close()
@@ -43,32 +42,34 @@ class Sessions:
             self._changed.set()
 
     async def drain(self, seconds: float) -> bool:
-        """Tell every peer to go elsewhere, let what was received become durable and be
-        acknowledged.
+        """End all sessions once what was received is durable and acknowledged; their peers are sent
+        to another receiver.
 
-        Returns whether all sessions ended within *seconds*; the others were aborted.
+        Return True if all of them ended within *seconds*; the others are aborted.
         """
-        farewell = Disconnect(RefusalCode.DRAINING, "this receiver is going away", finish=True)
-        return await self._end(farewell, seconds)
+        reason = Disconnect(RefusalCode.DRAINING, "this receiver is going away", finish=True)
+        return await self._end_all(reason, seconds)
 
-    async def fail(self, reason: str) -> None:
-        """End all sessions at once, acknowledging nothing more."""
-        await self._end(Disconnect(RefusalCode.INTERNAL, reason), _LAST_WORDS_SECONDS)
+    async def disconnect_all(self, reason: str) -> None:
+        """End all sessions at once; nothing more is acknowledged."""
+        await self._end_all(Disconnect(RefusalCode.INTERNAL, reason), _FAILING_SECONDS)
 
-    async def _end(self, farewell: Disconnect, seconds: float) -> bool:
+    async def _end_all(self, reason: Disconnect, seconds: float) -> bool:
         self._draining = True
         for session in list(self._open.values()):
-            session.leave(farewell)
+            session.disconnect(reason)
+
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._empty()
+                await self._wait_empty()
             return True
+
         for stream, session in list(self._open.items()):
-            session.leave(Disconnect(RefusalCode.INTERNAL, "this receiver ends now"))
+            session.disconnect(Disconnect(RefusalCode.INTERNAL, "this receiver ends now"))
             stream.abort()
         return False
 
-    async def _empty(self) -> None:
+    async def _wait_empty(self) -> None:
         while self._open:
             self._changed.clear()
             await self._changed.wait()

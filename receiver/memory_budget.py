@@ -1,17 +1,17 @@
-"""How much the receiver holds of what it has read and that is not durable yet, per connection and
-in all.
+"""Memory budget: how many bytes were read and are not durable yet, for each connection and in all.
 
-A connection asks `admit` before each read, and before each step of opening an envelope. Beyond a
-limit it waits for its own or everybody's batches to become durable. A quarter of the memory is for
-connections that hold little: others may be full of long envelopes, and short windows still go
-through.
+A connection asks `Allocation.wait_admitted` before each read, and before each step of unpacking an
+envelope. Beyond a limit it waits until batches of its own, or of any connection, are durable. The
+last quarter of the memory is for connections that hold little, so that short windows go through
+even while others are full of long envelopes.
 
-Where memory is full of parts of windows, waiting for the disk does not help. Then
+When memory is full of parts of windows, waiting for the disk does not help. Then
 
-- who holds memory, may go on, and makes no progress is closed, the one that holds most first, and
-  then, if not even short windows go through, who has held anything for long, waiting for us;
-- one connection at a time is *overdrawn*: it reads on until its window is whole, so that the others
-  come on too. It is closed if it keeps everybody waiting.
+- connections that hold memory, may read, and make no progress are closed, those that hold most
+  first; after them, if not even short windows go through, connections that have held anything for
+  long while they waited for us;
+- one connection at a time is *overdrawn*: it reads on beyond the limit until its window is whole,
+  so that the others can go on after it. It is closed if it keeps them waiting for too long.
 """
 
 import asyncio
@@ -21,136 +21,144 @@ from typing import Final
 from logdrive.model.units import KIB, MIB
 
 _READ_BYTES = 1 * MIB
-"""What one more read is taken to bring, unpacked, when those who wait are let in."""
+"""Bytes that one more read is expected to bring, unpacked, when waiting connections are let in."""
 _PAUSE_SECONDS = 0.01
+"""Seconds between two rounds of letting connections in."""
 _TOLL = 5 * KIB // 2
-"""What a batch counts beside its bytes: about what its objects take, here and in the store, until
-it is durable.
+"""Bytes counted for each batch beside its own: about what its objects take, here and in the store.
 """
 _LITTLE: Final = 256 * KIB
-"""Who holds no more of unfinished windows may use the last quarter of the memory: about one
-read.
+"""Limit on the bytes of unfinished windows of a connection that may use the last quarter of the
+memory: about one read.
 """
 _PROGRESS_BYTES: Final = 256 * KIB
 _STALLED_SECONDS: Final = 1.0
-"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends what it
-began.
+"""A peer that holds memory and may read makes progress if it sends `_PROGRESS_BYTES` within
+`_STALLED_SECONDS`, or ends what it began.
 """
 _HELD_SECONDS: Final = 5.0
-"""So long a connection that waits for us may hold anything while not even short windows go
-through.
+"""Limit on how long a connection that waits for us may hold anything while not even short windows
+go through.
 """
 _LOOK_SECONDS: Final = 0.25
+"""Seconds between two looks for connections to close, while any waits."""
 _OVERDRAWN_SECONDS: Final = 10.0
-"""So long a peer that is overdrawn may take to end its window, whatever it sends meanwhile."""
+"""Limit on how long an overdrawn connection may take to end its window, whatever it sends."""
 
 
 class MemoryBudget:
-    """The total over all connections, in bytes.
+    """The budget of all connections, in bytes.
 
-    *on_change* is told by how much it grew or shrank.
+    *on_change* is called with each growth, or shrinkage (below 0), of what is used.
     """
 
     def __init__(
         self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None
     ) -> None:
-        self.total, self.per_connection = total, per_connection
+        self.total = total
+        self.per_connection = per_connection
         self._on_change = on_change
-        self.used = 0
-        self.submitted = 0
-        self._overdrawn: Allocation | None = None
-        self._overdrawn_from = 0.0  # seconds that its peer had had before
-        # who holds little, and who more, as they came
-        self._waiting: tuple[dict[Allocation, None], ...] = ({}, {})
-        self._next_much = False  # whether one of the latter is overdrawn next
-        self._holders: dict[Allocation, None] = {}  # of parts of windows
-        self._pass: asyncio.TimerHandle | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self.used = 0  # by all connections
+        self.submitted = 0  # the part of it that is on its way to the disk
 
-    def account(self) -> "Allocation":
-        """Return a new connection's account."""
+        self._overdrawn: Allocation | None = None
+        self._overdrawn_from = 0.0  # its `waited` when it became overdrawn
+        self._next_much = False  # whether one that holds much is overdrawn next
+
+        # those that wait to read, in order: [0] those that hold little, [1] those that hold much
+        self._waiting: tuple[dict[Allocation, None], ...] = ({}, {})
+        self._holders: dict[Allocation, None] = {}  # those that hold parts of windows
+        self._pass: asyncio.TimerHandle | None = None  # of the next `_let_in`
+        self._look: asyncio.TimerHandle | None = None  # of the next look for ones to close
+
+    def open_allocation(self) -> "Allocation":
+        """Return the allocation of a new connection."""
         return Allocation(self)
 
-    def may_read(self, account: "Allocation") -> bool:
-        """Decide whether *account* may read once; it may become the one that is overdrawn."""
-        if self._fits(account) or (self._overdrawn is account and not account.over):
+    def may_read(self, allocation: "Allocation") -> bool:
+        """Return whether *allocation* may read once; it may become the overdrawn one by that."""
+        if self._fits(allocation) or (self._overdrawn is allocation and not allocation.over_limit):
             return True
-        if self._overdrawn is None and self._stuck(account.holds_much) and not account.over:
-            self._overdraw(account)
+        if (
+            self._overdrawn is None
+            and self._stuck(allocation.holds_much)
+            and not allocation.over_limit
+        ):
+            self._overdraw(allocation)
             return True
         return False
 
-    def patience(self, account: "Allocation") -> float | None:
-        """Return for how many seconds more *account*'s peer may keep the others waiting; None where
-        it does not.
+    def overdrawn_seconds_left(self, allocation: "Allocation") -> float | None:
+        """Return for how many seconds more *allocation* may keep the others waiting, None if it
+        does not.
         """
-        if self._overdrawn is not account or not account.buffered:
+        if self._overdrawn is not allocation or not allocation.buffered:
             return None
-        return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - account.waited)
+        return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - allocation.waited)
 
-    async def wait(self, account: "Allocation") -> None:
-        """Return once *account* may read."""
-        queue = self._waiting[account.holds_much]
-        queue[account] = None
+    async def wait_to_read(self, allocation: "Allocation") -> None:
+        """Return once *allocation* may read."""
+        queue = self._waiting[allocation.holds_much]
+        queue[allocation] = None
         self._watch()
         try:
-            await account.turn()
+            await allocation.wait_let_in()
         finally:
-            queue.pop(account, None)  # cancelled
+            queue.pop(allocation, None)  # still there if it was cancelled
 
-    def move(self, account: "Allocation", *, buffered: int = 0, submitted: int = 0) -> None:
-        """Book a change of what *account* holds."""
+    def record_change(
+        self, allocation: "Allocation", *, buffered: int = 0, submitted: int = 0
+    ) -> None:
+        """Count a change of what *allocation* holds; let others in if there is room now."""
         self.used += buffered + submitted
         self.submitted += submitted
         self._on_change(buffered + submitted)
-        if account.buffered:
-            self._holders[account] = None
+        if allocation.buffered:
+            self._holders[allocation] = None
         else:
-            self._holders.pop(account, None)
-        if self._overdrawn is account and account.used == 0:
+            self._holders.pop(allocation, None)
+        if self._overdrawn is allocation and allocation.used == 0:
             self._overdrawn = None
         if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
-    def close(self, account: "Allocation") -> None:
-        """Let somebody else be overdrawn."""
-        if self._overdrawn is account:
+    def end_overdraft(self, allocation: "Allocation") -> None:
+        """Let another connection be overdrawn if *allocation* was."""
+        if self._overdrawn is allocation:
             self._overdrawn = None
             self._let_in()
 
     def _room(self, much: bool) -> int:
-        """Return up to where connections may go on without being overdrawn that hold little, or
-        *much*.
+        """Return how many bytes may be used before connections that hold little, or *much*, have
+        to wait.
         """
         return self.total - self.total // 4 if much else self.total
 
     def _stuck(self, much: bool) -> bool:
-        """Tell whether there would be no room for them if all that is on its way to the disk were
-        durable.
-        """
+        """Return whether they would have to wait even if all that was submitted were durable."""
         return self.used - self.submitted > self._room(much)
 
-    def _fits(self, account: "Allocation") -> bool:
-        return self.used <= self._room(account.holds_much) and not account.over
+    def _fits(self, allocation: "Allocation") -> bool:
+        return self.used <= self._room(allocation.holds_much) and not allocation.over_limit
 
-    def _overdraw(self, account: "Allocation") -> None:
-        self._overdrawn, self._overdrawn_from = account, account.waited
+    def _overdraw(self, allocation: "Allocation") -> None:
+        self._overdrawn, self._overdrawn_from = allocation, allocation.waited
 
-    # Those who wait ------------------------------------------------------------------------------
+    # Connections that wait -----------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in as many of those who wait as there is room for, who hold little first, as they
-        came; the rest a little later.
+        """Let in as many waiting connections as there is room for, those that hold little first,
+        in order; the rest after a pause.
 
-        Those let in have not read yet, so their bytes can't be counted; the pause lets the first
-        ones read.
+        Those let in have not read yet, so that their bytes can't be counted: the pause lets the
+        first ones read.
         """
         room = max(1, (self.total - self.used) // _READ_BYTES) if self.used <= self.total else 0
         for queue in self._waiting:
-            for account in list(queue) if room else ():
-                if self._fits(account):
-                    del queue[account]
-                    account.let_in()
+            for allocation in list(queue) if room else ():
+                if self._fits(allocation):
+                    del queue[allocation]
+                    allocation.let_in()
                     room -= 1
                     if not room:
                         break
@@ -159,25 +167,25 @@ class MemoryBudget:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
 
     def _let_in_overdrawn(self) -> None:
-        """Let the one in that is overdrawn, or make one so that is stuck: of those who hold little,
-        then of the others, in turn.
+        """Let the overdrawn connection in. If there is none, overdraw one that is stuck: one that
+        holds little and one that holds much in turn.
         """
         if self._overdrawn is not None:
             for queue in self._waiting:
-                if self._overdrawn in queue and not self._overdrawn.over:
+                if self._overdrawn in queue and not self._overdrawn.over_limit:
                     del queue[self._overdrawn]
                     self._overdrawn.let_in()
             return
         for much in (self._next_much, not self._next_much):
-            account = (
-                next((each for each in self._waiting[much] if not each.over), None)
+            allocation = (
+                next((each for each in self._waiting[much] if not each.over_limit), None)
                 if self._stuck(much)
                 else None
             )
-            if account is not None:
-                del self._waiting[much][account]
-                self._overdraw(account)
-                account.let_in()
+            if allocation is not None:
+                del self._waiting[much][allocation]
+                self._overdraw(allocation)
+                allocation.let_in()
                 self._next_much = not much
                 return
 
@@ -185,60 +193,69 @@ class MemoryBudget:
         self._pass = None
         self._let_in()
 
-    # Those who hold ------------------------------------------------------------------------------
+    # Connections that hold memory ----------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._look is None:
             self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_round)
 
     def _look_round(self) -> None:
-        """Close who holds memory without progress, while somebody waits whom the disk can't
-        help.
+        """Close connections that hold memory without progress, while others wait that the disk
+        can't help.
         """
         self._look = None
         if not any(self._waiting):
             return
         now = asyncio.get_running_loop().time()
+
         # not even a short window goes through: make room for many
         if self._waiting[False] and self._stuck(False):
             left = self._evict(self._stalled(now), self.used - self.total // 2, now)
-            # for which the disk has to come first
+            # still too little; but what an overdrawn connection has submitted may help first
             if left > 0 and not (self._overdrawn and self._overdrawn.submitted):
-                held = [account for queue in self._waiting for account in queue if account.buffered]
+                held = [
+                    allocation
+                    for queue in self._waiting
+                    for allocation in queue
+                    if allocation.buffered
+                ]
                 self._evict(
-                    [account for account in held if now - account.since >= _HELD_SECONDS], left, now
+                    [allocation for allocation in held if now - allocation.since >= _HELD_SECONDS],
+                    left,
+                    now,
                 )
+        # only connections that hold much wait: make room for one of them
         elif self._waiting[True] and self._stuck(True):
             self._evict(self._stalled(now), self.used - self._room(True), now)
-        if self._overdrawn is not None and self._overdrawn.used == 0:  # a peer that is idle
+
+        # an overdrawn connection that holds nothing any more need not stay so
+        if self._overdrawn is not None and self._overdrawn.used == 0:
             self._overdrawn = None
         self._let_in()
         self._watch()
 
     def _stalled(self, now: float) -> list["Allocation"]:
-        return [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
+        return [
+            holder for holder in self._holders if holder.stalled_seconds(now) >= _STALLED_SECONDS
+        ]
 
-    def _evict(self, accounts: list["Allocation"], wanted: int, now: float) -> int:
-        """Close connections of *accounts*, those that hold most first, until *wanted* bytes will
-        come free; return the rest.
+    def _evict(self, allocations: list["Allocation"], wanted: int, now: float) -> int:
+        """Close connections, those that hold most first, until *wanted* bytes will be free; return
+        how many are still missing.
         """
-        for account in sorted(accounts, key=lambda each: each.buffered, reverse=True):
+        for allocation in sorted(allocations, key=lambda each: each.buffered, reverse=True):
             if wanted <= 0:
                 break
-            wanted -= account.buffered
-            account.evict(
-                f"memory is full, and this connection has held {account.buffered} bytes for"
-                f" {now - account.since:.1f} s without ending what it began"
+            wanted -= allocation.buffered
+            allocation.on_evict(
+                f"memory is full, and this connection has held {allocation.buffered} bytes for"
+                f" {now - allocation.since:.1f} s without ending what it began"
             )
         return wanted
 
 
 class Allocation:
-    """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted*
-    ones on their way to the disk.
-
-    *evict* is called, with the reason, where the connection is to be closed to free what it holds.
-    """
+    """What one connection holds of the budget, in bytes."""
 
     __slots__ = (
         "_grown_to",
@@ -247,7 +264,7 @@ class Allocation:
         "_stalled",
         "_turn",
         "buffered",
-        "evict",
+        "on_evict",
         "since",
         "submitted",
         "waited",
@@ -255,18 +272,22 @@ class Allocation:
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
-        self.buffered = self.submitted = 0
-        self.evict: Callable[[str], None] = lambda reason: None
-        self._turn: asyncio.Future[None] | None = None
-        self._reading_since: float | None = None
+        self.buffered = 0
+        """Bytes of unfinished frames and windows."""
+        self.submitted = 0
+        """Bytes of batches on their way to the disk."""
+        self.on_evict: Callable[[str], None] = lambda reason: None
+        """Called with the reason if the connection is to be closed, to free what it holds."""
+        self._turn: asyncio.Future[None] | None = None  # done when it is let in
+        self._reading_since: float | None = None  # on the loop's time; None while we don't read
         self.waited = 0.0
-        """Seconds in which the peer could have sent something, ever."""
+        """Seconds in which the peer could have sent something, since the connection began."""
         self.since = 0.0
-        """When, on the loop's time, the peer last got on: ended something it had begun, or brought
-        a fair part of it.
+        """When, on the loop's time, the peer last made progress: ended something that it had begun,
+        or sent a fair part of it.
         """
-        self._stalled = 0.0  # of these, since it last got on
-        self._grown_to = 0  # bytes buffered when it last got on
+        self._stalled = 0.0  # the part of `waited` since then
+        self._grown_to = 0  # `buffered` at that time
 
     @property
     def used(self) -> int:
@@ -279,75 +300,77 @@ class Allocation:
         return self.buffered > _LITTLE
 
     @property
-    def over(self) -> bool:
-        """Whether this connection has to wait for batches of its own to become durable."""
+    def over_limit(self) -> bool:
+        """Whether this connection has to wait until batches of its own are durable."""
         return self.submitted > 0 and self.used > self._memory.per_connection
 
     @property
-    def patience(self) -> float | None:
-        """For how many seconds more the peer may keep the others waiting, who reads beyond the
-        limit; None where it does not.
+    def overdrawn_seconds_left(self) -> float | None:
+        """Seconds for which the peer, overdrawn, may still keep the others waiting; None if it does
+        not.
         """
-        return self._memory.patience(self)
+        return self._memory.overdrawn_seconds_left(self)
 
     @property
     def admitted(self) -> bool:
-        """Whether this connection may go on at once; then it need not await `admit`."""
+        """Whether this connection may read at once, so that it need not await `wait_admitted`."""
         return self._memory.may_read(self)
 
-    async def admit(self) -> None:
+    async def wait_admitted(self) -> None:
         """Return once this connection may read."""
         if not self._memory.may_read(self):
-            await self._memory.wait(self)
+            await self._memory.wait_to_read(self)
 
-    async def turn(self) -> None:
+    async def wait_let_in(self) -> None:
         """Wait for `let_in`."""
         self._turn = asyncio.get_running_loop().create_future()
         await self._turn
 
     def let_in(self) -> None:
-        """End the wait in `turn`."""
+        """End the wait in `wait_let_in`."""
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)
 
-    def reads(self) -> None:
-        """Say that it is the peer's turn from now on: it may send."""
+    def begin_read(self) -> None:
+        """Note that we read from now on: the peer may send."""
         self._reading_since = asyncio.get_running_loop().time()
 
-    def has_read(self) -> None:
-        """Say that it is our turn: something came, or we look up for another reason."""
+    def end_read(self) -> None:
+        """Note that we do not read any more: something came, or the wait was interrupted. May be
+        called again.
+        """
         if self._reading_since is not None:
             seconds = asyncio.get_running_loop().time() - self._reading_since
             self.waited += seconds
             self._stalled += seconds
             self._reading_since = None
 
-    def stalled(self, now: float) -> float:
-        """Return for how many seconds the peer could have ended what it began; 0 while it waits for
-        us.
+    def stalled_seconds(self, now: float) -> float:
+        """Return for how many seconds the peer could have ended what it began, and has not; 0 while
+        we do not read.
         """
         return self._stalled + now - self._reading_since if self._reading_since is not None else 0.0
 
-    def hold(self, buffered: int) -> None:
-        """Say how many bytes of unfinished frames and windows there are now."""
+    def set_buffered(self, buffered: int) -> None:
+        """Count *buffered* bytes of unfinished frames and windows, instead of those before."""
         change, self.buffered = buffered - self.buffered, buffered
         if change < 0 or change == buffered or buffered - self._grown_to >= _PROGRESS_BYTES:
             self._stalled, self._grown_to = 0.0, buffered
             self.since = asyncio.get_running_loop().time()
         if change:
-            self._memory.move(self, buffered=change)
+            self._memory.record_change(self, buffered=change)
 
-    def submit(self, size: int) -> None:
-        """Say that a batch of *size* bytes is on its way to the disk."""
+    def add_submitted(self, size: int) -> None:
+        """Count a batch of *size* bytes that was submitted."""
         self.submitted += size + _TOLL
-        self._memory.move(self, submitted=size + _TOLL)
+        self._memory.record_change(self, submitted=size + _TOLL)
 
-    def settle(self, size: int) -> None:
-        """Say that a batch of *size* bytes that was submitted is durable or dropped."""
+    def remove_submitted(self, size: int) -> None:
+        """Give back a submitted batch of *size* bytes that is durable, or failed."""
         self.submitted -= size + _TOLL
-        self._memory.move(self, submitted=-size - _TOLL)
+        self._memory.record_change(self, submitted=-size - _TOLL)
 
-    def close(self) -> None:
-        """Give back what was buffered; what was submitted is given back as it settles."""
-        self.hold(0)
-        self._memory.close(self)
+    def release_buffered(self) -> None:
+        """Give back what was buffered; what was submitted is given back when it settles."""
+        self.set_buffered(0)
+        self._memory.end_overdraft(self)

@@ -1,5 +1,5 @@
-"""Opens what the sink's URI names: a store in this process, with its face, or connections to a
-streaming service.
+"""Opens the sink that the configured URI names: a store in this process, with its Pravega face, or
+connections to a streaming service.
 """
 
 import asyncio
@@ -42,14 +42,12 @@ HostPort = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class OpenedSink:
-    """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that
-    failed; *face*: where it listens.
-    """
+    """The sinks of one receiver."""
 
-    sink: Sink
-    dead: Sink
-    failure: Failure
-    face: HostPort | None = None
+    sink: Sink  # onto the stream
+    dead: Sink  # onto the dead-letter stream
+    failure: Failure  # set if the store's disk fails
+    face: HostPort | None = None  # where the store's Pravega face listens
 
 
 @contextlib.asynccontextmanager
@@ -65,14 +63,14 @@ async def open_sink(
     controllers: Controllers,
     serve_rpc: ServeRpc | None = None,
 ) -> AsyncIterator[OpenedSink | None]:
-    """Yield the sinks while the context lasts; None where *stop* came before the service answered.
+    """Yield the sinks; None if *stop* was set before the service answered.
 
-    Raises `ConfigError` where an address, a certificate or the store's directory can't be had,
-    `StorageError` where the disk fails.
+    Raises `ConfigError` if an address, a certificate or the store's directory can't be used, and
+    `StorageError` if the disk fails.
     """
     address = config.sink.stream
     if isinstance(address, StreamAddress):
-        async with _embedded(
+        async with _open_embedded(
             config, address.path, clock, disk, transport, executor, random, serve_rpc
         ) as found:
             yield found
@@ -89,14 +87,14 @@ async def open_sink(
         controllers=controllers,
     )
     async with connections as service:
-        sinks = await _unless(stop, _at_service(config, service))
+        sinks = await _unless_stopped(stop, _open_at_service(config, service))
         yield OpenedSink(*sinks, Failure()) if sinks is not None else None
-        for sink in sinks or ():  # not after an exception, which lets go at once
+        for sink in sinks or ():  # after an exception connections are dropped at once instead
             await sink.close()
 
 
 @contextlib.asynccontextmanager
-async def _embedded(
+async def _open_embedded(
     config: ReceiverConfig,
     path: str,
     clock: Clock,
@@ -120,7 +118,7 @@ async def _embedded(
     async with (
         open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        _face(config, store, transport, disk, access.verifier if access else None) as face,
+        _serve_face(config, store, transport, disk, access.verifier if access else None) as face,
     ):
         catalogue = Catalog(store, clock=clock, random=random)
         sink = await _embedded_sink(
@@ -145,8 +143,10 @@ async def _embedded_sink(
     stream: StreamAddress | ServiceAddress,
     segments: int,
 ) -> EmbeddedSink:
-    """Return a sink that follows scalings where a controller can scale, or once did; without one
-    streams stay as they were made.
+    """Return the sink onto *stream*.
+
+    It follows scaling if a controller is configured, or once was; otherwise streams stay as they
+    were made.
     """
     if config.listen.controller is None and store.info(JOURNAL) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
@@ -156,7 +156,7 @@ async def _embedded_sink(
 
 
 @contextlib.asynccontextmanager
-async def _face(
+async def _serve_face(
     config: ReceiverConfig,
     store: Store,
     transport: Transport,
@@ -175,8 +175,8 @@ async def _face(
 
 
 def store_limits(config: ReceiverConfig) -> StoreLimits:
-    """Return limits that let the store take whatever the receiver lets in, so that it is the
-    receiver that waits.
+    """Return the store's limits, wide enough for all that the receiver admits: so it is the
+    receiver that waits, not the store that refuses.
     """
     usual = StoreLimits()
     pending = max(usual.pending, config.limits.total_bytes + 128 * MIB)
@@ -185,22 +185,24 @@ def store_limits(config: ReceiverConfig) -> StoreLimits:
     )
 
 
-async def _at_service(config: ReceiverConfig, service: Cluster) -> tuple[PravegaSink, PravegaSink]:
+async def _open_at_service(
+    config: ReceiverConfig, service: Cluster
+) -> tuple[PravegaSink, PravegaSink]:
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     stream, dead, store = config.sink.stream, config.sink.dead_letters, config.sink.service_id
     sink = await PravegaSink.open_stream(
         service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store
     )
-    buried = await PravegaSink.open_stream(
+    dead_letters = await PravegaSink.open_stream(
         service, dead.scope, dead.stream, segments=1, store_id=store
     )
     log.info("stream found", segments=len(sink.segments), store=str(store))
-    return sink, buried
+    return sink, dead_letters
 
 
-async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
-    """Return what *work* does, None if *stop* is set before."""
+async def _unless_stopped(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
+    """Return the result of *work*, None if *stop* is set before."""
     working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,7 @@
-"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the
-wait bounded in bytes.
+"""Outbox: the queue of frames to a peer, written in order by one task.
 
-Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is
-cut off, not waited for.
+The queue is limited in bytes, and each write in time. Reading from a peer never waits for writing
+to it: a peer that does not read its acknowledgements is disconnected.
 """
 
 import asyncio
@@ -13,15 +12,14 @@ from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
 
 WAITING_BYTES = 256 * KIB
-"""What may wait for one peer: more than the answers for all that it may ask for at once."""
+"""Limit on the bytes that wait for one peer: more than the answers to all that it may ask at once.
+"""
 _WRITE_SECONDS = 30.0
+"""Limit on one write."""
 
 
 class Outbox:
-    """What waits to be written to one peer.
-
-    After a failure *broken* says why: the stream is aborted, nothing more is sent.
-    """
+    """The frames that wait to be written to one peer."""
 
     __slots__ = (
         "_has_ack",
@@ -34,38 +32,43 @@ class Outbox:
         "_wake",
         "_writing",
         "broken",
-        "last_put",
+        "last_enqueued",
     )
 
     def __init__(self, stream: ByteStream, most: int = WAITING_BYTES) -> None:
         self._stream = stream
-        self._most = most
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._has_ack = self._sealed = False
+        self._most = most  # bytes that may wait
+        self._parts: list[bytes] = []  # frames that wait
+        self._size = 0  # bytes of them
+        self._has_ack = False  # one of them acknowledges something
+        self._sealed = False
         self._writing = False
-        # Futures, and only while somebody waits: an idle connection keeps no Event, of 0.8 KB each
-        self._wake: asyncio.Future[None] | None = None
-        self._idle: asyncio.Future[None] | None = None
+        # futures, made only while a task waits: an Event takes 0.8 KB in each idle connection
+        self._wake: asyncio.Future[None] | None = None  # of `run`
+        self._idle: asyncio.Future[None] | None = None  # of `wait_flushed`
         self.broken: str | None = None
-        self.last_put = asyncio.get_running_loop().time()
-        """When something was put last, on the loop's time."""
+        """Why writing failed; the stream is aborted then, and nothing more is sent."""
+        self.last_enqueued = asyncio.get_running_loop().time()
+        """When a frame was enqueued last, on the loop's time."""
 
-    def put(self, frame: bytes, *, ack: bool = False) -> None:
-        """Send *frame* after what was put before; *ack* says that it acknowledges something."""
+    def enqueue(self, frame: bytes, *, ack: bool = False) -> None:
+        """Send *frame* after those enqueued before; *ack* if it acknowledges something.
+
+        Ignored after `seal`, and when the outbox is broken.
+        """
         if self.broken is not None or self._sealed:
             return
         self._parts.append(frame)
         self._size += len(frame)
         self._has_ack = self._has_ack or ack
-        self.last_put = asyncio.get_running_loop().time()
+        self.last_enqueued = asyncio.get_running_loop().time()
         if self._size > self._most:
-            self._break(f"it does not read what it is told, {self._size} bytes of which wait")
+            self._break(f"it does not read what it is sent, {self._size} bytes of which wait")
         else:
-            _tell(self._wake)
+            _set_done(self._wake)
 
     def seal(self) -> None:
-        """Take nothing more; what was put is still written."""
+        """Ignore all frames from now on; what was enqueued is still written."""
         self._sealed = True
 
     async def run(self) -> None:
@@ -82,8 +85,8 @@ class Outbox:
         except TransientError as error:
             self._break(str(error))
 
-    async def flushed(self) -> None:
-        """Return once all that was put is written, or nothing ever will be."""
+    async def wait_flushed(self) -> None:
+        """Return once all that was enqueued is written, or the outbox is broken."""
         while self.broken is None and (self._parts or self._writing):
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
@@ -100,16 +103,16 @@ class Outbox:
             faults.reach("receiver.ack.after_send")
         self._writing = False
         if not self._parts:
-            _tell(self._idle)
+            _set_done(self._idle)
 
     def _break(self, reason: str) -> None:
         self.broken = reason
         self._parts.clear()
-        _tell(self._idle)
-        _tell(self._wake)
+        _set_done(self._idle)
+        _set_done(self._wake)
         self._stream.abort()
 
 
-def _tell(waiting: "asyncio.Future[None] | None") -> None:
+def _set_done(waiting: "asyncio.Future[None] | None") -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)

@@ -1,6 +1,6 @@
-"""Where a source's batches go.
+"""Routing: the sink of each source.
 
-A route sees only what can't change in a generation's life (rule D7).
+A route depends only on what can't change during a generation (rule D7).
 """
 
 from dataclasses import dataclass
@@ -11,27 +11,22 @@ from logdrive.services.sink import Sink
 
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route may depend on: who speaks, where it was heard, and the input's fields and tags.
+    """What a route may depend on. The path is no part of it: files are renamed."""
 
-    Never the path.
-    """
-
-    identity: str
-    listener: str
-    fields: dict[str, Any]
-    tags: tuple[str, ...]
+    identity: str  # of the client
+    listener: str  # name of our listener
+    fields: dict[str, Any]  # of the agent's input
+    tags: tuple[str, ...]  # of the agent's input
 
 
 class Router:
-    """The routes of one receiver: every source goes to the one stream that the configuration
-    names.
-    """
+    """The routes of one receiver: all sources go to the one configured stream."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def sink_for(self, traits: RouteKey) -> Sink:
-        """Return the stream of a source with *traits*; its segment there is the source id's, as
-        routing key (rule D6).
+    def sink_for(self, key: RouteKey) -> Sink:
+        """Return the sink of a source with *key*; within its stream, the source id is the routing
+        key (rule D6).
         """
         return self._sink

@@ -22,24 +22,20 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(kw_only=True)
 class ReceiverServices:
-    """One of each. *dead* writes to the dead-letter stream.
-
-    *failure* is told what ends the receiver: a disk that failed. *outbox_bytes* is what may wait to
-    be written to one peer.
-    """
+    """What all sessions share, one object of each."""
 
     listen: ListenConfig
     clock: Clock
     random: Random
     memory: MemoryBudget
-    shares: SourceQuota
+    source_quota: SourceQuota
     router: Router
     sink: Sink
-    writers: WriterTable
-    foreign: CountingWriters
-    dead: CountingWriters
-    failure: Failure
-    outbox_bytes: int = WAITING_BYTES
+    writers: WriterTable  # of `logdrive/1` sources
+    foreign_writers: CountingWriters  # of plain Lumberjack peers
+    dead_letter_writers: CountingWriters  # into the dead-letter stream
+    failure: Failure  # set if the disk fails, which ends the receiver
+    outbox_bytes: int = WAITING_BYTES  # limit on what waits to be written to one peer
     heap: Heap = field(default_factory=Heap)
     turns: Turns = field(default_factory=Turns)
     counters: Counters = field(default_factory=Counters)
@@ -49,11 +45,11 @@ class ReceiverServices:
 
     @property
     def store(self) -> str:
-        """The store id as headers write it."""
+        """The store's id, as text for batch headers."""
         return str(self.sink.store_id)
 
     def identity_of(self, peer: Peer) -> str:
-        """Return who *peer* is: what its certificate says, unless the configuration fixes it (rule
-        D6).
+        """Return the client identity of *peer*: the configured one, else that of its certificate
+        (rule D6).
         """
         return self.listen.identity if self.listen.identity is not None else peer.identity

@@ -1,26 +1,25 @@
-"""How much the registered sources of all connections take, in bytes, and whether one connection may
-register more.
+"""Source quota: the bytes that registered sources take, of one connection and of all.
 
-None may hold more than is left: one alone takes half of the total at most, each of N greedy ones a
-(N+1)th, and as much stays free. So who comes late, and needs little, is served though others
-register all they can.
+A connection may use at most as much as is still free: one alone half of the total, each of N greedy
+ones 1/(N+1), and as much stays free. So a connection that comes late and needs little is served
+even if others register all they can.
 """
 
 
 class SourceQuota:
-    """What all connections hold of *total* bytes."""
+    """The quota of all connections, in bytes."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
 
-    def share(self) -> "QuotaShare":
-        """Return a new connection's share, which is empty."""
+    def open_share(self) -> "QuotaShare":
+        """Return the share of a new connection, which is empty."""
         return QuotaShare(self)
 
 
 class QuotaShare:
-    """What one connection holds."""
+    """What one connection uses of the quota, in bytes."""
 
     __slots__ = ("_shares", "used")
 
@@ -28,9 +27,9 @@ class QuotaShare:
         self._shares = shares
         self.used = 0
 
-    def take(self, size: int) -> bool:
-        """Book *size* bytes; False, and nothing booked, where this connection would then hold more
-        than is left.
+    def reserve(self, size: int) -> bool:
+        """Reserve *size* bytes and return True, or reserve nothing and return False if this
+        connection would then use more than is free.
         """
         shares = self._shares
         if self.used + size > shares.total - shares.used - size:
@@ -39,11 +38,11 @@ class QuotaShare:
         shares.used += size
         return True
 
-    def give_back(self, size: int) -> None:
-        """Say that *size* bytes are no longer held."""
+    def release_bytes(self, size: int) -> None:
+        """Release *size* reserved bytes."""
         self.used -= size
         self._shares.used -= size
 
-    def close(self) -> None:
-        """Give everything back."""
-        self.give_back(self.used)
+    def release_all(self) -> None:
+        """Release all that is reserved."""
+        self.release_bytes(self.used)

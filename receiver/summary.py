@@ -1,4 +1,4 @@
-"""What the receiver says of itself: one line a minute while something comes in."""
+"""The receiver's summary: one log line a minute while something comes in."""
 
 from typing import Any, Final
 
@@ -9,27 +9,29 @@ _SECONDS: Final = 60.0
 
 
 class ReceiverSummary:
-    """Tells what came in a minute.
+    """Logs each minute what came in.
 
-    *lines* and *bytes* are of the batches handed to the sink, *bytes* as they are stored there.
+    *lines* and *bytes* are those of the batches submitted to the sink, *bytes* as stored there.
     """
 
     def __init__(self, counters: Counters, clock: Clock, log: Any) -> None:
-        self._counters, self._clock, self._log = counters, clock, log
+        self._counters = counters
+        self._clock = clock
+        self._log = log
 
     async def run(self) -> None:
-        """Tell each minute, for ever, unless nothing came."""
-        last = self._standing()
+        """Log each minute, until cancelled, unless nothing came."""
+        last = self._totals()
         while True:
             await self._clock.sleep(_SECONDS)
-            before, last = last, self._standing()
+            before, last = last, self._totals()
             if last != before:
                 new = {name: count - before[name] for name, count in last.items()}
                 self._log.info(
                     "in the last minute", connections=self._counters.connections_open, **new
                 )
 
-    def _standing(self) -> dict[str, int]:
+    def _totals(self) -> dict[str, int]:
         counted = self._counters
         return {
             "new_connections": counted.connections,

@@ -1,5 +1,7 @@
-"""Who may append for a source, and from which number: one writer a source, shared by all sessions
-(rule S2).
+"""Writers: which registration may append for a source, and from which number.
+
+There is one writer for each source, shared by all sessions, so that a later registration fences an
+earlier one (rule S2).
 """
 
 import asyncio
@@ -16,36 +18,33 @@ from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 
 
 class Holder(Protocol):
-    """Whoever appends for a source: a registration on one connection."""
+    """The one that appends for a source: a registration on one connection."""
 
-    def fenced(self) -> None:
-        """Learn that another registration took the source over: nothing more is appended for this
-        one (E 8).
+    def on_fenced(self) -> None:
+        """Called when another registration takes the source over: appends of this one are refused
+        from now on (E 8).
         """
         ...
 
 
 class Writer:
-    """One source's place in its stream.
-
-    *submitted* is the number handed to the sink last, durable or not.
-    """
+    """Appends for one source, each on condition of the number that the one before left."""
 
     __slots__ = ("_sink", "holder", "segment", "source", "submitted")
 
     def __init__(self, sink: Sink, source: UUID) -> None:
         self._sink = sink
         self.source = source
-        self.segment = ""
+        self.segment = ""  # where the source's runs go, once the number was read
         self.holder: Holder | None = None
-        self.submitted: int | None = None
+        self.submitted: int | None = None  # number submitted last, durable or not; None: not read
 
-    async def durable(self, holder: Holder) -> int:
-        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs
-        go on from it.
+    async def read_durable_number(self, holder: Holder) -> int:
+        """Return the durable number, once what was submitted has settled; the runs of *holder* go
+        on from it.
 
-        It is read where the source's runs go now: in another segment than before where the stream
-        was scaled (rule S3).
+        It is read from the segment that the source belongs to now, another one than before if the
+        stream was scaled (rule S3). Raises `TransientError` and `StorageError`.
         """
         while True:
             segment = self._sink.segment_for(self.source.hex)
@@ -59,18 +58,19 @@ class Writer:
         return number
 
     def follows(self, previous: int) -> bool:
-        """Tell whether a run from *previous* is the next one (rules P2, D3: what was never seen
-        starts at 0).
+        """Return whether a run from *previous* is the next one (rules P2, D3: a source that was
+        never stored starts at 0).
         """
         submitted = self.submitted
         return submitted is not None and previous == max(submitted, 0)
 
-    def append(
+    def append_run(
         self, holder: Holder, batch: Sequence[Part], events: int, number: int
     ) -> "asyncio.Future[None]":
-        """Submit a batch that follows.
+        """Submit a batch of *events* Pravega events that takes the source to *number*.
 
-        Raises `NumberConflictError` where another process was there first.
+        Return the future of its append. Raises `NumberConflictError` if the source was taken over,
+        here or by another process, and what `Sink.append` raises.
         """
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
@@ -84,7 +84,7 @@ class Writer:
 class WriterTable:
     """The writers of all sources that are registered in this process.
 
-    A source's segment may change, so it is no part of the key.
+    The segment of a source may change, so it is no part of the key.
     """
 
     def __init__(self) -> None:
@@ -93,18 +93,18 @@ class WriterTable:
     def __len__(self) -> int:
         return len(self._writers)
 
-    def claim(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
-        """Make *holder* the only one that appends for *source*; whoever did before is told."""
+    def claim_writer(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
+        """Make *holder* the only one that appends for *source*; an earlier one is fenced."""
         writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
         writer.submitted = None
         if earlier is not None and earlier is not holder:
-            earlier.fenced()
+            earlier.on_fenced()
         return writer
 
-    def release(self, writer: Writer, holder: Holder) -> None:
-        """Forget *writer* unless somebody else holds it by now; what it submitted goes on its
-        way.
+    def release_writer(self, writer: Writer, holder: Holder) -> None:
+        """Forget *writer*, unless another registration holds it by now. Appends that were submitted
+        go on.
         """
         if writer.holder is holder:
             writer.holder = None
@@ -112,11 +112,11 @@ class WriterTable:
 
 
 class CountingWriter:
-    """The writer of foreign batches in one segment: a random id, and the number of batches so far
+    """Appends batches of foreign peers to one segment, under a random id and numbered one by one
     (rule S4).
 
-    After a failure it goes on under a fresh id, so that it needn't wait for what else fails with
-    it.
+    After a failure it goes on under a new id, so that it need not wait for the other appends that
+    fail with it.
     """
 
     __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
@@ -125,10 +125,10 @@ class CountingWriter:
         self._sink, self._segment, self._random = sink, segment, random
         self._writer, self._submitted = random_id(random), 0
 
-    def append(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
-        """Submit one batch.
+    def append_batch(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
+        """Submit a batch of *events* Pravega events; return the future of its append.
 
-        Raises `TransientError` where the sink is failing; nothing was stored then.
+        Raises `TransientError` if the sink fails; nothing was stored then.
         """
         writer, previous = self._writer, self._submitted or ABSENT
         try:
@@ -139,10 +139,10 @@ class CountingWriter:
             self._renew(writer)
             raise TransientError("an earlier batch failed in the sink") from error
         self._submitted += 1
-        future.add_done_callback(partial(self._settled, writer))
+        future.add_done_callback(partial(self._on_settled, writer))
         return future
 
-    def _settled(self, writer: UUID, future: "asyncio.Future[None]") -> None:
+    def _on_settled(self, writer: UUID, future: "asyncio.Future[None]") -> None:
         if future.cancelled() or future.exception() is not None:
             self._renew(writer)
 
@@ -152,13 +152,13 @@ class CountingWriter:
 
 
 class CountingWriters:
-    """The counting writers of one stream, one a segment, made at the first batch."""
+    """The counting writers of one stream: one for each segment, made at its first batch."""
 
     def __init__(self, sink: Sink, random: Random) -> None:
         self._sink, self._random = sink, random
         self._writers: dict[str, CountingWriter] = {}
 
-    def of(self, routing_key: str) -> CountingWriter:
+    def writer_for(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""
         segment = self._sink.segment_for(routing_key)
         if segment not in self._writers:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agent.config import AgentConfig
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.pipeline.config import PipelineConfig
 from logdrive.services.pravega.server.config import StoreConfig
 from receiver.config import ReceiverConfig
@@ -83,7 +83,7 @@ def defaults_that_differ(
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_loads_as_it_is(name: str) -> None:
-    load(str(CONFIG / name), SAMPLES[name], {})
+    load_config(str(CONFIG / name), SAMPLES[name], {})
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -15,9 +15,9 @@ from agent.delivery.lumberjack import LumberjackSender
 from agent.delivery.session import SenderSession
 from agent.sources.recast import recast
 from logdrive.address import host_port
-from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
+from logdrive.errors import LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
-from logdrive.net.backoff import Backoff
+from logdrive.net.retry import Backoff, FullJitter, retry_async
 from logdrive.net.stream import ByteStream, ClientTls, Peer, Transport
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
@@ -68,8 +68,12 @@ class Connector:
         # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(
-            settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
+            FullJitter(
+                settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
+            )
         )
+        # The receiver closed the last connection while it was idle.
+        self._closed_idle = False
         # Connections in a row that ended before the first frame.
         self._silent_ends = 0
         # The dialect spoken last.
@@ -109,21 +113,33 @@ class Connector:
 
         Raises `ConfigError` for settings that can't be used, and `LogdriveError` if not *patient*.
         """
-        while True:
-            host = self._hosts[self._turn % len(self._hosts)]
-            try:
-                await self._serve(host)
-            except ConfigError:
-                raise
-            except (TransientError, ProtocolError) as error:
-                raise_if_cancelled()
-                if self._is_permanent(error) and not self._patient:
-                    if isinstance(error, ProtocolError):
-                        raise RejectedError(
-                            f"{host}: {error}: {self._describe_culprit()}, or a broken one"
-                        ) from error
-                    raise
-                await self._wait_to_reconnect(host, error)
+        while_patient = retry_async(
+            (TransientError, ProtocolError),
+            sleep=self._wait_to_reconnect,
+            wait=self._seconds_after,
+            unless=self._is_final,
+            on_failure=self._on_failure,
+        )
+        try:
+            await while_patient(self._serve_next)
+        except ProtocolError as error:
+            reason = f"{error}: {self._describe_culprit()}, or a broken one"
+            raise RejectedError(f"{self._next_host}: {reason}") from error
+
+    @property
+    def _next_host(self) -> str:
+        return self._hosts[self._turn % len(self._hosts)]
+
+    async def _serve_next(self) -> None:
+        try:
+            await self._serve(self._next_host)
+        except (TransientError, ProtocolError):
+            raise_if_cancelled()
+            raise
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Return whether to give up: only other settings help, and we are not *patient*."""
+        return isinstance(error, LogdriveError) and self._is_permanent(error) and not self._patient
 
     async def _serve(self, host: str) -> None:
         """Connect to *host* and serve the connection; its end is always an exception."""
@@ -232,33 +248,47 @@ class Connector:
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         )
 
-    async def _wait_to_reconnect(self, host: str, error: LogdriveError) -> None:
-        """Wait as long as *error* asks for; the next host's turn comes, unless *host* was idle."""
-        services = self._services
-        self.problem = str(error)
-        self.note_change()
-        if isinstance(error, EndedError) and error.idle:
-            services.log.info("connection closed by the receiver while idle", host=host)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE_SECONDS):
-                    await self._wait_for_work()
-            return
-        self._turn += 1
-        seconds = self._backoff.next()
+    def _seconds_after(self, error: BaseException) -> float:
+        """Return the seconds to wait after *error*; closing an idle connection is no failure."""
+        self._closed_idle = isinstance(error, EndedError) and error.idle
+        if self._closed_idle:
+            return _IDLE_SECONDS
+
+        seconds = self._backoff.next_wait()
         drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
         if drains and len(self._hosts) > 1:
             # It is going away, and another host is there.
-            seconds = 0.0
-        elif self._backoff.failures < len(self._hosts):
+            return 0.0
+        if self._backoff.failures < len(self._hosts):
             # Not all hosts were tried yet.
-            seconds = 0.0
-        elif isinstance(error, ProtocolError) or (
+            return 0.0
+        if isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
-            seconds += _LONG_PAUSE_SECONDS
-        tell = services.log.warning if self._patient else services.log.info
+            return seconds + _LONG_PAUSE_SECONDS
+        return seconds
+
+    def _on_failure(self, error: BaseException, seconds: float) -> None:
+        """Log *error*; the next host's turn comes, unless this one closed an idle connection."""
+        log, host = self._services.log, self._next_host
+        self.problem = str(error)
+        self.note_change()
+        if self._closed_idle:
+            log.info("connection closed by the receiver while idle", host=host)
+            return
+
+        self._turn += 1
+        tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
-        await services.clock.sleep(seconds)
+
+    async def _wait_to_reconnect(self, seconds: float) -> None:
+        """Wait for *seconds*; after an idle connection only until there is something to send."""
+        if not self._closed_idle:
+            await self._services.clock.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wait_for_work()
 
     async def _wait_for_work(self) -> None:
         """Wait until a source has something to send."""

@@ -4,7 +4,7 @@ from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from agent.records.blocks import BlockEncoder, Encoder
-from agent.records.flatten import flat
+from agent.records.flatten import flatten_labels
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder
 from agent.sources.paths import printable_path
@@ -46,7 +46,9 @@ class Encoders:
         place, settings = source.generation.place, source.generation.settings
         path, origin = printable_path(place.path), source.origin.hex
         if self.form == "pairs":
-            return PairEncoder(flat(settings.fields, settings.tags), self._host, path, origin)
+            return PairEncoder(
+                flatten_labels(settings.fields, settings.tags), self._host, path, origin
+            )
         labels: dict[str, Any] = {"fields": settings.fields, "tags": settings.tags}
         common = self._common | {key: value for key, value in labels.items() if value}
         if self.form == "beats":

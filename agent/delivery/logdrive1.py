@@ -20,6 +20,7 @@ from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
+from logdrive.net.retry import Exponential
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
@@ -42,12 +43,10 @@ _PATIENT_CODES: Final = (
     RefusalCode.BAD_ATTRIBUTES,
 )
 """Reasons of refusals that will not pass soon."""
-_SOON_SECONDS: Final = 1.0
-"""First pause of a refused source."""
-_LATER_SECONDS: Final = 60.0
-"""First pause after a refusal that will not pass soon."""
-_LATEST_SECONDS: Final = 3600.0
-"""Longest pause."""
+_SOON: Final = Exponential(1.0, 3600.0)
+"""Pauses of a refused source, in seconds."""
+_LATER: Final = Exponential(60.0, 3600.0)
+"""Pauses after refusals that will not pass soon, in seconds."""
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 """With fewer indices left, idle sources give theirs back."""
 
@@ -58,8 +57,8 @@ def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
     *code* is the reason, *refusals* how often in a row it was refused before. *luck*, in [0, 1),
     makes the pause up to half as long again, so that sources do not all come back at once.
     """
-    first = _LATER_SECONDS if code in _PATIENT_CODES else _SOON_SECONDS
-    return float(min(_LATEST_SECONDS, first * 2 ** min(refusals, 12)) * (1 + luck / 2))
+    pauses = _LATER if code in _PATIENT_CODES else _SOON
+    return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
 @dataclass(slots=True)
@@ -216,7 +215,7 @@ class Logdrive1Sender:
                     index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records
                 ).encode()
             )
-            frames += run.frames(self._sequence + 1)
+            frames += run.encode_frames(self._sequence + 1)
             self._sequence += records
         return frames
 

@@ -87,7 +87,7 @@ class LumberjackSender:
         first = 1
         for _, _, run in runs:
             if run.mark is None:
-                frames += run.frames(first)
+                frames += run.encode_frames(first)
                 first += len(run.records)
         return frames
 

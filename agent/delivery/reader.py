@@ -5,7 +5,7 @@ All reading for delivery happens here.
 
 from collections.abc import Callable
 
-from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, gap_run
+from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, make_gap_run
 from agent.records.blocks import Encoder
 from agent.sources.input import Input
 from agent.sources.readable import SourceTruncatedError
@@ -39,11 +39,11 @@ class SourceReader:
             self._input.open_source(source)
             if source.gap_is_due:
                 number = generation.number_at(generation.start)
-                source.add_runs([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
+                source.add_runs([make_gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.resume_from(number)
             elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
                 encoder = self._encoder_of(source)
-                runs = encoder.encode(chunk, source.cursor, now_ms)
+                runs = encoder.encode_chunk(chunk, source.cursor, now_ms)
                 source.add_runs(runs)
                 # The encoder stops early where the runs get too many: the rest is read again.
                 if runs[-1].position < generation.position:

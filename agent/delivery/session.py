@@ -22,8 +22,8 @@ from agent.sources.registration import SourceState
 from logdrive.host import faults
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.ack_tracker import AckTracker
 from logdrive.wire.lumberjack.frames import AckFrame
-from logdrive.wire.lumberjack.order import AckTracker
 
 _PACKED_AHEAD: Final = 2
 """Windows in the outbox."""
@@ -131,7 +131,7 @@ class SenderSession:
             self._last_sequence += window.records
         else:
             self._last_sequence = window.records
-        self._acks.sent(window.runs, self._last_sequence, window.records)
+        self._acks.on_window_sent(window.runs, self._last_sequence, window.records)
         self._sizer.on_window_sent(window.size, services.clock.monotonic())
         await self._pack(group, window, frames)
         # Let the tasks run that wait to read or to send.
@@ -193,7 +193,7 @@ class SenderSession:
         reader = self._dialect.frame_reader
         while data := await self._stream.read():
             self._heard, self.frame_received = self._services.clock.monotonic(), True
-            for frame in reader.feed(data):
+            for frame in reader.receive_data(data):
                 if isinstance(frame, AckFrame):
                     self._on_ack(frame, reader.offset)
                 else:
@@ -202,7 +202,7 @@ class SenderSession:
         raise EndedError("the receiver closed the connection", idle=self.is_settled)
 
     def _on_ack(self, ack: AckFrame, offset: int) -> None:
-        for runs in self._acks.ack(ack.sequence, version=ack.version, offset=offset):
+        for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
             self._sizer.on_window_acknowledged(self._services.clock.monotonic())
             self._acknowledge_runs(runs)
@@ -219,7 +219,7 @@ class SenderSession:
     def _acknowledge_without_frames(self, runs: SentRuns) -> None:
         """Let runs that the dialect can't carry be acknowledged with the window before them."""
         if self.in_flight:
-            self._acks.tokens[-1].extend(runs)
+            self._acks.in_flight[-1].extend(runs)
         else:
             self._acknowledge_runs(runs)
 

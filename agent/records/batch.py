@@ -1,5 +1,7 @@
-"""Runs: what is sent, appended and acknowledged together of one source. Data, gaps and end records
-(rules R1, P4, G3).
+"""Runs as the agent keeps them until they are acknowledged: data, gaps, ends (rules R1, P4, G3).
+
+A run is a sequence of records of one source, and becomes one batch. It moves the source's number
+(position and check, rule P1) from `Run.previous` to `Run.number`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,97 +18,131 @@ from logdrive.model.numbers import CLOSED, number_of, position_of
 from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.frames import json_frames
 
+# Reasons of gap records: why these bytes are not in this stream.
+
 NOT_WANTED: Final = "not_wanted"
+"""The bytes lie before the position at which the input starts (rule P2)."""
+
 ELSEWHERE: Final = "elsewhere"
+"""Another store acknowledged the bytes; the record names it."""
+
+# Reasons of end records: why a generation has no more bytes. A gap before the end record, of bytes
+# that were seen and can't be read any more, has the same reason.
+
 TRUNCATED: Final = "truncated"
+"""The file was truncated, or its content replaced."""
+
 REMOVED: Final = "removed"
+"""The file was deleted."""
+
 OUT_OF_SIGHT: Final = "out_of_sight"
-"""Removed, or moved to where nothing looks, while the agent was there and had no handle on it."""
+"""Deleted, or moved to where no input looks, while the agent ran but had no handle on the file."""
+
 FIRST_RUN: Final = "first_run"
-"""The record that stands for the agent itself: it was here, and decided where files begin."""
+"""End of the agent's own source, which records that it ran and chose where files start."""
+
 UNSURE: Final = "unsure"
-"""A life that may have been: what stands in its place began alike, and nobody was there to see."""
+"""A generation that may have existed: the file changed while no agent ran, and the one found now
+has the same first line.
+"""
+
 LET_GO: Final = "let_go"
-"""Deleted, and let go before it came to rest: `keep_removed_days`, `keep_removed_bytes`."""
+"""Deleted, and closed before it was read: over `keep_removed_days` or `keep_removed_bytes`."""
+
 SHIPPED: Final = "shipped"
+"""`agent ship` has sent the whole file."""
 
 
 _ENOUGH_RUNS: Final = 64
-"""About as many as a window takes of the smallest records. Only lines in records of their own make
-so many runs.
+"""Runs after which encoding stops for now: about a window of the smallest records.
+
+Only lines in records of their own make so many.
 """
 
 
 class FramedRecords(ABC):
-    """Records that make their frames themselves: D frames, or J frames without a loop."""
+    """Records that encode their frames themselves: D frames, or J frames without a loop."""
 
     __slots__ = ()
 
     @abstractmethod
-    def frames(self, first: int) -> bytes:
-        """Return the frames, numbered from *first*."""
+    def encode_frames(self, first: int) -> bytes:
+        """Return the records as frames numbered from *first*."""
 
 
 class Records(FramedRecords, Sequence[bytes]):
-    """Records of one run that are written out only as the frames that are sent."""
+    """Records of one run, kept in a compact form and encoded only when they are sent."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """What they weigh against `RUN_BYTES`: their bytes, and `EVENT_HEAD` for each."""
+        """Bytes that they take in a batch, `EVENT_HEAD` for each included; see `RUN_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a gap or an end says, so that it can be said anew from another previous number."""
+    """What a gap or an end record says: enough to make the record again from another number."""
 
     reason: str
+    """One of the reasons above."""
+
     exact: bool = True
+    """Whether the position at which it ends is known exactly."""
+
     store: UUID | None = None
+    """The store that has the bytes of a gap, where another one has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive records that take a source from the number *previous* to *number*."""
+    """Consecutive records of one source, sent and acknowledged together."""
 
     kind: int
     """`DATA`, `GAP` or `END`."""
+
     previous: int
+    """The source's number before this run."""
+
     number: int
+    """The source's number after this run."""
+
     records: Sequence[bytes]
+    """Encoded records, or an object that encodes them when they are sent."""
+
     events: int
+    """Events in the records; 0 for a gap or an end."""
+
     size: int
-    """What the records weigh against `RUN_BYTES`."""
+    """Bytes that the records take in a batch, compared with `RUN_BYTES`."""
+
     read_ms: int
-    """When its last byte was read."""
+    """When the last byte was read, in milliseconds since the epoch."""
+
     mark: Mark | None = None
     """What a gap or an end says; None for data."""
 
     @property
     def position(self) -> int:
-        """The position after it."""
+        """The position after this run, in bytes."""
         return position_of(self.number)
 
-    def frames(self, first: int) -> list[bytes]:
-        """Return its records as frames numbered from *first*, in parts to join.
+    def encode_frames(self, first: int) -> list[bytes]:
+        """Return the records as frames numbered from *first*, in parts for the caller to join.
 
-        D frames for pairs, else J frames.
+        Pairs become D frames, all other records J frames.
         """
         records = self.records
         return (
-            [records.frames(first)]
+            [records.encode_frames(first)]
             if isinstance(records, FramedRecords)
             else json_frames(first, records)
         )
 
 
 class RunBuilder:
-    """Makes the data runs of one chunk: a record that does not fit the last run opens another.
-
-    The first run goes on from the number *previous*. *new_list* makes the lists of records.
-    """
+    """Makes the data runs of one chunk: a record that does not fit the last run starts another."""
 
     def __init__(
         self,
@@ -117,33 +153,38 @@ class RunBuilder:
         most_records: int = RUN_RECORDS,
         new_list: Callable[[], list[bytes]] = list,
     ) -> None:
+        """Make runs of at most *most_records* records; *new_list* makes the list of each.
+
+        The first run follows the number *previous*. *read_ms* is when the chunk was read, in
+        milliseconds since the epoch.
+        """
         self._chunk = chunk
-        self._previous = previous
+        self._previous = previous  # the number before the next run
         self._read_ms = read_ms
         self._most_records = most_records
         self._new_list = new_list
-        # Complete runs.
-        self._runs: list[Run] = []
-        # The last run while there is room for more: its records, the position after them, how many
-        # events they have, and what they weigh.
+        self._runs: list[Run] = []  # complete runs
+
+        # the last run, while it has room
         self._records = new_list()
-        self._end = 0
+        self._end = 0  # the position after its records
         self._events = 0
-        self._size = 0
+        self._size = 0  # bytes in a batch
 
     @property
-    def enough(self) -> bool:
-        """Whether the rest of the chunk is better read again later.
+    def has_enough(self) -> bool:
+        """True if the caller should leave the rest of its chunk for later.
 
-        More runs would hold up the event loop, and fill memory.
+        More runs would block the event loop for long and fill memory.
         """
         return len(self._runs) + bool(self._records) > _ENOUGH_RUNS
 
-    def add(self, payload: bytes, end: int, events: int) -> None:
-        """Append a record that ends at position *end*."""
+    def add_record(self, payload: bytes, end: int, events: int) -> None:
+        """Append a record of *events* events that ends at position *end*."""
         size = EVENT_HEAD + len(payload)
         if len(self._records) >= self._most_records or self._size + size > RUN_BYTES:
-            self._close()
+            self._close_run()
+
         self._records.append(payload)
         self._end = end
         self._events += events
@@ -151,27 +192,27 @@ class RunBuilder:
 
     def add_run(self, records: Records, end: int, events: int) -> None:
         """Append *records*, which end at position *end*, as a run of their own."""
-        self._close()
-        self._append(records, end, events, records.size)
+        self._close_run()
+        self._append_run(records, end, events, records.size)
 
-    def finish(self) -> list[Run]:
-        """Return all runs."""
-        self._close()
+    def finish_runs(self) -> list[Run]:
+        """Return all runs, in the order of the file. The builder is of no use afterwards."""
+        self._close_run()
         return self._runs
 
-    def _close(self) -> None:
+    def _close_run(self) -> None:
         if self._records:
-            self._append(self._records, self._end, self._events, self._size)
+            self._append_run(self._records, self._end, self._events, self._size)
             self._records = self._new_list()
             self._events = self._size = 0
 
-    def _append(self, records: Sequence[bytes], end: int, events: int, size: int) -> None:
+    def _append_run(self, records: Sequence[bytes], end: int, events: int, size: int) -> None:
         number = self._chunk.number_at(end)
         self._runs.append(Run(DATA, self._previous, number, records, events, size, self._read_ms))
         self._previous = number
 
 
-def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
+def make_gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     """Return a gap from one number to a greater one (rule P4)."""
     payload = record.gap_record(
         position_of(previous),
@@ -183,7 +224,7 @@ def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     return Run(GAP, previous, number, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
 
 
-def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
+def make_end_run(previous: int, mark: Mark, read_ms: int) -> Run:
     """Return the last run of a generation, which closes its number (rules G3, P1)."""
     payload = record.end_record(position_of(previous), mark.reason, end_exact=mark.exact)
     return Run(
@@ -191,6 +232,6 @@ def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
     )
 
 
-def gone(position: int) -> int:
-    """Return the number of a position whose bytes are gone."""
+def number_without_check(position: int) -> int:
+    """Return the number of a position whose bytes can't be read any more: its check is 0."""
     return number_of(position, None)

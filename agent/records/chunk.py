@@ -1,4 +1,4 @@
-"""Text of one source as it was read: what encoders are given."""
+"""Text of one source as read from its input: the argument of encoders."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,38 +7,37 @@ from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of
 
 CHUNK_BYTES: Final = 512 * 1024
-"""Read at once: two blocks, one run."""
+"""Bytes read at once: two blocks, which make one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end*
-    more of that line follows.
+    """Consecutive text of one source: whole lines, but for the last, which may lack its newline.
 
-    The text is *data[begin:end]*, uncopied; before it stand the up to 256 bytes before *start*.
+    The text is *data[begin:end]*; it is not copied. The up to 256 bytes before it in the file come
+    before it in *data*: the check of a position is made from them (rule P1).
     """
 
     start: int
+    """The position of the text's first byte."""
+
     data: bytes
     begin: int
     end: int
+
     open_end: bool = False
+    """Whether the last line goes on in the next chunk, being too long for one."""
 
     @classmethod
-    def whole(cls, data: bytes) -> "TextChunk":
-        """Return all there is of a file."""
+    def from_whole_file(cls, data: bytes) -> "TextChunk":
+        """Return a chunk of all bytes of a file."""
         return cls(0, data, 0, len(data))
 
-    @property
-    def text(self) -> bytes:
-        """The text itself, copied."""
-        return self.data[self.begin : self.end]
-
     def tail_at(self, position: int) -> bytes:
-        """Return the up to 256 bytes before *position*, which is not before *start*."""
-        place = self.begin + position - self.start
-        return self.data[max(0, place - TAIL_BYTES) : place]
+        """Return the up to 256 bytes before *position*, which must not be before *start*."""
+        offset = self.begin + position - self.start
+        return self.data[max(0, offset - TAIL_BYTES) : offset]
 
     def number_at(self, position: int) -> int:
-        """Return the number of a position in it (rule P1)."""
+        """Return the number of *position*, which must be in the text (rule P1)."""
         return number_of(position, self.tail_at(position))

@@ -1,8 +1,8 @@
-"""An input's fields and tags as Lumberjack v1 has them: pairs of text, tables flattened with dots.
+"""Flattens an input's fields and tags to pairs of text, as Lumberjack v1 has them.
 
-Fields stand at the top, where logstash-forwarder put them: `fields = { service = "web", app = {
-name = "shop" } }` becomes `service` and `app.name`. One that is named like a pair of the agent's
-own gets `fields.` before its name.
+Tables become names with dots: `fields = { service = "web", app = { name = "shop" } }` becomes
+`service` and `app.name`, at the top level, as in logstash-forwarder. A field that has the name of
+one of the agent's own pairs gets `fields.` before its name.
 """
 
 from collections.abc import Iterator
@@ -20,21 +20,22 @@ EOL: Final = "log.eol"
 FLAGS: Final = "log.flags"
 ORIGINAL: Final = "event.original_base64"
 
-OWN: Final = frozenset((LINE, OFFSET, HOST, FILE, TAGS, ORIGIN, EOL, FLAGS, ORIGINAL))
-"""The keys of the pairs that the agent makes itself."""
+OWN_KEYS: Final = frozenset((LINE, OFFSET, HOST, FILE, TAGS, ORIGIN, EOL, FLAGS, ORIGINAL))
+"""Keys of the pairs that the agent itself sets."""
 
 
-def flat(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, str]]:
-    """Return *fields* and *tags* as pairs. Raises ValueError where two fields would have one name.
+def flatten_labels(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, str]]:
+    """Return *fields* and *tags* as pairs of key and value.
 
-    Text stays as it is, lists and tags are JSON, everything else is as JSON writes it.
+    Text is unchanged; all other values, and the list of tags, are JSON. Raises ValueError if two
+    fields get the same key.
     """
     pairs: dict[str, str] = {}
     for name, value in _leaves("", orjson.loads(orjson.dumps(fields))):
-        key = f"fields.{name}" if name in OWN else name
+        key = f"fields.{name}" if name in OWN_KEYS else name
         if key in pairs:
             raise ValueError(
-                f"two fields are {key!r} once they are flat, as Lumberjack v1 has them: rename one"
+                f"two fields become {key!r} when flattened for Lumberjack v1: rename one"
             )
         pairs[key] = value if isinstance(value, str) else orjson.dumps(value).decode()
     if tags:
@@ -43,7 +44,7 @@ def flat(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, str]]:
 
 
 def _leaves(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what is in *fields* and the tables in them, with its whole name."""
+    """Yield the name, with dots, and value of each field that is not a table."""
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _leaves(f"{prefix}{name}.", value)

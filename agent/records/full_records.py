@@ -1,10 +1,9 @@
-"""Bytes of a file -> full records: one self-contained event a line, for peers that know nothing of
-sources (rule R1).
+"""Encodes bytes of a file as full records, one self-contained event a line (rule R1).
 
-All but two things are the same in each line's record, so a run of them is kept as these two, the
-messages and the offsets, and written out only as the frames that are sent. No Python runs for a
-line (`logdrive.kernel`): about 0.3 µs each, from the file's bytes to its frame, of 188 bytes. What
-is not plain takes a slower way (`agent.records.lines`).
+Peers that know nothing of sources get them. The records of one run differ only in message and
+offset, so a run is kept as these two and encoded only when its frames are sent. No Python code runs
+for a single line (`logdrive.kernel`): about 0.3 µs for a line of 188 bytes, from file to frame.
+Lines that are not plain are encoded one by one (`agent.records.lines`).
 """
 
 from collections.abc import Callable, Iterator
@@ -22,25 +21,28 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
 
 _SEPARATOR: Final = b"\x7f"
-"""Stands between messages: JSON leaves it as it is.
+"""DEL, the separator of messages: JSON does not escape it.
 
-Text that has one itself takes the slower way.
+Lines that contain it are encoded one by one.
 """
 _MESSAGE: Final = b'},"message":"'
 _END: Final = b'"}'
 
 
 class FullRecords(Records):
-    """Full records of plain lines, at least one.
+    """Full records of at least one plain line.
 
-    *prefix* ends where each one's offset goes; *offsets* are these in decimal, commas between them;
-    *messages* are the lines as JSON has them, without quotes, separators between them.
+    Each record is *prefix*, its offset, and its message. *offsets* are decimal, separated by
+    commas; *messages* are the lines escaped for JSON, without quotes, separated by `_SEPARATOR`.
     """
 
     __slots__ = ("_count", "_messages", "_offsets", "_prefix")
 
     def __init__(self, prefix: bytes, offsets: bytes, messages: bytes, count: int) -> None:
-        self._prefix, self._offsets, self._messages, self._count = prefix, offsets, messages, count
+        self._prefix = prefix
+        self._offsets = offsets
+        self._messages = messages
+        self._count = count
 
     def __len__(self) -> int:
         return self._count
@@ -55,17 +57,18 @@ class FullRecords(Records):
         return list(self)[index]
 
     def __iter__(self) -> Iterator[bytes]:
-        for at, message in zip(*self._parts(), strict=True):
-            yield b"".join((self._prefix, at, _MESSAGE, message, _END))
+        offsets, messages = self._offsets.split(b","), self._messages.split(_SEPARATOR)
+        for offset, message in zip(offsets, messages, strict=True):
+            yield b"".join((self._prefix, offset, _MESSAGE, message, _END))
 
     @property
     def size(self) -> int:
-        """What they weigh against `RUN_BYTES`."""
+        """Bytes that they take in a batch, compared with `RUN_BYTES`."""
         same = EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
         return self._count * same + len(self._offsets) + len(self._messages) - 2 * (self._count - 1)
 
-    def frames(self, first: int) -> bytes:
-        """Return them as J frames numbered from *first*."""
+    def encode_frames(self, first: int) -> bytes:
+        """Return the records as J frames numbered from *first*."""
         return full_frames(
             first,
             self._count,
@@ -77,16 +80,18 @@ class FullRecords(Records):
             _END,
         )
 
-    def _parts(self) -> tuple[list[bytes], list[bytes]]:
-        return self._offsets.split(b","), self._messages.split(_SEPARATOR)
-
 
 class FullEncoder:
-    """Full records. *now_ms* gives `@timestamp`: when the line was read."""
+    """Encodes the lines of one file as full records."""
 
     def __init__(
         self, common: dict[str, Any], path: str, origin: str, now_ms: Callable[[], int]
     ) -> None:
+        """Put *common* into each record: host, fields and tags.
+
+        *origin* is the origin id; *now_ms* returns the time for `@timestamp`, when the line was
+        read, in milliseconds since the epoch.
+        """
         fields = orjson.dumps(common)[1:-1]
         self._fields = b"," + fields if fields else b""
         self._log = b',"log":{"file":{"path":%b},"origin":%b,"offset":' % (
@@ -95,9 +100,9 @@ class FullEncoder:
         )
         self._now_ms = now_ms
 
-    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
-        """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-        return cut_lines(chunk, _Full(self._prefix()), previous, read_ms)
+    def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
+        """Return the runs for *chunk*, or for its beginning if they would be too many."""
+        return cut_lines(chunk, _FullForm(self._prefix()), previous, read_ms)
 
     def _prefix(self) -> bytes:
         moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(
@@ -110,50 +115,51 @@ class FullEncoder:
         )
 
 
-class _Full:
-    """Full records that begin with *prefix*, as `cut_lines` asks for them."""
+class _FullForm:
+    """The form of full records that begin with *prefix*, for `cut_lines`."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
 
-    def records(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
-        """Return the lines *data* as records; None where some differ from a plain line, or all are
-        too much for a run.
-        """
-        # the longer search takes twenty times as long
+    def encode_lines(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
+        """Return *count* lines as records, None if some are not plain or all exceed a run."""
+        # the search for one byte first: that for two takes twenty times as long
         if _SEPARATOR in data or (b"\r" in data and b"\r\n" in data):
             return None
         try:
             text = data.replace(b"\n", _SEPARATOR).decode()
         except UnicodeDecodeError:
             return None
-        messages = orjson.dumps(text)[1:-2]  # a copy without the much memory that orjson reserves
+
+        # the slice is a copy: orjson's own result holds more memory than it uses
+        messages = orjson.dumps(text)[1:-2]
         records = FullRecords(self._prefix, offsets, messages, count)
         return records if records.size <= RUN_BYTES else None
 
-    def record(self, piece: LinePart) -> bytes:
-        """Return one line, or a part of one, as a full record; `log` names what differs from a
-        plain line.
+    def encode_part(self, part: LinePart) -> bytes:
+        """Return one line, or a part of one, as a full record.
+
+        `log` names what differs from a plain line: `eol` and `flags`.
         """
         log: dict[str, Any] = {}
-        if piece.eol != "\n":
-            log["eol"] = piece.eol
-        if piece.flags:
-            log["flags"] = list(piece.flags)
+        if part.eol != "\n":
+            log["eol"] = part.eol
+        if part.flags:
+            log["flags"] = list(part.flags)
         extra = b"," + orjson.dumps(log)[1:-1] if log else b""
         event = (
             b""
-            if piece.original is None
-            else b',"event":{"original_base64":"%b"}' % piece.original.encode()
+            if part.original is None
+            else b',"event":{"original_base64":"%b"}' % part.original.encode()
         )
         return b'%b%d%b},"message":%b%b}' % (
             self._prefix,
-            piece.start,
+            part.start,
             extra,
-            orjson.dumps(piece.message),
+            orjson.dumps(part.message),
             event,
         )
 
-    def singles(self) -> list[bytes]:
-        """Return an empty list for such records."""
+    def new_part_list(self) -> list[bytes]:
+        """Return an empty list for full records."""
         return []

@@ -1,95 +1,99 @@
-"""Chunks of a file cut into runs of one record a line, whatever these records look like.
+"""Cuts chunks of a file into runs of one record a line, for any form of record.
 
-No Python runs for a line (`logdrive.kernel`), but for lines that are not plain: those with CRLF
-ends, without an end, that are not UTF-8, or too long for a record.
+No Python code runs for a single line (`logdrive.kernel`), except for lines that are not plain:
+those that end with CR LF or lack an end, are not UTF-8, or are too long for a record.
 """
 
 from typing import Final, Protocol
 
 from agent.records.batch import Records, Run, RunBuilder
-from agent.records.blocks import PIECE_BYTES, LinePart, line_places, pieces
+from agent.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
 from agent.records.chunk import TextChunk
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512
-"""Four runs make a window of 2,048 events, what Lumberjack's writers usually send."""
+"""Events in a run. Four runs make 2,048 events, the usual window of other Lumberjack writers."""
 
 
 class RecordForm(Protocol):
-    """What a line's record looks like. Made anew for each chunk."""
+    """The form of a line's record: full records or pairs. `cut_lines` calls it."""
 
-    def records(self, data: bytes, offsets: bytes, count: int) -> Records | None:
-        """Return the *count* lines *data*, all ended by LF, as records; None where `record` must
-        make each by itself.
+    def encode_lines(self, data: bytes, offsets: bytes, count: int) -> Records | None:
+        """Return *count* lines, each ended by LF, as the records of one run.
 
-        *offsets* are where the lines begin, in decimal, commas between them.
+        *offsets* are the positions of the lines' first bytes, in decimal and separated by commas.
+        Returns None if some line is not plain or the records exceed a run: then each line is passed
+        to `encode_part`.
         """
         ...
 
-    def record(self, piece: LinePart) -> bytes:
+    def encode_part(self, part: LinePart) -> bytes:
         """Return one line, or a part of one, as a record."""
         ...
 
-    def singles(self) -> list[bytes]:
-        """Return an empty list for what `record` makes."""
+    def new_part_list(self) -> list[bytes]:
+        """Return an empty list for the records of one run that `encode_part` makes."""
         ...
 
 
 def cut_lines(chunk: TextChunk, form: RecordForm, previous: int, read_ms: int) -> list[Run]:
-    """Return the runs for *chunk*, or, where they would be too many, for its beginning.
+    """Return the runs for *chunk*, or for its beginning if they would be too many.
 
-    See `Encoder.encode` for *previous* and *read_ms*.
+    *previous* and *read_ms* are those of `Encoder.encode_chunk`.
     """
-    runs = RunBuilder(chunk, previous, read_ms, most_records=RUN_EVENTS, new_list=form.singles)
-    work = _Lines(chunk, form, runs)
-    work.all()
-    return runs.finish()
+    runs = RunBuilder(
+        chunk, previous, read_ms, most_records=RUN_EVENTS, new_list=form.new_part_list
+    )
+    work = _ChunkLines(chunk, form, runs)
+    work.encode_all()
+    return runs.finish_runs()
 
 
-class _Lines:
-    """One call's work. Places count from the data's beginning."""
+class _ChunkLines:
+    """Encodes one chunk. Offsets (`at`, `end`) count from the start of the chunk's data."""
 
     def __init__(self, chunk: TextChunk, form: RecordForm, runs: RunBuilder) -> None:
-        self._text, self._begin, self._end, self._open_end = (
-            chunk.data,
-            chunk.begin,
-            chunk.end,
-            chunk.open_end,
-        )
-        self._zero = chunk.start - chunk.begin  # the position of place 0
+        self._text = chunk.data
+        self._begin = chunk.begin
+        self._end = chunk.end
+        self._open_end = chunk.open_end
+        self._zero = chunk.start - chunk.begin  # the position of offset 0
         self._form = form
-        self._runs = runs
+        self._runs = runs  # what is encoded so far
 
-    def all(self) -> None:
+    def encode_all(self) -> None:
         text, at = self._text, self._begin
-        whole = text.rfind(b"\n", at, self._end) + 1
-        while at < whole and not self._runs.enough:
-            end = text.rfind(b"\n", at, min(at + PIECE_BYTES, whole)) + 1
-            if end:
-                end = self._run(at, end)
-            else:  # the next line is longer than a record may be
-                end = text.index(b"\n", at + PIECE_BYTES) + 1
-                self._pieces(at, end)
-            at = end
-        if at < self._end and not self._runs.enough:
-            self._pieces(at, self._end)
+        whole = text.rfind(b"\n", at, self._end) + 1  # the end of the last whole line
 
-    def _run(self, at: int, end: int) -> int:
-        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where
-        they go.
-        """
+        while at < whole and not self._runs.has_enough:
+            end = text.rfind(b"\n", at, min(at + LINE_PART_BYTES, whole)) + 1
+            if end:
+                end = self._add_run(at, end)
+            else:  # the next line is too long for one record
+                end = text.index(b"\n", at + LINE_PART_BYTES) + 1
+                self._add_line_parts(at, end)
+            at = end
+
+        # the last line lacks its newline
+        if at < self._end and not self._runs.has_enough:
+            self._add_line_parts(at, self._end)
+
+    def _add_run(self, at: int, end: int) -> int:
+        """Add the lines of *text[at:end]* as one run, `RUN_EVENTS` at most; return their end."""
         data = self._text[at:end]
         offsets, count, length = place_lines(data, self._zero + at, RUN_EVENTS)
         data, end = data[:length], at + length
-        records = self._form.records(data, offsets, count)
+
+        records = self._form.encode_lines(data, offsets, count)
         if records is None:
-            for line_at, line_end in line_places(self._text, at, end):
-                self._pieces(line_at, line_end)
+            for line_at, line_end in line_spans(self._text, at, end):
+                self._add_line_parts(line_at, line_end)
         else:
             self._runs.add_run(records, self._zero + end, count)
+
         return end
 
-    def _pieces(self, at: int, end: int) -> None:
-        """Add one line as a record, or as several where it is too long for one."""
-        for piece in pieces(self._text, at, end, self._zero, open_end=self._open_end):
-            self._runs.add(self._form.record(piece), piece.end, 1)
+    def _add_line_parts(self, at: int, end: int) -> None:
+        """Add one line as a record, or as several if it is too long for one."""
+        for part in split_line(self._text, at, end, self._zero, open_end=self._open_end):
+            self._runs.add_record(self._form.encode_part(part), part.end, 1)

@@ -1,14 +1,12 @@
-"""Bytes of a file -> the pairs of Lumberjack v1's D frames: one self-contained event a line (rules
-R1, R2).
+"""Encodes bytes of a file as the pairs of Lumberjack v1's D frames, one event a line (R1, R2).
 
-Each event has `line`, `offset`, `host` and `file`, then the pairs that are the same for all lines
-of a file (`agent.records.flatten`). `log.eol` names a line end other than LF, `log.flags` the parts
-of a long line, `event.original_base64` has bytes that are not UTF-8.
+Each event has `line`, `offset`, `host` and `file`, then the pairs that all lines of a file share
+(`agent.records.flatten`). `log.eol` names a line end other than LF, `log.flags` the parts of a long
+line, and `event.original_base64` has the bytes of a line that is not UTF-8.
 
-A record here is a D frame without its version, type and sequence number. Only lines and offsets
-differ from one to the next, so a run of plain lines is kept as these two and is written out only as
-the frames that are sent: about 0.5 µs for a line of 188 bytes, from the file's bytes to its frame,
-and no object for it but the parts of one join.
+A record here is a D frame without its version, type and sequence number. The records of one run of
+plain lines differ only in line and offset, so a run is kept as these two and encoded only when its
+frames are sent: about 0.5 µs for a line of 188 bytes, from file to frame.
 """
 
 import struct
@@ -30,23 +28,24 @@ _SEQUENCE: Final = struct.Struct("!2sI")
 _NO_SEQUENCE: Final = _KIND + bytes(LENGTH.size)
 
 Pair = tuple[str, str]
+"""The key and value of a D frame's pair."""
 
 
-def body(pairs: Sequence[Pair]) -> bytes:
-    """Return a D frame of *pairs* without its version, type and sequence number."""
+def encode_pairs(pairs: Sequence[Pair]) -> bytes:
+    """Return *pairs* as a record: a D frame without its version, type and sequence number."""
     return KeyValueFrame(0, tuple(pairs)).encode()[_SEQUENCE.size :]
 
 
-def pairs_of(payload: bytes) -> dict[str, str]:
-    """Return the pairs of a body."""
+def decode_pairs(payload: bytes) -> dict[str, str]:
+    """Return the pairs of a record that `encode_pairs` made."""
     return dict(KeyValueFrame.decode(_NO_SEQUENCE + payload, 0, 0).pairs)
 
 
 class PairList(list[bytes], FramedRecords):
-    """Bodies made one by one."""
+    """Records of pairs that were encoded one by one."""
 
-    def frames(self, first: int) -> bytes:
-        """Return them as D frames numbered from *first*."""
+    def encode_frames(self, first: int) -> bytes:
+        """Return the records as D frames numbered from *first*."""
         head = _SEQUENCE.pack
         return b"".join(
             part
@@ -56,11 +55,11 @@ class PairList(list[bytes], FramedRecords):
 
 
 class PairRecords(Records):
-    """Bodies of plain lines, at least one.
+    """Records of pairs of at least one plain line.
 
-    *head* is what stands before a line's length, *middle* what stands between a line and its
-    offset's length, *tail* what follows. *offsets* are in decimal, commas between them; *lines*
-    have LF between them.
+    Each record is: the bytes of *around[0]*, the line's length and the line, *around[1]*, the
+    offset's length and the offset, *around[2]*. *offsets* are decimal, separated by commas; *lines*
+    are separated by LF.
     """
 
     __slots__ = ("_count", "_head", "_lines", "_middle", "_offsets", "_tail")
@@ -69,7 +68,9 @@ class PairRecords(Records):
         self, around: tuple[bytes, bytes, bytes], offsets: bytes, lines: bytes, count: int
     ) -> None:
         self._head, self._middle, self._tail = around
-        self._offsets, self._lines, self._count = offsets, lines, count
+        self._offsets = offsets
+        self._lines = lines
+        self._count = count
 
     def __len__(self) -> int:
         return self._count
@@ -92,18 +93,20 @@ class PairRecords(Records):
 
     @property
     def size(self) -> int:
-        """What they weigh against `RUN_BYTES`."""
+        """Bytes that they take in a batch, compared with `RUN_BYTES`."""
         same = EVENT_HEAD + len(self._head) + len(self._middle) + len(self._tail) + 2 * LENGTH.size
         return self._count * same + len(self._offsets) + len(self._lines) - 2 * (self._count - 1)
 
-    def frames(self, first: int) -> bytes:
-        """Return them as D frames numbered from *first*.
+    def encode_frames(self, first: int) -> bytes:
+        """Return the records as D frames numbered from *first*.
 
-        Raises ValueError where they are not as many as counted.
+        Raises ValueError if lines or offsets are not as many as counted.
         """
         lines, offsets = self._lines.split(b"\n"), self._offsets.split(b",")
         if not self._count == len(lines) == len(offsets):
             raise ValueError("not as many lines as counted")
+
+        # the eight parts of each frame; the tail of one and the head of the next are one part
         parts: list[bytes] = [
             self._tail + _KIND,
             b"",
@@ -121,29 +124,31 @@ class PairRecords(Records):
         parts[6::8] = packed_numbers(list(map(len, offsets)))
         parts[7::8] = offsets
         parts.append(self._tail)
+
         return b"".join(parts)
 
 
 class PairEncoder:
-    """Pairs of a file's lines.
-
-    *fields* are those that an operator chose, flat (`agent.records.flatten`).
-    """
+    """Encodes the lines of one file as pairs."""
 
     def __init__(self, fields: Sequence[Pair], host: str, path: str, origin: str) -> None:
-        self._form = _Pairs([(HOST, host), (FILE, path), (ORIGIN, origin), *fields])
+        """Put *fields* into each record: the input's labels, flattened (`flatten_labels`)."""
+        self._form = _PairForm([(HOST, host), (FILE, path), (ORIGIN, origin), *fields])
 
-    def encode(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
-        """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
+    def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
+        """Return the runs for *chunk*, or for its beginning if they would be too many."""
         return cut_lines(chunk, self._form, previous, read_ms)
 
 
-class _Pairs:
-    """What `cut_lines` asks for; *same* are the pairs that all lines have."""
+class _PairForm:
+    """The form of pairs, for `cut_lines`."""
 
     def __init__(self, same: Sequence[Pair]) -> None:
+        """Put *same*, the pairs that all lines share, into each record."""
         self._same = list(same)
-        whole = body([(LINE, ""), (OFFSET, ""), *same])
+
+        # a record of an empty line and offset, cut where lines and offsets go
+        whole = encode_pairs([(LINE, ""), (OFFSET, ""), *same])
         head = LENGTH.size + LENGTH.size + len(LINE)
         middle = head + LENGTH.size + LENGTH.size + len(OFFSET)
         self._around = (
@@ -152,11 +157,10 @@ class _Pairs:
             whole[middle + LENGTH.size :],
         )
 
-    def records(self, data: bytes, offsets: bytes, count: int) -> PairRecords | None:
-        """Return the lines *data* as bodies; None where some differ from a plain line, or all are
-        too much for a run.
-        """
-        if b"\r" in data and b"\r\n" in data:  # the longer search takes twenty times as long
+    def encode_lines(self, data: bytes, offsets: bytes, count: int) -> PairRecords | None:
+        """Return *count* lines as records, None if some are not plain or all exceed a run."""
+        # the search for one byte first: that for two takes twenty times as long
+        if b"\r" in data and b"\r\n" in data:
             return None
         try:
             data.decode()
@@ -165,17 +169,17 @@ class _Pairs:
         records = PairRecords(self._around, offsets, data[:-1], count)
         return records if records.size <= RUN_BYTES else None
 
-    def record(self, piece: LinePart) -> bytes:
-        """Return one line, or a part of one, as a body."""
-        pairs = [(LINE, piece.message), (OFFSET, str(piece.start)), *self._same]
-        if piece.eol != "\n":
-            pairs.append((EOL, piece.eol))
-        if piece.flags:
-            pairs.append((FLAGS, ",".join(piece.flags)))
-        if piece.original is not None:
-            pairs.append((ORIGINAL, piece.original))
-        return body(pairs)
+    def encode_part(self, part: LinePart) -> bytes:
+        """Return one line, or a part of one, as a record."""
+        pairs = [(LINE, part.message), (OFFSET, str(part.start)), *self._same]
+        if part.eol != "\n":
+            pairs.append((EOL, part.eol))
+        if part.flags:
+            pairs.append((FLAGS, ",".join(part.flags)))
+        if part.original is not None:
+            pairs.append((ORIGINAL, part.original))
+        return encode_pairs(pairs)
 
-    def singles(self) -> list[bytes]:
-        """Return an empty list for such bodies."""
+    def new_part_list(self) -> list[bytes]:
+        """Return an empty list for records of pairs."""
         return PairList()

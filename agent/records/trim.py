@@ -1,5 +1,7 @@
-"""Runs that can't be read again, told from another number on (rules D3, D5, P4): what the store has
-already is cut off, to the byte.
+"""Trims runs whose bytes can't be read again to what the store lacks (rules D3, D5, P4).
+
+A store may have part of a run already, so the run is made to start at another number: the bytes
+before it are cut off, to the byte.
 """
 
 import base64
@@ -8,29 +10,33 @@ from typing import Any
 
 import orjson
 
-from agent.records.batch import Run, end_run, gap_run
+from agent.records.batch import Run, make_end_run, make_gap_run
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END, GAP, file_bytes
 
 
-def rebased(run: Run, previous: int) -> Run:
-    """Return *run* from another *previous* number on, which must lie before its end.
+def trim_run(run: Run, previous: int) -> Run:
+    """Return the part of *run* that follows the number *previous*, which must be before its end.
 
-    Costs a parse a record, and is seldom needed.
+    Parses each record of a data run, but is needed seldom.
     """
     if run.previous == previous:
         return run
+
+    # a gap or an end is made again from its mark
     if run.kind == GAP and run.mark is not None:
-        return gap_run(previous, run.number, run.mark, run.read_ms)
+        return make_gap_run(previous, run.number, run.mark, run.read_ms)
     if run.kind == END and run.mark is not None:
-        return end_run(previous, run.mark, run.read_ms)
+        return make_end_run(previous, run.mark, run.read_ms)
+
     records, events = list[bytes](), 0
     for payload in run.records:
-        later = _from(payload, position_of(previous))
+        later = _trim_record(payload, position_of(previous))
         if later is not None:
             records.append(later[0])
             events += later[1]
+
     return replace(
         run,
         previous=previous,
@@ -40,21 +46,21 @@ def rebased(run: Run, previous: int) -> Run:
     )
 
 
-def rebased_all(runs: list[Run], previous: int) -> list[Run]:
-    """Return what is left of *runs*, which follow one another, where the store has reached
-    *previous*.
-    """
+def trim_runs(runs: list[Run], previous: int) -> list[Run]:
+    """Return what remains of consecutive *runs* after the number *previous*, the store's."""
     left: list[Run] = []
     for run in runs:
         if is_closed(run.number) or run.position > position_of(previous):
-            left.append(rebased(run, previous))
+            left.append(trim_run(run, previous))
+            # an end closes the number: nothing follows it
             previous = run.number if run.kind != END else previous
     return left
 
 
-def _from(payload: bytes, at: int) -> tuple[bytes, int] | None:
-    """Return the part of a data record from position *at* on and its events; None where nothing is
-    left of it.
+def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
+    """Return the part of a data record from position *at* on, and its number of events.
+
+    Returns None if the record ends before.
     """
     value: dict[str, Any] = orjson.loads(payload)
     log = value["log"]
@@ -63,12 +69,15 @@ def _from(payload: bytes, at: int) -> tuple[bytes, int] | None:
         return None
     if start >= at:
         return payload, log.get("lines", 1)
+
     log["offset"], rest = at, data[at - start :]
     if "lines" not in log:
+        # a lean or full record: its message lacks the line end
         eol: str = log.get("eol", "\n")
-        if len(rest) < len(eol):  # it begins within CR LF
+        if len(rest) < len(eol):  # *at* lies between CR and LF
             log["eol"] = eol = rest.decode()
         rest = rest.removesuffix(eol.encode())
+
     value.pop("event", None)
     try:
         value["message"] = rest.decode()
@@ -76,7 +85,10 @@ def _from(payload: bytes, at: int) -> tuple[bytes, int] | None:
         value["message"] = rest.decode(errors="replace")
         value["event"] = {"original_base64": base64.b64encode(rest).decode()}
         if log.pop("lines", None) is not None:
-            log["eol"] = ""  # one event of its own kind: a block can't carry such bytes (rule R2)
+            # *at* cuts a character of a block, and blocks hold only UTF-8 (rule R2): the rest
+            # becomes one lean record, with its newlines in the message
+            log["eol"] = ""
+
     if "lines" in log:
         log["lines"] = rest.count(b"\n")
     return orjson.dumps(value), log.get("lines", 1)

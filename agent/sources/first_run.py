@@ -14,7 +14,7 @@ between would take its own record for that of an earlier run.
 from typing import Any
 from uuid import UUID
 
-from agent.records.batch import FIRST_RUN, Mark, end_run
+from agent.records.batch import FIRST_RUN, Mark, make_end_run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
@@ -98,5 +98,5 @@ class FirstRunSource(Source):
     def _send_record(self) -> None:
         """Send the record that tells the next run without a checkpoint that this one was."""
         self._deciding = False
-        self.add_runs([end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
+        self.add_runs([make_end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
         self._send_queue.enqueue(self, self._clock.monotonic())

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from logdrive.host.disk import FileStat
 
+FileKey = tuple[int, int]
+"""Device and inode: what tells a file from all others on this host, as long as it exists."""
+
 
 def same_birth(one_ns: int, other_ns: int) -> bool:
     """Return whether two birth times may be one file's: 0 is that of an unknown one."""
@@ -29,7 +32,7 @@ class FileLocation:
     """When it was made, by the file system's clock; 0 where that is not known."""
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> FileKey:
         """Device and inode: no two files of this host have both in common at one time."""
         return self.device, self.inode
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import orjson
 
-from agent.records.batch import Run, gone
+from agent.records.batch import Run, number_without_check
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
-from agent.records.pairs import PairList, PairRecords, pairs_of
+from agent.records.pairs import PairList, PairRecords, decode_pairs
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
@@ -40,7 +40,7 @@ def _reencode(run: Run, encoder: Encoder) -> list[Run]:
     runs = list[Run]()
     while at < len(text):  # an encoder may stop early, where the runs get too many
         rest = TextChunk(start + at, text, at, len(text), open_end)
-        for made in encoder.encode(rest, previous, run.read_ms):
+        for made in encoder.encode_chunk(rest, previous, run.read_ms):
             # The bytes before the run are not in the text, so numbers may need another check.
             at = made.position - start
             number = run.number if at == len(text) else _number(made.position, text[:at])
@@ -55,13 +55,17 @@ def _number(position: int, before: bytes) -> int:
     Where these are too few for the check, the number says that its bytes are gone.
     """
     tail = before[-TAIL_BYTES:]
-    return number_of(position, tail) if len(tail) == min(position, TAIL_BYTES) else gone(position)
+    return (
+        number_of(position, tail)
+        if len(tail) == min(position, TAIL_BYTES)
+        else number_without_check(position)
+    )
 
 
 def _bytes_of(run: Run, payload: bytes) -> tuple[bytes, bool]:
     """Return the file's bytes in a record of *run*, and whether its line goes on after it."""
     if isinstance(run.records, PairRecords | PairList):
-        pairs = pairs_of(payload)
+        pairs = decode_pairs(payload)
         original = pairs.get(ORIGINAL)
         line = pairs[LINE].encode() if original is None else base64.b64decode(original)
         return line + pairs.get(EOL, "\n").encode(), FLAGS in pairs

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.records.batch import ELSEWHERE, REMOVED, Mark, Run, gap_run
-from agent.records.trim import rebased_all
+from agent.records.batch import ELSEWHERE, REMOVED, Mark, Run, make_gap_run
+from agent.records.trim import trim_runs
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
 
@@ -77,14 +77,14 @@ def resume(
         return Resumed(stored, _after(known, stored))
     # Another store: what it lacks is in the one before, so a gap says where (rule D5).
     if number == LOST or known.store != store:
-        gap = gap_run(stored, known.number, Mark(ELSEWHERE, store=known.store), now_ms)
+        gap = make_gap_run(stored, known.number, Mark(ELSEWHERE, store=known.store), now_ms)
         return Resumed(stored, [gap, *known.runs])
     # The same store went back: send again what can be read again.
     if known.readable:
         return Resumed(stored, stepped_back=True)
     # What can't be read again is gone.
     reason = known.ended.reason if known.ended else REMOVED
-    gap = gap_run(stored, known.number, Mark(reason), now_ms)
+    gap = make_gap_run(stored, known.number, Mark(reason), now_ms)
     return Resumed(stored, [gap, *known.runs], stepped_back=True)
 
 
@@ -109,4 +109,4 @@ def _after(known: KnownPosition, number: int) -> list[Run]:
     boundaries = (known.number, *(run.number for run in known.runs))
     if known.readable and position_of(number) not in map(position_of, boundaries):
         return []
-    return rebased_all(list(known.runs), number)
+    return trim_runs(list(known.runs), number)

@@ -14,7 +14,14 @@ the input `end_generation`. All fields are read-only outside of this file.
 
 from uuid import UUID
 
-from agent.records.batch import NOT_WANTED, Mark, Run, end_run, gap_run, gone
+from agent.records.batch import (
+    NOT_WANTED,
+    Mark,
+    Run,
+    make_end_run,
+    make_gap_run,
+    number_without_check,
+)
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
@@ -101,7 +108,7 @@ class Source:
         if is_closed(self.number):
             self.number -= CLOSED
         self.ended = mark
-        self.unacknowledged.add(end_run(self.number, mark, now_ms))
+        self.unacknowledged.add(make_end_run(self.number, mark, now_ms))
         self.registration.require()
 
     # What there is to do -------------------------------------------------------------------------
@@ -351,8 +358,10 @@ class Source:
         unwanted = min(start, seen) if position_of(self.cursor) == 0 else 0
         for end, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
             if end > position_of(self.cursor):
-                self.unacknowledged.add(gap_run(self.cursor, gone(end), reason, now_ms))
-        self.unacknowledged.add(end_run(self.cursor, mark, now_ms))
+                self.unacknowledged.add(
+                    make_gap_run(self.cursor, number_without_check(end), reason, now_ms)
+                )
+        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))
         self.ended = mark
 
     def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:

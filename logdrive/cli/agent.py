@@ -6,13 +6,12 @@ from dataclasses import asdict
 import click
 
 from agent.app import run_agent as follow
-from agent.check import Checked
-from agent.check import check as check_agent
+from agent.check import AgentCheckReport, check_agent
 from agent.config import AgentConfig
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.heap import give_back_freed_memory
 
 _config = click.option(
@@ -53,7 +52,7 @@ def run(path: str, log_level: str) -> None:
     drain_seconds.
     """
     configure_logging(log_level)
-    config = load(path, AgentConfig, os.environ)
+    config = load_config(path, AgentConfig, os.environ)
 
     async def program(machine: Machine) -> None:
         await follow(
@@ -68,7 +67,7 @@ def run(path: str, log_level: str) -> None:
             when_idle=give_back_freed_memory,
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program, threads=PACKING_THREADS)
 
 
@@ -84,9 +83,9 @@ def check(path: str, as_json: bool) -> int:
     Reads and sends no line. Exits with 1 if a finding is NOT OK.
     """
     configure_logging("warning")
-    config = load(path, AgentConfig, os.environ)
+    config = load_config(path, AgentConfig, os.environ)
 
-    async def program(machine: Machine) -> Checked:
+    async def program(machine: Machine) -> AgentCheckReport:
         return await check_agent(config, disk=machine.disk, transport=machine.transport)
 
     checked = run_program(program)
@@ -97,8 +96,5 @@ def check(path: str, as_json: bool) -> int:
     for file in checked.files:
         click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
     for finding in checked.findings:
-        click.echo(
-            f"{'NOT OK' if not finding.ok else 'WARN' if finding.warn else 'ok':6}  "
-            f"{finding.name}: {finding.detail}"
-        )
+        click.echo(str(finding))
     return 0 if ok else 1

@@ -17,7 +17,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
 from logdrive.cli.runtime import stop_signals
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
     from logdrive.pipeline.config import PipelineConfig
     from logdrive.pipeline.plan import Plan
 
-    config = load(path, PipelineConfig, os.environ)
+    config = load_config(path, PipelineConfig, os.environ)
     return Plan(
         uri=config.pipeline.source,
         directory=config.pipeline.target,

@@ -6,13 +6,13 @@ from dataclasses import asdict
 import click
 import structlog
 
+from logdrive.check import Finding
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import Machine, run_program
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from receiver.app import Started
 from receiver.app import run as receive
-from receiver.check import Finding, usable_certificates
-from receiver.check import check as check_receiver
+from receiver.check import check_receiver, require_usable_certificates
 from receiver.config import ReceiverConfig
 
 _config = click.option(
@@ -50,7 +50,7 @@ def run(path: str, log_level: str) -> None:
     Draining makes everything that was received durable and acknowledges it.
     """
     configure_logging(log_level)
-    config = load(path, ReceiverConfig, os.environ)
+    config = load_config(path, ReceiverConfig, os.environ)
 
     def started(listeners: Started) -> None:
         structlog.get_logger("receiver").info(
@@ -60,7 +60,7 @@ def run(path: str, log_level: str) -> None:
         )
 
     async def program(machine: Machine) -> None:
-        await usable_certificates(config, machine.transport)
+        await require_usable_certificates(config, machine.transport)
         await receive(
             config,
             clock=machine.clock,
@@ -72,7 +72,7 @@ def run(path: str, log_level: str) -> None:
             started=started,
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program, max_connections=config.listen.max_connections)
 
 
@@ -88,7 +88,7 @@ def check(path: str, as_json: bool) -> int:
     Exits with 1 if a finding is NOT OK.
     """
     configure_logging("warning")
-    config = load(path, ReceiverConfig, os.environ)
+    config = load_config(path, ReceiverConfig, os.environ)
 
     async def program(machine: Machine) -> list[Finding]:
         return await check_receiver(
@@ -105,7 +105,7 @@ def check(path: str, as_json: bool) -> int:
         )
     else:
         for finding in findings:
-            click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")
+            click.echo(str(finding))
     return 0 if all(finding.ok for finding in findings) else 1
 
 

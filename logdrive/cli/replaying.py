@@ -46,7 +46,7 @@ async def _append(letter: DeadLetter, payload: bytes, there: ReadableSegment) ->
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
     place = await there.client.set_up_writer(there.state.segment, writer_of(letter.id))
     number = 0 if place.durable == ABSENT else place.durable
-    pieces = list(batches.pieces(payload, UUID(letter.id), header.received))
+    pieces = list(batches.piece_batches(payload, UUID(letter.id), header.received))
     for left, batch in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
         number = number + 1 if left else REPLAYED
         await place.append_data(batch, events=2, number=number)

@@ -25,7 +25,7 @@ from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import parse_stream_address, query_segments
 from logdrive.cli.users import user
-from logdrive.config.load import load, naming
+from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
@@ -78,7 +78,7 @@ store.add_command(dead_letters_group)
 def run(path: str, log_level: str) -> None:
     """Serve a store over Pravega's segment-store protocol until SIGTERM."""
     configure_logging(log_level)
-    config = load(path, StoreConfig, os.environ)
+    config = load_config(path, StoreConfig, os.environ)
 
     async def program(machine: Machine) -> None:
         await serve(
@@ -94,7 +94,7 @@ def run(path: str, log_level: str) -> None:
             ),
         )
 
-    with naming(path, config):
+    with name_keys_in_errors(path, config):
         run_program(program)
 
 

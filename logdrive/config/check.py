@@ -1,9 +1,9 @@
-"""Compares a parsed document with a msgspec Struct and finds every mistake, not only the first.
+"""Finds all mistakes in a parsed document, where msgspec stops at the first one.
 
-msgspec stops at the first thing wrong. So each table is walked here and each value converted by
-itself, from the leaves up: a table is only judged as a whole (its `__post_init__`) once nothing in
-it is wrong. What that says is about one key of the table where it begins with the `repr` of that
-key's value, or with the key's name and a colon; else about the table.
+Each table is walked here, and each value converted by itself, from the leaves up. A table as a
+whole (its `__post_init__`) is checked only if all its values are right. Its error is about one key
+if it begins with the `repr` of that key's value, or with the key's name and a colon; otherwise it
+is about the table.
 """
 
 import difflib
@@ -15,51 +15,55 @@ import msgspec
 import orjson
 from msgspec import inspect
 
-from logdrive.config.words import described
+from logdrive.config.words import describe_type
 from logdrive.errors import Mistake
 
 _SHOWN_CHARACTERS = 80
+"""Limit on a value in an error message."""
 _REASON = re.compile(r"(?P<reason>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
-_OWN_WORDS = ("Expected ", "Invalid ", "Object ")  # msgspec's, which the words of the type replace
+_OWN_WORDS = ("Expected ", "Invalid ", "Object ")
+"""How msgspec's own errors begin; a description of the type replaces them."""
 
 
-def check(document: dict[str, Any], struct: type[msgspec.Struct]) -> list[Mistake]:
-    """Return every mistake in *document*, in its order, then what is missing."""
+def find_mistakes(document: dict[str, Any], struct: type[msgspec.Struct]) -> list[Mistake]:
+    """Return all mistakes in *document*, each table's in its order, then its missing keys."""
     return list(_value(document, struct, ""))
 
 
-def fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Return the fields of *struct* by the names that stand in files."""
+def struct_fields(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """Return the fields of *struct* by their names in files."""
     return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
-def members(found: inspect.Type) -> Iterator[inspect.Type]:
-    """Yield the types that a value may have: those of a union, else the one."""
+def member_types(found: inspect.Type) -> Iterator[inspect.Type]:
+    """Yield the types that a value may have: the members of a union, or the one type."""
     if isinstance(found, inspect.Metadata):
-        yield from members(found.type)
+        yield from member_types(found.type)
     elif isinstance(found, inspect.UnionType):
         for each in found.types:
-            yield from members(each)
+            yield from member_types(each)
     else:
         yield found
 
 
-def table_of(found: inspect.Type) -> type[msgspec.Struct] | None:
-    """Return the Struct that a table has to fit, if there is one."""
-    return next((each.cls for each in members(found) if isinstance(each, inspect.StructType)), None)
+def table_struct(found: inspect.Type) -> type[msgspec.Struct] | None:
+    """Return the Struct that a table has to fit, None if the value may be no table."""
+    return next(
+        (each.cls for each in member_types(found) if isinstance(each, inspect.StructType)), None
+    )
 
 
-def items_of(found: inspect.Type) -> inspect.Type | None:
-    """Return what the items of a list have to be, if it is one."""
+def list_item_type(found: inspect.Type) -> inspect.Type | None:
+    """Return the type of a list's items, None if the value may be no list."""
     lists = (inspect.ListType, inspect.VarTupleType)
-    return next((each.item_type for each in members(found) if isinstance(each, lists)), None)
+    return next((each.item_type for each in member_types(found) if isinstance(each, lists)), None)
 
 
-def suggestion(word: str, allowed: list[str]) -> str:
-    """Say which of *allowed* was probably meant, and which there are."""
+def suggest_key(word: str, allowed: list[str]) -> str:
+    """Return text that says which of *allowed* was probably meant, and lists them."""
     close = difflib.get_close_matches(word, allowed, n=1)
     meant = f"did you mean {close[0]}? " if close else ""
-    return f"{meant}there are {', '.join(allowed)}" if allowed else "nothing may stand here"
+    return f"{meant}there are {', '.join(allowed)}" if allowed else "no key is allowed here"
 
 
 def _value(value: Any, python_type: Any, key: str) -> Iterator[Mistake]:
@@ -74,13 +78,13 @@ def _value(value: Any, python_type: Any, key: str) -> Iterator[Mistake]:
 
 
 def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
-    """Walk into tables and lists of tables."""
-    if isinstance(value, dict) and (struct := table_of(found)) is not None:
+    """Yield the mistakes inside tables and lists of tables."""
+    if isinstance(value, dict) and (struct := table_struct(found)) is not None:
         yield from _table(value, struct, key)
     elif (
         isinstance(value, list)
-        and (items := items_of(found)) is not None
-        and (struct := table_of(items)) is not None
+        and (items := list_item_type(found)) is not None
+        and (struct := table_struct(items)) is not None
     ):
         for index, item in enumerate(value):
             if isinstance(item, dict):
@@ -88,25 +92,25 @@ def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
 
 
 def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Iterator[Mistake]:
-    fields = fields_of(struct)
+    fields = struct_fields(struct)
     for name, value in table.items():
         path = f"{key}.{name}" if key else name
         if name in fields:
             yield from _value(value, fields[name].type, path)
         else:
             yield Mistake(
-                path, shown(value), f"there is no such key: {suggestion(name, list(fields))}"
+                path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
             )
     for name, field in fields.items():
         if field.required and name not in table:
-            words = described(inspect.type_info(field.type))
+            words = describe_type(inspect.type_info(field.type))
             yield Mistake(
                 f"{key}.{name}" if key else name, "", f"this key is missing: write {words}"
             )
 
 
 def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
-    """Turn msgspec's words into ours; what a `__post_init__` says is kept as it is."""
+    """Return msgspec's error in our words; the message of a `__post_init__` stays as it is."""
     match = _REASON.fullmatch(error)
     reason, path = (match["reason"], match["path"] or "") if match else (error, "")
     place = value
@@ -116,15 +120,17 @@ def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
     where = (key + path if isinstance(value, list) else key) or "file"
     if ours and isinstance(place, dict):
         return _about(place, where, reason)
-    return Mistake(where, shown(place), reason if ours else f"write {described(found)}")
+    return Mistake(where, show_value(place), reason if ours else f"write {describe_type(found)}")
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
-    """Find which value of *table*, at *key*, its `__post_init__` is about."""
+    """Return the mistake that a `__post_init__` reported for *table* at *key*, with the key of the
+    value that it is about.
+    """
     for name, value in table.items():
         path = name if key == "file" else f"{key}.{name}"
         if reason.startswith(f"{name}: "):
-            return Mistake(path, shown(value), reason.removeprefix(f"{name}: "))
+            return Mistake(path, show_value(value), reason.removeprefix(f"{name}: "))
         items = (
             [(f"{path}[{index}]", item) for index, item in enumerate(value)]
             if isinstance(value, list)
@@ -132,11 +138,11 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
         )
         for place, item in items:
             if isinstance(item, str) and reason.startswith(quoted := repr(item)):
-                return Mistake(place, shown(item), reason.removeprefix(quoted).lstrip(": "))
+                return Mistake(place, show_value(item), reason.removeprefix(quoted).lstrip(": "))
     return Mistake(key, "", reason)
 
 
-def shown(value: Any) -> str:
-    """Return *value* much as it stands in the file, cut to one short line."""
+def show_value(value: Any) -> str:
+    """Return *value* much as it is written in the file, cut to one short line."""
     text = orjson.dumps(value, default=str).decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

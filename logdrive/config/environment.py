@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from logdrive.config.check import fields_of, items_of, shown, suggestion, table_of
+from logdrive.config.check import (
+    list_item_type,
+    show_value,
+    struct_fields,
+    suggest_key,
+    table_struct,
+)
 from logdrive.errors import Mistake
 
 PREFIX: Final = "LOGDRIVE_"
@@ -23,21 +29,21 @@ RESERVED: Final = frozenset(
         "LOGDRIVE_PASSWORD_FILE",
     }
 )
-"""Variables with the prefix that are no configuration."""
+"""Variables with the prefix that are no configuration keys."""
 
-# Kubernetes puts these into every container beside a service whose name begins with logdrive.
+# Kubernetes sets these in every container, for each service whose name begins with logdrive.
 _SERVICE_LINK: Final = re.compile(
     r"LOGDRIVE_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
 
 
-def override(
+def apply_environment(
     document: dict[str, Any], struct: type[msgspec.Struct], environ: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Mistake]]:
-    """Put the values of *environ* into *document*.
+    """Set the values of *environ* in *document*.
 
-    Returns the variable behind each key path, so that mistakes name it, and a mistake for each
-    variable that names no key.
+    Return the variable of each key that was set, so that mistakes can name it, and a mistake for
+    each variable without a key.
     """
     names: dict[str, str] = {}
     mistakes: list[Mistake] = []
@@ -57,30 +63,33 @@ def override(
                     )
                 ] = variable
             except LookupError as error:
-                mistakes.append(Mistake(variable, shown(environ[variable]), str(error.args[0])))
+                mistakes.append(
+                    Mistake(variable, show_value(environ[variable]), str(error.args[0]))
+                )
     return names, mistakes
 
 
 def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str], text: str) -> str:
-    """Set the value at *path* and return its key path.
+    """Set the value at *path*, and return its key.
 
-    Raises LookupError, saying why, where the path leads nowhere.
+    Raises LookupError with the reason if there is no such key.
     """
     table, key = document, ""
     steps = list(path)
     while True:
-        fields = fields_of(struct)
+        fields = struct_fields(struct)
         name = steps.pop(0)
         key = f"{key}.{name}" if key else name
         if name not in fields:
-            raise LookupError(f"there is no key {key}: {suggestion(name, list(fields))}")
+            raise LookupError(f"there is no key {key}: {suggest_key(name, list(fields))}")
         found = inspect.type_info(fields[name].type)
+
         if not steps:
             table[name] = _value(text, fields[name].type, found)
             return key
-        if (below := table_of(found)) is not None:
+        if (below := table_struct(found)) is not None:
             if not isinstance(table.get(name), dict):
-                table[name] = {}  # a word such as "off" gives way to the table
+                table[name] = {}  # in place of a word such as "off"
             table, struct = table[name], below
         else:
             table, struct, key = _item(table, name, found, steps, key)
@@ -89,13 +98,15 @@ def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str]
 def _item(
     table: dict[str, Any], name: str, found: inspect.Type, steps: list[str], key: str
 ) -> tuple[dict[str, Any], type[msgspec.Struct], str]:
-    """Go into the item, named by the next of *steps*, of the list of tables at *name*; the one
-    after the last is made.
+    """Return table, Struct and key of the item with the next of *steps* as its number, in the list
+    of tables at *name*. The item after the last is added.
+
+    Raises LookupError with the reason if there can be no such item.
     """
-    items = items_of(found)
-    struct = table_of(items) if items is not None else None
+    items = list_item_type(found)
+    struct = table_struct(items) if items is not None else None
     if struct is None:
-        raise LookupError(f"{key} is no table: nothing stands below it")
+        raise LookupError(f"{key} is no table: it has no keys")
     listed = table.setdefault(name, [])
     if not isinstance(listed, list):
         raise LookupError(f"{key} is no list in the file: write [[{key}]] there")
@@ -107,7 +118,8 @@ def _item(
         )
     if not steps:
         raise LookupError(
-            f"{key}[{step}] is a table: after its number goes one of {', '.join(fields_of(struct))}"
+            f"{key}[{step}] is a table: after its number goes one of "
+            f"{', '.join(struct_fields(struct))}"
         )
     if int(step) == len(listed):
         listed.append({})
@@ -115,14 +127,12 @@ def _item(
 
 
 def _value(text: str, python_type: Any, found: inspect.Type) -> Any:
-    """Read *text* as TOML if that fits the key, else as the text itself, else as a list with
-    commas.
-    """
+    """Return *text* as a TOML value if that fits, else as text, else as a list with commas."""
     candidates: list[Any] = []
     with contextlib.suppress(tomllib.TOMLDecodeError, KeyError):
         candidates.append(tomllib.loads(f"value = {text}")["value"])
     candidates.append(text)
-    if items_of(found) is not None:
+    if list_item_type(found) is not None:
         candidates.append([item.strip() for item in text.split(",") if item.strip()])
     for candidate in candidates:
         try:

@@ -1,10 +1,10 @@
-"""Configuration: a TOML file and the environment over it, checked against a msgspec Struct, all
-mistakes told at once.
+"""Configuration: a TOML file, overridden by environment variables, checked as a msgspec Struct.
 
-Every key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`, two underscores
-standing for the dot, a number for a place in a list (`LOGDRIVE_INPUT__0__PATHS`). Its value is TOML
-where that fits the key, else text; a list of texts may also be written with commas. The variable
-wins over the file.
+All mistakes are reported at once.
+
+Each key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`. Two underscores are
+the dot; a number is the place in a list (`LOGDRIVE_INPUT__0__PATHS`). The value is TOML if that
+fits the key, else text; a list of texts may be written with commas. A variable overrides the file.
 
 A key that takes either a word or a table is a union, `tls: Literal["off"] | ServerTlsConfig`
 (`logdrive.net.settings`):
@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from logdrive.config.check import check
-from logdrive.config.environment import override
+from logdrive.config.check import find_mistakes
+from logdrive.config.environment import apply_environment
 from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -31,36 +31,36 @@ _PLACE = re.compile(
 )
 
 
-def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
-    """Return the configuration in the file at *path* with *environ* over it.
+def load_config(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
+    """Return the configuration of the file at *path*, overridden by *environ*.
 
-    Raises `ConfigError` with every mistake.
+    Raises `ConfigError` with all mistakes.
     """
     document = _parsed(path, _read(path))
-    names, mistakes = override(document, type, environ)
-    mistakes += [_named(mistake, names) for mistake in check(document, type)]
+    names, mistakes = apply_environment(document, type, environ)
+    mistakes += [_named(mistake, names) for mistake in find_mistakes(document, type)]
     if mistakes:
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
 
 
-def parsed(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
-    """Return the configuration in *text*, which stands at *path*, as it is there.
+def parse_config(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
+    """Return the configuration in *text*, which was read from *path*, without the environment.
 
-    Raises `ConfigError` with every mistake.
+    Raises `ConfigError` with all mistakes.
     """
     document = _parsed(path, text)
-    if mistakes := check(document, type):
+    if mistakes := find_mistakes(document, type):
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
 
 
 @contextmanager
-def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
-    """Add the file, and the whole keys, to a `ConfigError` of a part that knows neither.
+def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
+    """Add the file at *path*, and the full keys, to a `ConfigError` raised inside.
 
-    A part that is given an address or a certificate and can't use it names the last word of the
-    key, and the value.
+    Code that can't use an address or a certificate knows neither the file nor the table: it names
+    the file "listen" or "tls", the last word of the key, and the value.
     """
     try:
         yield
@@ -136,7 +136,7 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
 
 
 def _named(mistake: Mistake, names: Mapping[str, str]) -> Mistake:
-    """Name the variable where the key, or what it stands in, came from the environment."""
+    """Return *mistake* with the variable that set its key, or a table around it, if one did."""
     key = mistake.key
     while key:
         if key in names:

@@ -1,4 +1,4 @@
-"""What a configuration key takes, in plain words made from its type."""
+"""Descriptions of the values that a configuration key takes, made from its type."""
 
 from typing import Any
 
@@ -6,15 +6,17 @@ import orjson
 from msgspec import inspect
 
 
-def described(found: inspect.Type) -> str:
-    """Return words such as `a whole number from 1 to 4096`; a description given by `msgspec.Meta`
-    follows them.
+def describe_type(found: inspect.Type) -> str:
+    """Return a text such as `a whole number from 1 to 4096`, followed by the description of
+    `msgspec.Meta`, if there is one.
     """
     if isinstance(found, inspect.Metadata):
         description = (found.extra_json_schema or {}).get("description")
-        return described(found.type) + (f" ({description})" if description else "")
+        return describe_type(found.type) + (f" ({description})" if description else "")
     if isinstance(found, inspect.UnionType):
-        words = [described(each) for each in found.types if not isinstance(each, inspect.NoneType)]
+        words = [
+            describe_type(each) for each in found.types if not isinstance(each, inspect.NoneType)
+        ]
         return " or ".join(dict.fromkeys(words))
     if isinstance(found, inspect.IntType | inspect.FloatType):
         return ("a whole number" if isinstance(found, inspect.IntType) else "a number") + _range(
@@ -32,7 +34,7 @@ def described(found: inspect.Type) -> str:
         names = [field.encode_name for field in found.fields]
         return f"a table of {', '.join(names)}"
     if isinstance(found, inspect.DictType):
-        return f"a table whose values are each {described(found.value_type)}"
+        return f"a table whose values are each {describe_type(found.value_type)}"
     return "true or false" if isinstance(found, inspect.BoolType) else "a value of another kind"
 
 
@@ -49,9 +51,7 @@ def _bound(word: str, value: float | None) -> str:
 
 
 def _plain(value: float) -> str:
-    """Return *value* as it is written in a file: all its digits, and no exponent where it is
-    whole.
-    """
+    """Return *value* as it is written in a file: all digits, and no exponent if it is whole."""
     return str(int(value)) if value == int(value) else repr(value)
 
 
@@ -73,7 +73,7 @@ def _list(found: inspect.ListType | inspect.VarTupleType) -> str:
     words = (
         'a list of texts, as in ["a", "b"]'
         if isinstance(item, inspect.StrType)
-        else f"a list, each item {described(item)}"
+        else f"a list, each item {describe_type(item)}"
     )
     return words + (f", at least {found.min_length}" if found.min_length else "")
 

@@ -1,4 +1,4 @@
-"""A small certificate authority for trying things out: one CA, one server, clients, EC P-256."""
+"""A small certificate authority (EC P-256): makes one CA, a server's and clients' certificates."""
 
 import ipaddress
 import os
@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "client.key")
-"""What `write_certificates` makes, in one directory."""
+"""The files that `write_certificates` makes in one directory."""
 
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")  # in file names
-# hosts whose clocks are behind accept a fresh certificate all the same
+# certificates are valid from this long ago, for hosts whose clocks are behind
 _SKEW: Final = timedelta(hours=1)
 
 
@@ -54,13 +54,12 @@ def write_certificates(
     force: bool = False,
     more_clients: Sequence[str] = (),
 ) -> list[str]:
-    """Make the CA and both certificates in *directory*; returns the paths.
+    """Make a CA, a server's and a client's certificate in *directory*; return the paths.
 
-    Keys are readable by their owner only.
-
-    *names* are the DNS names and addresses that the server's certificate speaks for, *client* is
-    the client's identity; *more_clients* get files of their own name, as in `add_clients`. Raises
-    FileExistsError naming the first file that is there already, unless *force*.
+    *names* are the DNS names and addresses that the server's certificate is valid for, *client* is
+    the client's identity; *more_clients* get files of their own names, as in `add_clients`. Keys
+    can be read by their owner only. Raises FileExistsError with the first file that exists, unless
+    *force*.
     """
     os.makedirs(directory, exist_ok=True)
     paths = [os.path.join(directory, name) for name in FILES]
@@ -68,7 +67,7 @@ def write_certificates(
     if not force and (present := [path for path in paths + added if os.path.lexists(path)]):
         raise FileExistsError(present[0])
     authority = issue_authority("logdrive CA", now=now, days=days)
-    server = issue(
+    server = issue_certificate(
         authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days
     )
     clients = [_client(authority, name, now=now, days=days) for name in (client, *more_clients)]
@@ -79,10 +78,10 @@ def write_certificates(
 
 def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datetime) -> list[str]:
     """Make a certificate for each of *clients* with the CA in *directory*, in files of its name;
-    returns the paths.
+    return the paths.
 
-    Raises ValueError where the CA can't be used, OSError where it can't be read, FileExistsError
-    where a client's file is there.
+    Raises OSError if the CA can't be read, ValueError if it can't be used, and FileExistsError if a
+    client's file exists.
     """
     paths = _client_paths(directory, clients)
     if present := [path for path in paths if os.path.lexists(path)]:
@@ -100,7 +99,7 @@ def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datet
 
 
 def has_authority(directory: str) -> bool:
-    """Tell whether *directory* has a CA that can sign."""
+    """Return whether *directory* has a CA certificate and its key."""
     return all(os.path.lexists(os.path.join(directory, name)) for name in FILES[:2])
 
 
@@ -131,13 +130,15 @@ def _authority_in(directory: str) -> Issued:
 
 
 def _client(authority: Issued, name: str, *, now: datetime, days: int) -> Issued:
-    return issue(authority, name, [name], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days)
+    return issue_certificate(
+        authority, name, [name], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days
+    )
 
 
 def _client_paths(directory: str, clients: Sequence[str]) -> list[str]:
-    """Return where each client's certificate and key go.
+    """Return the paths of each client's certificate and key.
 
-    Raises ValueError for names that make no file name, or the same one.
+    Raises ValueError for names that give no file name, or the same one twice.
     """
     stems = [_UNFIT.sub("-", name).strip("-.") for name in clients]
     for stem, name in zip(stems, clients, strict=True):
@@ -152,7 +153,7 @@ def _write_both(path: str, issued: Issued) -> None:
 
 
 def issue_authority(name: str, *, now: datetime, days: int) -> Issued:
-    """Make a CA that signs itself."""
+    """Return a new CA, which signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(name, name, key, now - _SKEW, now + timedelta(days=days))
     # certificates and revocation lists
@@ -163,7 +164,7 @@ def issue_authority(name: str, *, now: datetime, days: int) -> Issued:
     return Issued(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue(
+def issue_certificate(
     authority: Issued,
     name: str,
     names: Sequence[str],
@@ -172,13 +173,13 @@ def issue(
     now: datetime,
     days: int,
 ) -> Issued:
-    """Make a certificate signed by *authority*; *names* with "://" become URI names, addresses IP
-    names, others DNS names.
+    """Return a new certificate signed by *authority*, valid no longer than the CA's own.
+
+    Of *names*, those with "://" become URI names, addresses IP names, and others DNS names.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     signer = authority.certificate
     issuer = signer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
-    # No certificate outlives the one that vouches for it.
     end = min(now + timedelta(days=days), signer.not_valid_after_utc)
     builder = (
         _builder(name, str(issuer), key, now - _SKEW, end)
@@ -229,7 +230,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _write(path: str, data: bytes, mode: int) -> None:
-    """Replace *path* by a file that nobody could have opened with wider rights."""
+    """Replace *path* by a file that had the rights *mode* from the beginning."""
     temporary = f"{path}.new"
     if os.path.lexists(temporary):
         os.unlink(temporary)

@@ -1,6 +1,4 @@
-"""Foreign failures of sockets and TLS, turned once into `TransientError`s that say what happened
-and what to do.
-"""
+"""Converts errors of sockets and OpenSSL to `TransientError`s with the cause and a remedy."""
 
 import errno
 import os
@@ -11,6 +9,7 @@ from OpenSSL import SSL
 from logdrive.errors import RejectedError, TransientError, os_error_text
 from logdrive.net.verification import Handshake
 
+# reasons of alerts that a peer sends, with a remedy
 _ALERTS: Final = (
     ("certificate required", "it asks for a client certificate and got none: set cert and key"),
     (
@@ -42,6 +41,7 @@ _ALERTS: Final = (
         "it failed inside, or our certificate does not speak for the name it expects: see its log",
     ),
 )
+# OpenSSL's reasons for bytes that are no TLS
 _NOT_TLS: Final = (
     "wrong version number",
     "http request",
@@ -52,8 +52,8 @@ _NOT_TLS: Final = (
 _RESETS: Final = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 
-def reasons_of(error: SSL.Error) -> str:
-    """Return OpenSSL's own words for *error*, without its library and function names."""
+def openssl_reasons(error: SSL.Error) -> str:
+    """Return OpenSSL's reasons for *error*, without the names of libraries and functions."""
     if isinstance(error, SSL.SysCallError):
         number = error.args[0] if error.args else -1
         return (
@@ -68,12 +68,12 @@ def reasons_of(error: SSL.Error) -> str:
 
 
 def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> TransientError:
-    """Say why TLS with *peer* failed: our refusal of its certificate, its alert about ours, or
-    bytes that are no TLS.
-    """
+    """Return why TLS with *peer* failed, as an error to raise."""
+    # we refused its certificate
     if handshake is not None and handshake.refusal is not None:
         return RejectedError(f"{peer}: its certificate is refused: {handshake.refusal}")
-    reasons = reasons_of(error)
+
+    reasons = openssl_reasons(error)
     if isinstance(error, SSL.SysCallError):
         text = (
             f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on "
@@ -86,6 +86,7 @@ def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> Tra
         )
     if any(sign in reasons for sign in _NOT_TLS):
         return RejectedError(f"{peer}: it does not speak TLS ({reasons}): is TLS on at both ends?")
+    # it refused something of ours
     if "alert" in reasons:
         remedy = next((remedy for sign, remedy in _ALERTS if sign in reasons), None)
         return RejectedError(
@@ -96,7 +97,7 @@ def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> Tra
 
 
 def socket_failure(peer: str, error: OSError) -> TransientError:
-    """Say what happened to the connection with *peer*."""
+    """Return what happened to the connection with *peer*, as an error to raise."""
     if error.errno in _RESETS:
         return TransientError(f"{peer}: the connection was reset by the other side")
     return TransientError(f"{peer}: {os_error_text(error)}")

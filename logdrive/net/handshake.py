@@ -1,6 +1,4 @@
-"""The TLS handshake on a non-blocking socket, within a time limit, and what it tells of the
-peer.
-"""
+"""The TLS handshake on a non-blocking socket, within a time limit."""
 
 import asyncio
 import socket
@@ -10,22 +8,22 @@ from OpenSSL import SSL
 from logdrive.errors import TransientError
 from logdrive.net.failures import tls_failure
 from logdrive.net.identity import identity_of
-from logdrive.net.readiness import until
+from logdrive.net.readiness import wait_ready
 from logdrive.net.stream import Peer
 from logdrive.net.verification import Handshake
 from logdrive.net.wires import Want
 
 
 class SilentPeerError(TransientError):
-    """The peer left without having said anything, as the probes of load balancers do."""
+    """The peer closed the connection without a byte, as the probes of load balancers do."""
 
 
-async def shake_hands(
+async def complete_handshake(
     connection: SSL.Connection, sock: socket.socket, address: str, seconds: float
 ) -> Peer:
-    """Finish the handshake and return who the peer is.
+    """Complete the handshake within *seconds*, and return the peer.
 
-    Raises `TransientError` saying why it failed.
+    Raises `TransientError` with the reason, after which the caller closes the socket.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -49,18 +47,21 @@ async def _finish(connection: SSL.Connection, sock: socket.socket) -> None:
         try:
             connection.do_handshake()
         except SSL.WantReadError:
-            await until(sock, Want.READ)
+            await wait_ready(sock, Want.READ)
         except SSL.WantWriteError:
-            await until(sock, Want.WRITE)
+            await wait_ready(sock, Want.WRITE)
         else:
             return
 
 
-async def first_byte(sock: socket.socket, address: str, seconds: float) -> None:
-    """Return once the peer has said something. Raises `SilentPeerError` where it leaves before."""
+async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> None:
+    """Return once the first byte is there, which is not read.
+
+    Raises `SilentPeerError` if the peer closes before, and `TransientError` after *seconds*.
+    """
     try:
         async with asyncio.timeout(seconds):
-            await until(sock, Want.READ)
+            await wait_ready(sock, Want.READ)
         if sock.recv(1, socket.MSG_PEEK):
             return
     except TimeoutError as error:
@@ -68,6 +69,6 @@ async def first_byte(sock: socket.socket, address: str, seconds: float) -> None:
             f"{address}: it connected and said nothing for {seconds:g} s: the TLS "
             "handshake did not begin"
         ) from error
-    except OSError:  # a reset says no more than an end
+    except OSError:  # a reset is no other than an end here
         pass
     raise SilentPeerError(f"{address}: it left before the handshake")

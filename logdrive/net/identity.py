@@ -1,15 +1,14 @@
-"""Who a peer is, from its certificate (rule D6), and the names that a certificate speaks for."""
+"""The client identity in a certificate (rule D6), and the names that a certificate is valid for."""
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 
 def identity_of(certificate: x509.Certificate | None) -> str:
-    """Return `uri:`, `dns:` or `cn:` and the smallest such name in byte order; "" without a
-    certificate or a name.
+    """Return `uri:`, `dns:` or `cn:` followed by a name; "" without a certificate or a name.
 
-    URI names go before DNS names, DNS names before common names, so a certificate renewed with the
-    same names in another order is the same identity.
+    URI names go before DNS names, DNS names before common names; among several the smallest in byte
+    order is taken. So a certificate renewed with its names in another order has the same identity.
     """
     if certificate is None:
         return ""
@@ -24,8 +23,8 @@ def identity_of(certificate: x509.Certificate | None) -> str:
     return f"cn:{min(common, key=_as_bytes)}" if common else ""
 
 
-def names_in(certificate: x509.Certificate) -> list[str]:
-    """Return the DNS names and addresses that the certificate speaks for, in its own order."""
+def certificate_names(certificate: x509.Certificate) -> list[str]:
+    """Return the DNS names and addresses that the certificate is valid for, in its own order."""
     names = _alternative_names(certificate)
     if names is None:
         return []

@@ -1,6 +1,4 @@
-"""A bound socket: takes connections, welcomes each in a task of its own, and turns away those
-beyond the limit.
-"""
+"""A bound socket: accepts connections up to a limit, and serves each in a task of its own."""
 
 import asyncio
 import contextlib
@@ -14,50 +12,54 @@ import structlog
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.net.handshake import SilentPeerError
-from logdrive.net.readiness import drain
+from logdrive.net.readiness import drain_unread
 from logdrive.net.stream import Accept
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.wires import read_bytes
 
 _log = structlog.get_logger("logdrive.net")
 _ACCEPTS_A_TURN: Final = 64
+"""Limit on the connections accepted in one round of the event loop."""
 _PAUSE_SECONDS: Final = 1.0
+"""Seconds without accepting after the process ran out of file descriptors or memory."""
 _QUIET_SECONDS: Final = 10.0
+"""Seconds between two warnings of refused connections."""
 _ALERT_SECONDS: Final = 1.0
+"""Limit on waiting for the peer to read the TLS alert that refuses it."""
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Admission:
-    """How many accepted connections there are and may be, over all listeners of one transport."""
+    """The limit on accepted connections, over all listeners of one transport."""
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.count = limit, 0
-        self._refused = 0
-        self._said = float("-inf")
+        self.limit = limit
+        self.count = 0  # of the accepted connections that are open
+        self._refused = 0  # since the last warning
+        self._warned_at = float("-inf")  # on the loop's time
 
     def read_bytes(self) -> int:
-        """Return how many bytes one read of a connection may bring: the less, the more of them
-        there are.
-        """
+        """Return the limit on one read of a connection, in bytes; it is lower with many of them."""
         return read_bytes(self.count)
 
     def refuse(self, peer: str, now: float) -> None:
-        """Count a connection turned away, and say so, but not for each one of a flood."""
+        """Count a refused connection, and log a warning unless there was one just before."""
         self._refused += 1
-        if now - self._said >= _QUIET_SECONDS:
+        if now - self._warned_at >= _QUIET_SECONDS:
             _log.warning(
                 "too many connections, new ones are turned away",
                 limit=self.limit,
                 turned_away=self._refused,
                 latest=peer,
             )
-            self._said, self._refused = now, 0
+            self._warned_at = now
+            self._refused = 0
 
 
 class SystemListener:
     """Implements `Listener`.
 
-    *welcome* makes a stream of an accepted socket, with TLS where that is wanted.
+    *welcome* makes a stream of an accepted socket, with TLS if that is configured.
     """
 
     def __init__(
@@ -68,18 +70,16 @@ class SystemListener:
         admission: Admission,
     ) -> None:
         self.address: tuple[str, int] = sock.getsockname()[:2]
-        self._socket, self._welcome, self._accept, self._admission = (
-            sock,
-            welcome,
-            accept,
-            admission,
-        )
+        self._socket = sock
+        self._welcome = welcome
+        self._accept = accept
+        self._admission = admission
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()  # keeps them from being collected
-        self._resume: asyncio.TimerHandle | None = None
-        self._loop.add_reader(sock, self._take)
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop holds tasks only weakly
+        self._resume: asyncio.TimerHandle | None = None  # of the end of a pause
+        self._loop.add_reader(sock, self._accept_waiting)
 
-    def _take(self) -> None:
+    def _accept_waiting(self) -> None:
         for _ in range(_ACCEPTS_A_TURN):
             try:
                 accepted, address = self._socket.accept()
@@ -94,7 +94,7 @@ class SystemListener:
             self._start(accepted, _peer_name(address))
 
     def _pause(self, error: OSError) -> None:
-        """Wait for descriptors to come free; the kernel's backlog holds the clients meanwhile."""
+        """Accept nothing for a second; the kernel's backlog keeps clients waiting meanwhile."""
         _log.warning(
             "no connections are accepted for a second",
             reason=str(error),
@@ -102,7 +102,7 @@ class SystemListener:
         )
         self._loop.remove_reader(self._socket)
         self._resume = self._loop.call_later(
-            _PAUSE_SECONDS, self._loop.add_reader, self._socket, self._take
+            _PAUSE_SECONDS, self._loop.add_reader, self._socket, self._accept_waiting
         )
 
     def _start(self, accepted: socket.socket, peer: str) -> None:
@@ -130,7 +130,7 @@ class SystemListener:
                 _log.warning(
                     "connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: ")
                 )
-                await drain(accepted, _ALERT_SECONDS)
+                await drain_unread(accepted, _ALERT_SECONDS)
                 return
             try:
                 await self._accept(stream)
@@ -143,7 +143,7 @@ class SystemListener:
                 stream.abort()
 
     async def close(self) -> None:
-        """Take no more connections; those that stand go on."""
+        """Accept no more connections; open ones stay."""
         if self._resume is not None:
             self._resume.cancel()
         if self._socket.fileno() >= 0:
@@ -152,9 +152,7 @@ class SystemListener:
 
 
 def _peer_name(address: Any) -> str:
-    """Return `host:port`; an IPv4 client of an IPv6 socket is written as the IPv4 client that it
-    is.
-    """
+    """Return `host:port`; an IPv4 client of an IPv6 socket has its IPv4 address."""
     host, port = address[0], address[1]
     if ":" not in host:
         return f"{host}:{port}"

@@ -1,6 +1,4 @@
-"""Waiting for a non-blocking socket outside of a stream: handshakes, and the last words of a
-connection.
-"""
+"""Waiting for a non-blocking socket outside of a stream: for handshakes, and before closing."""
 
 import asyncio
 import contextlib
@@ -10,10 +8,11 @@ from logdrive.model.units import MIB
 from logdrive.net.wires import READ_BYTES, Want
 
 _DRAIN_BYTES = 4 * MIB
+"""Limit on what is read and dropped before closing."""
 
 
-async def until(sock: socket.socket, want: Want) -> None:
-    """Return once *sock* is what *want* says."""
+async def wait_ready(sock: socket.socket, want: Want) -> None:
+    """Return once *sock* is readable, or writable, as *want* says."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     add, remove = (
@@ -34,12 +33,12 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
         ready.set_result(None)
 
 
-async def drain(sock: socket.socket, seconds: float) -> None:
-    """Say that nothing more is written, and drop what still comes, until the peer's end or for
-    *seconds*.
+async def drain_unread(sock: socket.socket, seconds: float) -> None:
+    """End our side, then read and drop what still comes, until the peer ends its side, or for
+    *seconds*; to be called before closing.
 
-    A socket closed with bytes unread resets the connection, and the reset may overtake what was
-    written last: an acknowledgement, or the alert that says why.
+    Closing a socket with unread bytes resets the connection, and the reset may overtake what was
+    written last: an acknowledgement, or the alert with the reason.
     """
     left = _DRAIN_BYTES
     with contextlib.suppress(OSError, TimeoutError):
@@ -49,7 +48,7 @@ async def drain(sock: socket.socket, seconds: float) -> None:
                 try:
                     data = sock.recv(READ_BYTES)
                 except BlockingIOError:
-                    await until(sock, Want.READ)
+                    await wait_ready(sock, Want.READ)
                     continue
                 if not data:
                     return

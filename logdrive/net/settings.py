@@ -1,7 +1,7 @@
-"""The TLS tables of every configuration, and the plain words that turn TLS off.
+"""The TLS tables of all configurations.
 
 A field of type `Literal["off"] | ServerTlsConfig` takes both `tls = "off"` and a table
-`[listen.tls]`; without a default, plain TCP is never had by forgetting something.
+`[listen.tls]`. It has no default, so that nobody gets plain TCP by forgetting a key.
 """
 
 from typing import Literal
@@ -12,18 +12,15 @@ from logdrive.net.stream import ClientTls, ServerTls
 
 
 class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a listener shows and demands.
+    """TLS of a listener. Paths are of PEM files."""
 
-    Clients need a certificate of *ca*, unless *clients* says that anybody may come.
-    """
-
-    cert: str
+    cert: str  # our certificate, then those that signed it
     key: str
-    ca: str | None = None
-    clients: Literal["certificate", "any"] = "certificate"
+    ca: str | None = None  # signs the clients' certificates
+    clients: Literal["certificate", "any"] = "certificate"  # whether clients need one
 
     def __post_init__(self) -> None:
-        """Demand a CA unless clients go without certificates in so many words."""
+        """Refuse a missing CA, unless clients need no certificate."""
         if self.clients == "certificate" and self.ca is None:
             raise ValueError(
                 "ca is missing: name the CA that signs client certificates, or write "
@@ -33,28 +30,25 @@ class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             raise ValueError('clients = "any" and ca exclude each other: leave one of them out')
 
     def settings(self, alpn: tuple[str, ...] = ()) -> ServerTls:
-        """Return what `Transport.listen` takes; *alpn* is in the order of preference."""
+        """Return the settings for `Transport.listen`; *alpn* is in the order of preference."""
         return ServerTls(self.cert, self.key, self.ca, alpn)
 
 
 class ClientTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a client trusts and shows.
+    """TLS of a client. Paths are of PEM files."""
 
-    *server_name* is verified instead of the host connected to.
-    """
-
-    ca: str
-    cert: str | None = None
+    ca: str  # signs the server's certificate
+    cert: str | None = None  # our certificate, if the server asks for one
     key: str | None = None
-    server_name: str | None = None
+    server_name: str | None = None  # to verify, if it is not the host that is connected to
 
     def __post_init__(self) -> None:
-        """Refuse half a pair."""
+        """Refuse a certificate without its key, and a key without its certificate."""
         if (self.cert is None) != (self.key is None):
             raise ValueError(
                 "cert and key go together: give both, or neither where the server asks for none"
             )
 
     def settings(self, alpn: tuple[str, ...] = ()) -> ClientTls:
-        """Return what `Transport.connect` takes."""
+        """Return the settings for `Transport.connect`."""
         return ClientTls(self.ca, self.cert, self.key, self.server_name, alpn)

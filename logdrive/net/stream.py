@@ -1,7 +1,7 @@
-"""Connections as an argument: ordered bytes both ways, whatever carries them.
+"""Protocols for connections: ordered bytes both ways.
 
-The real one is `logdrive.net.tcp`; tests join two ends in memory. TLS ends below this line: a
-`ByteStream` tells only who the peer is and which dialect was agreed on.
+`logdrive.net.tcp` implements them; tests join two ends in memory. TLS is below these protocols: a
+`ByteStream` has only the peer's identity and the ALPN name that was agreed on.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,20 +13,17 @@ from logdrive.model.framing import Part
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end. *identity* is rule D6's, "" for a peer without a certificate."""
+    """The other end of a connection."""
 
-    address: str
-    identity: str = ""
-    alpn: str | None = None
-    secure: bool = False
+    address: str  # host:port
+    identity: str = ""  # client identity (rule D6); "" without a certificate
+    alpn: str | None = None  # protocol that TLS agreed on
+    secure: bool = False  # True with TLS
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """What a client brings and demands.
-
-    Paths are PEM files; *server_name* is verified in the server's certificate.
-    """
+    """TLS settings of a client; the fields are those of `ClientTlsConfig`."""
 
     ca: str
     cert: str | None = None
@@ -37,7 +34,7 @@ class ClientTls:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What a server brings and demands; without *ca* it asks for no client certificate."""
+    """TLS settings of a server; without *ca* it asks for no client certificate."""
 
     cert: str
     key: str
@@ -46,37 +43,37 @@ class ServerTls:
 
 
 class ByteStream(Protocol):
-    """One connection.
+    """One connection. At most one task reads, and one writes, at a time.
 
-    Broken connections raise `TransientError`; one task reads and one writes at a time.
+    All methods raise `TransientError` if the connection is lost.
     """
 
     peer: Peer
 
     async def read(self) -> bytes:
-        """Return the next bytes, at most 256 KiB, b"" at the end."""
+        """Return the next bytes, at most 256 KiB; b"" once the peer has ended its side."""
         ...
 
     async def write(self, parts: Sequence[Part]) -> None:
-        """Return once the transport took all *parts*; it waits while the peer does not read."""
+        """Return once the transport has taken all *parts*; waits while the peer does not read."""
         ...
 
     async def close(self) -> None:
-        """Say goodbye and close, within a short time; safe to call twice."""
+        """Send what was written, end TLS, and close, within a short time; may be called twice."""
         ...
 
     def abort(self) -> None:
-        """Close at once."""
+        """Reset the connection; may be called twice."""
         ...
 
 
 class Listener(Protocol):
-    """A bound socket. *address* is (host, port), the real port where 0 was asked for."""
+    """A bound socket."""
 
-    address: tuple[str, int]
+    address: tuple[str, int]  # host and port; the real port if 0 was asked for
 
     async def close(self) -> None:
-        """Take no more connections; those that stand go on."""
+        """Accept no more connections; open ones stay."""
         ...
 
 
@@ -84,18 +81,20 @@ Accept = Callable[[ByteStream], Awaitable[None]]
 
 
 class Transport(Protocol):
-    """Makes streams.
-
-    With tls None they are plain, which only a configuration that says so may ask for.
-    """
+    """Makes connections, over plain TCP with *tls* None."""
 
     async def connect(self, host: str, port: int, tls: ClientTls | None) -> ByteStream:
-        """Return a connected stream, handshake done. Raises `TransientError` with the reason."""
+        """Return a connection, after the TLS handshake.
+
+        Raises `TransientError` with the reason, and `ConfigError` for certificates that can't be
+        used.
+        """
         ...
 
     async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> Listener:
-        """Run *accept* as a task of its own for each connection, handshake done.
+        """Listen, and run *accept* in a task for each connection, after the TLS handshake.
 
-        Raises `ConfigError` where it can't bind.
+        The stream is closed when *accept* returns. Raises `ConfigError` if the address can't be
+        bound, or certificates can't be used.
         """
         ...

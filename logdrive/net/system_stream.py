@@ -1,4 +1,4 @@
-"""A stream over a socket of this machine, on the running loop's add_reader and add_writer."""
+"""A stream over a socket, on the event loop's add_reader and add_writer."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import Final
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB, MIB
-from logdrive.net.readiness import drain, until
+from logdrive.net.readiness import drain_unread, wait_ready
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
 
@@ -25,9 +25,9 @@ _CLOSED = "the connection was closed on this side"
 class SystemStream:
     """One connection; *wire* is ready to carry bytes over *sock*.
 
-    The socket is watched for bytes to read from the first read on; bytes are taken when it has
-    some, so an idle connection costs no calls and a busy one costs one try too many a turn. A turn
-    takes up to 256 KiB and then lets the others run.
+    The socket is watched from the first read on, and bytes are read only when it has some: an idle
+    connection costs no calls, and a busy one an unsuccessful one each turn. A turn reads up to 256
+    KiB, then lets other connections run.
     """
 
     __slots__ = (
@@ -70,9 +70,7 @@ class SystemStream:
     # Reading -------------------------------------------------------------------------------------
 
     async def read(self) -> bytes:
-        """Return the next bytes, at most 256 KiB, b"" at the end, which closing on this side is
-        too.
-        """
+        """Return the next bytes, at most 256 KiB; b"" after the peer's end, or `close`."""
         while self._arrived is None:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)  # it may be raised again and again
@@ -105,8 +103,8 @@ class SystemStream:
             self._take()
 
     def _take(self) -> None:
-        """Take what is there and wake the reader, who may have been cancelled meanwhile: then it
-        waits for the next one.
+        """Read what is there and wake the reading task. If that was cancelled, the bytes wait in
+        the kernel for the next one.
         """
         if self._released or self._reader is None or self._reader.done():
             return
@@ -135,9 +133,9 @@ class SystemStream:
     # Writing -------------------------------------------------------------------------------------
 
     async def write(self, parts: Sequence[Part]) -> None:
-        """Return once the kernel took all *parts*.
+        """Return once the kernel has taken all *parts*.
 
-        A write that was cancelled half-way leaves the stream unfit for more.
+        After a write that was cancelled half-way all further ones raise `TransientError`.
         """
         if self._torn and not self._closing:
             raise TransientError(f"{self.peer.address}: an earlier write was given up half-way")
@@ -194,7 +192,7 @@ class SystemStream:
     # Ending --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Say goodbye, let the peer take what was written, and close, within two seconds."""
+        """End the stream, let the peer read what was written, and close, within two seconds."""
         if self._closing:
             return
         self._closing = True
@@ -211,9 +209,9 @@ class SystemStream:
 
     async def _part(self) -> None:
         while (want := self._wire.say_goodbye()) is not None:
-            await until(self._socket, want)
+            await wait_ready(self._socket, want)
         if self._arrived != b"":
-            await drain(self._socket, _CLOSE_SECONDS)
+            await drain_unread(self._socket, _CLOSE_SECONDS)
 
     def abort(self) -> None:
         """Reset the connection."""
@@ -246,10 +244,10 @@ class SystemStream:
 
 
 def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
-    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as
-    they are.
+    """Yield *parts*, with small neighbors joined up to 256 KiB, so that they share TLS records and
+    calls. Longer parts are not copied.
 
-    A head before a long part takes the beginning of that along: alone it would cost a packet, and
+    A small part before a long one is joined with its beginning: alone it would cost a packet, and
     wake the peer for nothing.
     """
     run: list[Part] = []

@@ -1,4 +1,4 @@
-"""The machine's own network: TCP streams with and without TLS, on the running event loop."""
+"""TCP connections with and without TLS, on the running event loop."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any, Final
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure
-from logdrive.net.handshake import first_byte, shake_hands
+from logdrive.net.handshake import complete_handshake, wait_first_byte
 from logdrive.net.listener import Admission, SystemListener
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.system_stream import SystemStream
@@ -19,23 +19,24 @@ from logdrive.net.tls import client_connection, client_context, server_connectio
 from logdrive.net.wires import PlainWire, TlsWire
 
 _BACKLOG: Final = 1024
-# s, s, tries
+# TCP's own keepalives: seconds of idleness, seconds between probes, probes
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 _ADDRESS_REMEDIES: Final = {
     errno.EADDRINUSE: "another program listens there: stop it, or choose another port",
     errno.EADDRNOTAVAIL: (
-        "this host does not have that address: 0.0.0.0 and [::] stand for all it has"
+        "this host does not have that address: 0.0.0.0 and [::] mean all that it has"
     ),
     errno.EACCES: "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one, or grant it",
 }
 _MAY_PASS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
-"""The other program may end, or still be ending, and an address may come up after us."""
+"""Errors that may pass: the other program may end, and an interface may come up later."""
 
 
 class SystemTransport:
     """Implements `Transport`.
 
-    *max_connections* bounds what all its listeners have accepted, the others are turned away.
+    *max_connections* is the limit on accepted connections of all its listeners; timeouts are in
+    seconds.
     """
 
     def __init__(
@@ -45,20 +46,21 @@ class SystemTransport:
         connect_timeout: float = 10.0,
         handshake_timeout: float = 10.0,
     ) -> None:
-        self._connect_timeout, self._handshake_timeout = connect_timeout, handshake_timeout
+        self._connect_timeout = connect_timeout
+        self._handshake_timeout = handshake_timeout
         self._admission = Admission(max_connections)
-        self._most = self._admission.read_bytes
+        self._most = self._admission.read_bytes  # limit on one read of an accepted connection
         self._client_contexts = Contexts(client_context)
         self._server_contexts = Contexts(server_context)
 
     async def connect(self, host: str, port: int, tls: ClientTls | None) -> SystemStream:
-        """Return a connected stream, handshake done.
+        """Return a connection, after the TLS handshake.
 
-        Raises `TransientError`; `ConfigError` for certificates never loaded well.
+        Raises `TransientError`, and `ConfigError` for certificates that can't be loaded.
         """
-        peer = _written(host, port)
+        peer = _address_text(host, port)
         context = None if tls is None else self._client_contexts.get(tls)
-        sock = await self._connected(host, port, peer)
+        sock = await self._connect_first(host, port, peer)
         with contextlib.ExitStack() as undo:
             undo.callback(sock.close)
             _tune(sock)
@@ -66,7 +68,7 @@ class SystemTransport:
                 stream = SystemStream(sock, PlainWire(sock, peer), Peer(peer))
             else:
                 connection = client_connection(context, sock, tls.server_name or host)
-                known = await shake_hands(connection, sock, peer, self._handshake_timeout)
+                known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
                 ours = (
                     f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
                 )
@@ -74,7 +76,7 @@ class SystemTransport:
             undo.pop_all()
         return stream
 
-    async def _connected(self, host: str, port: int, peer: str) -> socket.socket:
+    async def _connect_first(self, host: str, port: int, peer: str) -> socket.socket:
         """Return a socket connected to the first address of *host* that answers."""
         failures: list[str] = []
         try:
@@ -106,13 +108,13 @@ class SystemTransport:
     async def listen(
         self, host: str, port: int, tls: ServerTls | None, accept: Accept
     ) -> SystemListener:
-        """Bind and take connections, each with a task of its own.
+        """Bind and accept connections, each in a task of its own.
 
-        Raises `ConfigError` for the address or the certificates.
+        Raises `ConfigError` if the address, or a certificate, can't be used.
         """
         if tls is not None:
-            self._server_contexts.get(tls)  # a mistake shows now, not with the first client
-        sock = await _bound(host, port)
+            self._server_contexts.get(tls)  # raises now, not with the first client
+        sock = await _bind(host, port)
 
         async def welcome(accepted: socket.socket, peer: str) -> SystemStream:
             return await self._welcome(accepted, peer, tls)
@@ -120,9 +122,9 @@ class SystemTransport:
         return SystemListener(sock, welcome, accept, self._admission)
 
     async def _welcome(self, sock: socket.socket, peer: str, tls: ServerTls | None) -> SystemStream:
-        """Turn an accepted socket into a stream.
+        """Return the stream of an accepted socket.
 
-        Raises `TransientError`; the caller closes the socket then.
+        Raises `TransientError` and `ConfigError`; the caller closes the socket then.
         """
         try:
             _tune(sock)
@@ -131,8 +133,8 @@ class SystemTransport:
         if tls is None:
             return SystemStream(sock, PlainWire(sock, peer, self._most), Peer(peer))
         connection = server_connection(self._server_contexts.get(tls), sock)
-        await first_byte(sock, peer, self._handshake_timeout)
-        known = await shake_hands(connection, sock, peer, self._handshake_timeout)
+        await wait_first_byte(sock, peer, self._handshake_timeout)
+        known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
         return SystemStream(sock, TlsWire(connection, peer, None, self._most), known)
 
 
@@ -143,12 +145,12 @@ def _tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _written(host: str, port: int) -> str:
+def _address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
-    """Resolve *host*; what is an address already asks nobody."""
+    """Return the addresses of *host*; one that is an address needs no look-up."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -157,8 +159,8 @@ async def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, A
     return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
 
 
-async def _bound(host: str, port: int) -> socket.socket:
-    where = _written(host, port)
+async def _bind(host: str, port: int) -> socket.socket:
+    where = _address_text(host, port)
     try:
         family, address = (await _addresses(host, port))[0]
         sock = socket.socket(

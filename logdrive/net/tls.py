@@ -1,11 +1,9 @@
-"""TLS contexts and connections: what both sides bring, demand, and never do (TLS below 1.2,
-sessions, tickets, renegotiation).
+"""TLS contexts and connections, without TLS below 1.2, sessions, tickets and renegotiation.
 
-A server that is given a CA demands a client certificate signed by it. A client always verifies the
-server: the chain up to its CA, and the name it asked for among the certificate's names. A
-certificate named as CA is trusted as it stands, whoever signed it, so that a server's own
-certificate can be pinned. (A TLS 1.3 server still sends tickets, which pyOpenSSL can't turn off;
-they resume nothing.)
+A server with a CA asks for a client certificate signed by it. A client always verifies the server:
+the chain up to its CA, and the expected name among the certificate's names. A certificate given as
+CA is trusted by itself, whoever signed it, so that a server's own certificate can be pinned. (A TLS
+1.3 server still sends tickets, which pyOpenSSL can't turn off; they resume nothing.)
 """
 
 import socket
@@ -20,17 +18,14 @@ from OpenSSL import SSL, crypto
 from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.net.signers import signers_to_send
 from logdrive.net.stream import ClientTls, ServerTls
-from logdrive.net.verification import Handshake, is_address, verify
+from logdrive.net.verification import Handshake, is_address, verify_certificate
 
 _MODE_ENABLE_PARTIAL_WRITE = 1  # SSL_MODE_ENABLE_PARTIAL_WRITE of openssl/ssl.h, set by pyOpenSSL
 _MODE_NO_AUTO_CHAIN = 8  # SSL_MODE_NO_AUTO_CHAIN
 
 
 def client_context(tls: ClientTls) -> SSL.Context:
-    """Return what a client connects with.
-
-    Raises `ConfigError` naming the file that can't be used.
-    """
+    """Return the context of a client. Raises `ConfigError` with the file that can't be used."""
     context = _context(SSL.TLS_CLIENT_METHOD)
     _trust(context, tls.ca)
     if tls.cert is not None and tls.key is not None:
@@ -43,23 +38,20 @@ def client_context(tls: ClientTls) -> SSL.Context:
             "",
             "cert and key go together: give both, or neither where the server asks for none",
         )
-    context.set_verify(SSL.VERIFY_PEER, verify)
+    context.set_verify(SSL.VERIFY_PEER, verify_certificate)
     if tls.alpn:
         context.set_alpn_protos([name.encode() for name in tls.alpn])
     return context
 
 
 def server_context(tls: ServerTls) -> SSL.Context:
-    """Return what a server accepts with.
-
-    Raises `ConfigError` naming the file that can't be used.
-    """
+    """Return the context of a server. Raises `ConfigError` with the file that can't be used."""
     context = _context(SSL.TLS_SERVER_METHOD)
     _present(context, tls.cert, tls.key)
     if tls.ca is not None:
         _trust(context, tls.ca)
         context.load_client_ca(tls.ca.encode())
-        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify)
+        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify_certificate)
     if tls.alpn:
         context.set_alpn_select_callback(_alpn_choice(tls.alpn))
     return context
@@ -68,9 +60,7 @@ def server_context(tls: ServerTls) -> SSL.Context:
 def client_connection(
     context: SSL.Context, sock: socket.socket, server_name: str
 ) -> SSL.Connection:
-    """Return a connection over *sock* that will accept only a peer that speaks for
-    *server_name*.
-    """
+    """Return the client's end over *sock*; it accepts only a certificate for *server_name*."""
     connection = SSL.Connection(context, sock)
     connection.set_app_data(Handshake(expected=server_name))
     if not is_address(server_name):  # SNI carries names only
@@ -94,7 +84,7 @@ def _context(method: int) -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    # without it a client that offers a session is refused rather than shaken hands with anew
+    # without it a client that offers a session would be refused; so it gets a full handshake
     context.set_session_id(b"logdrive")
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # half the memory of an idle connection
     # else a call into OpenSSL sends one record of 16 KiB, not the whole buffer
@@ -133,9 +123,9 @@ def _private_key(
     | ed25519.Ed25519PrivateKey
     | ed448.Ed448PrivateKey
 ):
-    """Read the key at *path*, PKCS#8 or of the older forms.
+    """Return the private key at *path*, in PKCS#8 or an older form.
 
-    Raises ValueError or TypeError where it is none.
+    Raises OSError, and ValueError or TypeError if it is none.
     """
     with open(path, "rb") as file:
         key = serialization.load_pem_private_key(file.read(), password=None)
@@ -147,7 +137,7 @@ def _private_key(
         | ed448.Ed448PrivateKey,
     ):
         return key
-    raise ValueError("a kind of key that TLS has no use for")
+    raise ValueError("a kind of key that TLS does not use")
 
 
 def _send_no_root(context: SSL.Context, cert: str, ca: str) -> None:
@@ -159,7 +149,7 @@ def _send_no_root(context: SSL.Context, cert: str, ca: str) -> None:
 
 @contextmanager
 def _loading(name: str, path: str, demand: str) -> Iterator[None]:
-    """Name the file and the remedy in whatever goes wrong inside."""
+    """Convert errors raised inside to `ConfigError`s with the file and a remedy."""
     try:
         with open(path, "rb"):
             pass

@@ -1,8 +1,8 @@
-"""Turns: who has more to do than a little does it in portions, one portion of one task a round of
-the loop.
+"""Turns of tasks with much to do: they work in portions, one portion of one task in each round of
+the event loop.
 
-So a round lasts as long as one portion, however many tasks have much to do: who has little, and
-waits for a byte or a timer, never waits for all of them.
+So a round takes as long as one portion, however many tasks have much to do, and tasks that have
+little to do, and wait for a byte or a timer, never wait for all of them.
 """
 
 import asyncio
@@ -10,18 +10,18 @@ from collections import deque
 from typing import Final
 
 PORTION_SECONDS: Final = 0.005
-"""After so long a task asks for its next turn; a round of the loop costs a hundredth of it."""
+"""Limit on a portion; a round of the loop costs a hundredth of it."""
 
 
 class Turns:
-    """The tasks of one loop that wait for their next portion, in the order in which they asked."""
+    """Queue of the tasks of one loop that wait for their next portion."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._passing = False
 
-    async def next(self) -> None:
-        """Return when it is this task's turn, which is after all that waits for the loop now."""
+    async def wait_turn(self) -> None:
+        """Return when it is this task's turn, after all that is ready in the loop now."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         self._waiting.append(turn)
@@ -31,10 +31,10 @@ class Turns:
         await turn
 
     def _pass_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the first one go on that still waits; the others come in later rounds."""
+        """Wake the first task that still waits; the others follow in later rounds."""
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # else it was cancelled
+            if not turn.done():  # False for a task that was cancelled
                 turn.set_result(None)
                 break
         self._passing = bool(self._waiting)
@@ -43,20 +43,20 @@ class Turns:
 
 
 class Portion:
-    """What one task may do before its next turn: *steps* of its work, or `PORTION_SECONDS`."""
+    """Work of one task until its next turn: at most *steps* steps, and `PORTION_SECONDS`."""
 
     __slots__ = ("_began", "_done", "_loop", "_steps", "_turns")
 
     def __init__(self, turns: Turns, steps: int) -> None:
-        self._turns, self._steps = turns, steps
+        self._turns = turns
+        self._steps = steps
         self._loop = asyncio.get_running_loop()
-        self._began, self._done = self._loop.time(), 0
+        self._began = self._loop.time()
+        self._done = 0  # steps of this portion
 
-    async def step(self) -> None:
-        """Say that a step was done; wait for the next turn where that was the portion's last
-        one.
-        """
+    async def end_step(self) -> None:
+        """Note that a step was done; wait for the next turn if it was the portion's last."""
         self._done += 1
         if self._done >= self._steps or self._loop.time() - self._began > PORTION_SECONDS:
-            await self._turns.next()
+            await self._turns.wait_turn()
             self._began, self._done = self._loop.time(), 0

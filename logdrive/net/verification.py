@@ -1,9 +1,8 @@
-"""Why a peer's certificate is refused, and what to do about it, in words that an operator can act
-on.
+"""Verification of a peer's certificate, with the reason and the remedy for an operator.
 
-OpenSSL's error says only that a verification failed. The callback here notes the reason on the
-connection's `Handshake`, and checks there too that the certificate speaks for the name asked for,
-so that the refusal reaches the peer as an alert.
+OpenSSL's error says only that a verification failed. The callback here keeps the reason on the
+connection's `Handshake`. It also checks that the certificate is valid for the expected name: here,
+so that the peer gets the refusal as an alert.
 """
 
 import ipaddress
@@ -15,7 +14,7 @@ from cryptography import x509
 from OpenSSL import SSL, crypto
 from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
 
-from logdrive.net.identity import names_in
+from logdrive.net.identity import certificate_names
 
 _CODES: Final = SSL.X509VerificationCodes
 _UNKNOWN_CA: Final = (
@@ -53,19 +52,16 @@ _REASONS: Final = {
 
 @dataclass(slots=True)
 class Handshake:
-    """What is known of one connection's verification.
+    """State of one connection's verification."""
 
-    *expected* is the name or address that the peer must speak for.
-    """
-
-    expected: str | None = None
-    refusal: str | None = None
+    expected: str | None = None  # name or address that the peer's certificate must be valid for
+    refusal: str | None = None  # why the certificate is refused
 
 
-def verify(
+def verify_certificate(
     connection: SSL.Connection, certificate: crypto.X509, code: int, depth: int, ok: int
 ) -> bool:
-    """Decide on one certificate of the peer's chain, as OpenSSL's verification callback."""
+    """Return whether a certificate of the peer's chain is accepted (OpenSSL's verify callback)."""
     handshake = connection.get_app_data()
     assert isinstance(handshake, Handshake)
     if not ok:
@@ -76,7 +72,7 @@ def verify(
 
 
 def is_address(name: str) -> bool:
-    """Tell whether *name* is an IP address."""
+    """Return whether *name* is an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -106,7 +102,7 @@ def _name_refusal(certificate: x509.Certificate, expected: str) -> str | None:
     try:
         check(certificate, expected)
     except (service_identity.VerificationError, service_identity.CertificateError, ValueError):
-        names = ", ".join(names_in(certificate)) or "no name at all"
+        names = ", ".join(certificate_names(certificate)) or "no name at all"
         return (
             f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a "
             "name, set server_name, or renew it"

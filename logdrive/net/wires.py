@@ -1,8 +1,7 @@
-"""What carries a stream's bytes over one non-blocking socket: plain TCP, or TLS with OpenSSL
-directly on the socket.
+"""Wires: bytes over one non-blocking socket, by plain TCP, or by TLS with OpenSSL on the socket.
 
-OpenSSL reads and writes the socket itself; a memory BIO in between would cost three times the CPU
-to send.
+OpenSSL reads and writes the socket itself. A memory BIO in between would cost three times the CPU
+for sending.
 """
 
 import enum
@@ -14,13 +13,13 @@ from OpenSSL import SSL
 
 from logdrive.errors import RejectedError, TransientError
 from logdrive.model.units import KIB, MIB
-from logdrive.net.failures import reasons_of, socket_failure, tls_failure
+from logdrive.net.failures import openssl_reasons, socket_failure, tls_failure
 from logdrive.net.verification import Handshake
 
 READ_BYTES: Final = 256 * KIB
 READS_BYTES: Final = 64 * MIB
-"""What the reads of all accepted connections may bring in one round of the loop, in which nobody
-can be stopped any more.
+"""Limit on what the reads of all accepted connections may bring in one round of the event loop,
+during which no connection can be stopped.
 """
 # a TLS record's most; one read into OpenSSL returns no more than one record
 _RECORD_BYTES: Final = 16 * KIB
@@ -30,15 +29,15 @@ _RECORDS: Final = 64
 
 
 class Want(enum.Enum):
-    """What a socket has to become before the call can go on."""
+    """State of a socket that a call has to wait for."""
 
     READ = "readable"
     WRITE = "writable"
 
 
 def read_bytes(connections: int) -> int:
-    """Return how many bytes one read may bring where there are so many *connections*: a TLS
-    record's at the least.
+    """Return the limit on one read, in bytes, with this many accepted *connections*; at least a TLS
+    record.
     """
     return max(_RECORD_BYTES, min(READ_BYTES, READS_BYTES // max(1, connections)))
 
@@ -66,12 +65,12 @@ class Wire(Protocol):
         ...
 
     def say_goodbye(self) -> Want | None:
-        """Tell the peer that nothing more comes, or return what to wait for."""
+        """Send the end of the stream; return what to wait for before calling again, or None."""
         ...
 
 
 class PlainWire:
-    """A TCP socket as it is. *most* says how many bytes the next read may bring."""
+    """Plain TCP. *most* returns the limit on the next read, in bytes."""
 
     __slots__ = ("_most", "_peer", "_socket")
 
@@ -161,8 +160,9 @@ class TlsWire:
         return None
 
     def _note(self, error: SSL.Error) -> None:
-        """Keep a failure for the read after the bytes that came before it; an end without a goodbye
-        is an end too.
+        """Keep a failure for the next read, after the bytes that came before it.
+
+        An end of TCP without close_notify is an end, too, once the peer has sent something.
         """
         if isinstance(error, SSL.SysCallError) and error.args[0] == -1 and self._heard:
             self._ended = True
@@ -179,7 +179,7 @@ class TlsWire:
                 )
             text = (
                 f"{self._peer}: the connection was ended by the other side "
-                f"({reasons_of(error)}){hint}"
+                f"({openssl_reasons(error)}){hint}"
             )
             return RejectedError(text, sure=False) if hint else TransientError(text)
         handshake = self._connection.get_app_data()
@@ -206,9 +206,7 @@ class TlsWire:
             raise self._why_broken(error) from error
 
     def _why_broken(self, error: SSL.Error) -> TransientError:
-        """Look for the alert that came before the socket broke: it says more than the socket
-        does.
-        """
+        """Return why the connection broke: the alert, if one came before the socket failed."""
         self._late = self._explained(error)
         if isinstance(error, SSL.SysCallError):
             try:
@@ -216,7 +214,7 @@ class TlsWire:
                 while True:
                     self._connection.recv(_RECORD_BYTES)
             except SSL.Error as found:
-                if "alert" in reasons_of(found):
+                if "alert" in openssl_reasons(found):
                     self._late = self._explained(found)
         return self._late
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import structlog
 
-from logdrive.errors import LogdriveError, StorageError, TransientError, file_error_text
+from logdrive.errors import StorageError, TransientError, file_error_text
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk
+from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.query import TableQuery
@@ -29,7 +30,7 @@ from logdrive.pipeline.spark.session import open_spark_session
 from logdrive.pipeline.spark.source import LogdriveSource
 from logdrive.services.reader import ServiceReader
 
-_LONGEST_PAUSE = 30.0  # seconds between two queries
+_WAIT = Exponential(1.0, 30.0)  # seconds between two queries
 _FAILURES = 10  # limit on queries that fail in a row without a commit between them
 
 
@@ -97,7 +98,7 @@ class _Run:
         self.on_commit = on_commit
         self.reader = ConsumerPosition(plan.reader)
         self.result = RunResult()
-        self.failures = 0  # of queries since the last commit
+        self.backoff = Backoff(_WAIT)  # counts queries that failed since the last commit
         self.log: Path | None = None  # of a Spark session of this run's own
 
     def until_done(self, spark: Any, start: Progress) -> RunResult:
@@ -105,33 +106,36 @@ class _Run:
 
         Raises what failed if another query would not help, or if too many failed in a row.
         """
-        log = structlog.get_logger("logdrive.pipeline")
-        begin: Progress | None = start
-        while True:
-            try:
-                self._run_query(spark, begin or self.find_start())
-                return self.result
-            except (TransientError, MismatchError) as error:
-                self.failures += 1
-                if self.failures >= _FAILURES or not self._is_tried_again(error):
-                    raise
-                pause = min(0.5 * 2**self.failures, _LONGEST_PAUSE)
-                log.warning(
-                    "the query failed and is started again", error=str(error), seconds=pause
-                )
-                if self.stop.wait(pause):
-                    return self.result
-                self.tables.reload_tables()
-                self.stream, begin = relocate_stream(self.plan.uri, self.stream), None
+        until_one_ends_well = retry_blocking(
+            (TransientError, MismatchError),
+            sleep=sleep_using_event(self.stop),
+            wait=self.backoff,
+            unless=self._is_final,
+            give_up=lambda _: self.backoff.failures >= _FAILURES,
+            on_failure=_warn_of_restart,
+        )
+        until_one_ends_well(self._run_next_query, spark, start)
+        return self.result
 
-    def _is_tried_again(self, error: LogdriveError) -> bool:
-        """Return whether another query may help: with `once`, only if this one read nothing."""
-        return not self.plan.once or isinstance(error, MismatchError | WorkerStartError)
+    def _run_next_query(self, spark: Any, start: Progress) -> None:
+        """Run one query to its end: the first from *start*, a later one from the tables' end."""
+        if self.backoff.failures:  # a later query
+            if self.stop.is_set():
+                return
+            self.tables.reload_tables()
+            self.stream = relocate_stream(self.plan.uri, self.stream)
+            start = self.find_start()
+        query = TableQuery(self.plan, self.tables, self.stop, self._count_commit, self.log)
+        query.run_to_end(spark, self.stream, start)
+
+    def _is_final(self, error: BaseException) -> bool:
+        """Return whether no other query helps: with `once`, unless this one read nothing."""
+        return self.plan.once and not isinstance(error, MismatchError | WorkerStartError)
 
     def find_start(self) -> Progress:
         """Return where the next query begins, and publish the position there."""
         start, unread = find_start(self.stream, self.tables, self.plan.uri)
-        if not self.failures:  # the first query
+        if not self.backoff.failures:  # the first query
             self.result.there = unread
         self.publish_position()
         return start
@@ -140,16 +144,18 @@ class _Run:
         """Let retention cut what is durable in the tables."""
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
-    def _run_query(self, spark: Any, start: Progress) -> None:
-        query = TableQuery(self.plan, self.tables, self.stop, self._count_commit, self.log)
-        query.run_to_end(spark, self.stream, start)
-
     def _count_commit(self, counts: CommitCounts) -> None:
-        self.failures = 0
+        self.backoff.reset()
         if counts.batches:  # Spark also runs a first micro-batch of nothing
             self.publish_position()
             self.result.add_commit(counts)
             self.on_commit(self.result)
+
+
+def _warn_of_restart(error: BaseException, seconds: float) -> None:
+    structlog.get_logger("logdrive.pipeline").warning(
+        "the query failed and is started again", error=str(error), seconds=seconds
+    )
 
 
 def _make_directory(path: str) -> None:

@@ -4,10 +4,10 @@
 """
 
 import os.path
-from typing import Annotated
 
 import msgspec
 
+from logdrive.config.bounds import Count, Positive
 from logdrive.store.retention import Policy
 
 
@@ -34,8 +34,8 @@ class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     stream: str
-    max_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    max_bytes: Count | None = None
+    max_age_seconds: Positive | None = None
     readers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

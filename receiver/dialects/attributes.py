@@ -1,5 +1,5 @@
-"""The attributes of a source: checked once, at its S; from then on the very bytes go into every
-batch header (rule R4).
+"""The attributes of a source: checked once, in its S frame. Each batch header has the same bytes
+(rule R4).
 """
 
 from typing import Any
@@ -10,23 +10,23 @@ from logdrive.model.limits import ATTRIBUTES_DEPTH
 
 
 class WriterAttributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a writer may say of a source. *resend* marks a deliberate resend (rule A4)."""
+    """The attributes that a writer may give a source."""
 
     host: str | dict[str, Any] = ""
     agent: str | dict[str, Any] = ""
     path: str = ""
     fields: dict[str, Any] = {}
     tags: tuple[str, ...] = ()
-    resend: bool = False
+    resend: bool = False  # a deliberate resend (rule A4)
 
 
 _decode = msgspec.json.Decoder(WriterAttributes).decode
 
 
-def parse(data: bytes) -> WriterAttributes:
-    """Return the attributes in *data*.
+def parse_attributes(data: bytes) -> WriterAttributes:
+    """Return the attributes in *data*, whose length the frame reader has checked.
 
-    Raises ValueError with the reason (E 7); their length was checked by the frame reader.
+    Raises ValueError with the reason (E 7).
     """
     try:
         found = _decode(data)
@@ -34,6 +34,8 @@ def parse(data: bytes) -> WriterAttributes:
         raise ValueError(f"attributes that can't be used: {error}") from error
     except RecursionError as error:
         raise _too_deep() from error
+
+    # depth is counted only where there are brackets enough
     if data.count(b"{") + data.count(b"[") > ATTRIBUTES_DEPTH:
         for value in (found.host, found.agent, found.fields):
             _check_depth(value, ATTRIBUTES_DEPTH - 1)
@@ -41,7 +43,7 @@ def parse(data: bytes) -> WriterAttributes:
 
 
 def _check_depth(value: object, left: int) -> None:
-    """Raise ValueError where *value* has more than *left* tables and lists inside one another."""
+    """Raise ValueError if *value* has more than *left* tables and lists inside one another."""
     if not isinstance(value, dict | list):
         return
     if left == 0:

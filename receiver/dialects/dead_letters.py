@@ -1,9 +1,9 @@
-"""Events over the limit of all, in pieces, with the reason: what the dead-letter stream is given
+"""Dead letters: events over the limit of all (`EVENT_BYTES`), in pieces, for the dead-letter stream
 (rule R7).
 
-Each piece is a record of its own:
-`{"dead_letter":{"id","reason","bytes","piece","pieces"},"original_base64"}`. The pieces with one
-id, in order, are the record.
+Each piece is a record of its own,
+`{"dead_letter":{"id","reason","bytes","piece","pieces"},"original_base64"}`. The pieces with the
+same id, in order, are the event.
 """
 
 import base64
@@ -19,8 +19,8 @@ from logdrive.model.units import KIB
 _PIECE_BYTES = 512 * KIB  # 683 KiB in Base64
 
 
-def dead_letters(payload: bytes, letter: UUID) -> Iterator[bytes]:
-    """Yield the records that stand for *payload*, an event over the limit."""
+def dead_letter_records(payload: bytes, letter: UUID) -> Iterator[bytes]:
+    """Yield the records of *payload*, an event over the limit, under the id *letter*."""
     starts = range(0, len(payload), _PIECE_BYTES)
     for number, start in enumerate(starts, 1):
         about = {
@@ -34,16 +34,14 @@ def dead_letters(payload: bytes, letter: UUID) -> Iterator[bytes]:
         yield orjson.dumps({"dead_letter": about, "original_base64": piece})
 
 
-class Burials:
-    """What one connection gave to the dead letters: told at the first one and, where more came, at
-    the end.
-    """
+class DeadLetterTally:
+    """Counts the dead letters of one connection. The first is logged, and the total at the end."""
 
     def __init__(self) -> None:
         self._count = self._bytes = 0
 
-    def count(self, log: Any, size: int) -> None:
-        """Count an event of *size* bytes."""
+    def count_letter(self, log: Any, size: int) -> None:
+        """Count an event of *size* bytes; log the first."""
         self._count += 1
         self._bytes += size
         if self._count == 1:
@@ -54,8 +52,8 @@ class Burials:
                 reason=reason,
             )
 
-    def sum_up(self, log: Any) -> None:
-        """Tell the sums, once the connection ends."""
+    def log_total(self, log: Any) -> None:
+        """Log the totals if there was more than one; to be called when the connection ends."""
         if self._count > 1:
             log.warning(
                 "events of this connection went to the dead letters",

@@ -1,6 +1,4 @@
-"""The events of plain Lumberjack peers as records: v1 pairs as JSON, runs cut to size, records too
-long set apart (rule R3).
-"""
+"""Events of plain Lumberjack peers as records, grouped into batches (rule R3)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,17 +10,17 @@ from logdrive.model.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.wire.lumberjack.frames import JsonRun, KeyValueFrame
 
 _PARTS = 64
-"""A chunk of more parts is copied into one: each is an object, which takes more memory than a short
-record.
+"""A group of more parts is copied into one part: a part is an object, which takes more memory than
+a short record.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class EventGroup:
-    """The records of one batch: *size* bytes of Pravega events."""
+    """The records of one batch."""
 
-    parts: Sequence[Part]
-    size: int
+    parts: Sequence[Part]  # the records, framed as Pravega events
+    size: int  # bytes of *parts*
     records: int
 
 
@@ -34,8 +32,10 @@ class TooLong:
 
 
 def record_of(event: KeyValueFrame) -> bytes:
-    """Return a v1 event as JSON, keys as they came (flat, dots and all); a key that comes twice has
-    all its values, in a list.
+    """Return a v1 event as a JSON object.
+
+    Keys stay as they came, dots included. A key that comes more than once gets the list of its
+    values.
     """
     record: dict[str, str | list[str]] = {}
     for key, value in event.pairs:
@@ -49,10 +49,11 @@ def record_of(event: KeyValueFrame) -> bytes:
     return orjson.dumps(record)
 
 
-def chunks(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGroup | TooLong]:
-    """Gather *events*, in order, into chunks that fit one batch each.
+def group_events(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGroup | TooLong]:
+    """Yield *events*, in order, as groups that fit one batch each; a record too long for any batch
+    comes by itself.
 
-    A `JsonRun` goes whole: it fits, or is too long a record.
+    A `JsonRun` is never cut: it fits a batch, or is one record that is too long.
     """
     parts: list[Part] = []
     size = records = 0
@@ -62,7 +63,7 @@ def chunks(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGroup | T
         )
         too_long = len(run) == 1 and run.size > EVENT_HEAD + RECORD_BYTES
         if parts and (too_long or size + run.size > RUN_BYTES or records + len(run) > RUN_RECORDS):
-            yield _chunk(parts, size, records)
+            yield _group(parts, size, records)
             parts, size, records = [], 0, 0
         if too_long:
             yield TooLong(run.payloads[0])
@@ -71,8 +72,8 @@ def chunks(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGroup | T
             size += run.size
             records += len(run)
     if parts:
-        yield _chunk(parts, size, records)
+        yield _group(parts, size, records)
 
 
-def _chunk(parts: list[Part], size: int, records: int) -> EventGroup:
+def _group(parts: list[Part], size: int, records: int) -> EventGroup:
     return EventGroup(parts if len(parts) <= _PARTS else (b"".join(parts),), size, records)

@@ -1,6 +1,4 @@
-"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from
-us.
-"""
+"""Keepalives: `A 0` whenever a peer that waits for us has got nothing for some seconds."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,39 +9,39 @@ from receiver.outbox import Outbox
 
 
 class Keepalive:
-    """Runs on a timer that exists only while *waiting* says that the peer waits for something."""
+    """Sends keepalives while *peer_waits* returns True; there is no timer at other times."""
 
-    __slots__ = ("_counters", "_loop", "_outbox", "_seconds", "_timer", "_waiting")
+    __slots__ = ("_counters", "_loop", "_outbox", "_peer_waits", "_seconds", "_timer")
 
     def __init__(
-        self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]
+        self, outbox: Outbox, counters: Counters, seconds: float, peer_waits: Callable[[], bool]
     ) -> None:
-        self._outbox, self._counters, self._seconds, self._waiting = (
-            outbox,
-            counters,
-            seconds,
-            waiting,
-        )
+        self._outbox = outbox
+        self._counters = counters
+        self._seconds = seconds  # without a frame of ours, until a keepalive is due
+        self._peer_waits = peer_waits
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def look(self) -> None:
-        """Look whether the peer has begun to wait."""
-        if self._timer is None and self._waiting():
-            self._timer = self._loop.call_later(self._seconds, self._ring)
+    def start_if_peer_waits(self) -> None:
+        """Start the timer if the peer has begun to wait; to be called whenever it may have."""
+        if self._timer is None and self._peer_waits():
+            self._timer = self._loop.call_later(self._seconds, self._on_timer)
 
     def cancel(self) -> None:
-        """Send no more."""
+        """Send no more keepalives."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        if not self._waiting():
+        if not self._peer_waits():
             return
-        rest = self._outbox.last_put + self._seconds - self._loop.time()
+
+        # another frame of ours may have gone out since the timer was set
+        rest = self._outbox.last_enqueued + self._seconds - self._loop.time()
         if rest <= 0:
-            self._outbox.put(AckFrame(0).encode())
+            self._outbox.enqueue(AckFrame(0).encode())
             self._counters.keepalives += 1
             rest = self._seconds
-        self._timer = self._loop.call_later(rest, self._ring)
+        self._timer = self._loop.call_later(rest, self._on_timer)

@@ -1,4 +1,4 @@
-"""The session of a `logdrive/1` peer: sources in, Ps out; runs in, acknowledgements out."""
+"""The dialect `logdrive/1`, receiving: sources in, P frames out; runs in, acknowledgements out."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,100 +12,107 @@ from logdrive.wire.lumberjack.limits import (
     UNANSWERED_SOURCES,
     WINDOWS_IN_FLIGHT,
 )
-from logdrive.wire.lumberjack.order import RunReader, RunReceived
+from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
 
 
 class Logdrive1Receiver:
-    """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
+    """Handles the frames of one `logdrive/1` connection. Costs work per run, never per event."""
 
     __slots__ = (
         "_attributes",
         "_link",
         "_opening",
         "_peer",
+        "_quota_logged",
         "_refused",
         "_runs",
         "_share",
         "_sources",
-        "_told_full",
     )
 
     dialect = "logdrive/1"
-    quiet_seconds: float | None = None
-    patient = True
+    idle_after_seconds: float | None = None
+    takes_keepalives = True
 
     def __init__(self, link: ConnectionContext) -> None:
         self._link = link
         self._runs = RunReader()
-        self._peer = link.describe(self.dialect)
-        self._sources: dict[int, Registration | None] = {}  # None: refused at once
-        self._refused = 0
-        self._opening: dict[int, asyncio.Task[None]] = {}
-        self._attributes = 0  # bytes, of all sources
-        self._share = link.services.shares.share()
-        self._told_full = False
+        self._peer = link.peer_header(self.dialect)
+        self._sources: dict[int, Registration | None] = {}  # by index; None: refused at its S
+        self._refused = 0  # how many of them are None
+        self._opening: dict[int, asyncio.Task[None]] = {}  # by index: until their P is sent
+        self._attributes = 0  # bytes of the attributes of all sources
+        self._share = link.services.source_quota.open_share()
+        self._quota_logged = False  # that the quota is used up was logged
 
     @property
-    def waiting(self) -> bool:
-        """Whether the peer waits for a P or an acknowledgement: also while its window is on its
-        way, for minutes on a slow link.
+    def peer_waits(self) -> bool:
+        """Whether the peer waits for a P or an acknowledgement, or has begun a window: on a slow
+        link that takes minutes.
         """
-        return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
+        return (
+            self._link.acks.unacknowledged > 0
+            or bool(self._opening)
+            or self._runs.window_unfinished
+        )
 
     @property
-    def assembled(self) -> int:
-        """Bytes of the run that is not whole."""
-        return self._runs.assembled
+    def unfinished_bytes(self) -> int:
+        """Bytes of the unfinished run."""
+        return self._runs.unfinished_bytes
 
     @property
-    def amid_window(self) -> bool:
-        """Whether the last window is not whole."""
-        return self._runs.amid_window
+    def window_unfinished(self) -> bool:
+        """Whether a window has begun and is not complete."""
+        return self._runs.window_unfinished
 
-    def take(self, frames: Sequence[Frame]) -> None:
-        """Act on *frames*. Raises `ProtocolError` where they break a rule."""
-        for given in self._runs.feed(frames, offset=self._link.offset):
+    def on_frames(self, frames: Sequence[Frame]) -> None:
+        """Register sources, append runs and end windows. Raises `ProtocolError`."""
+        for given in self._runs.check_frames(frames, offset=self._link.offset):
             if isinstance(given, RunReceived):
                 registration = self._sources[given.run.index]
                 if registration is not None:
-                    registration.take(given)
+                    registration.on_run(given)
             elif isinstance(given, SourceFrame):
-                self._source(given)
+                self._on_source(given)
             else:
-                self._link.acks.end(given.last)
-            if self._link.acks.waiting > WINDOWS_IN_FLIGHT:
+                self._link.acks.end_window(given.last)
+            if self._link.acks.unacknowledged > WINDOWS_IN_FLIGHT:
                 raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
 
-    def quiet(self) -> None:
-        """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
+    def on_idle(self) -> None:
+        """Do nothing: a `logdrive/1` writer ends its windows itself."""
 
-    def goodbye(self, farewell: Disconnect) -> None:
-        """Tell the peer why the connection ends."""
-        self._link.refuse(CONNECTION, farewell.code, farewell.text)
+    def send_reason(self, reason: Disconnect) -> None:
+        """Send an E frame for the connection."""
+        self._link.send_refusal(CONNECTION, reason.code, reason.text)
 
-    def end(self) -> None:
-        """Let go of all sources."""
+    def on_closed(self) -> None:
+        """Free all sources."""
         for registration in self._sources.values():
             if registration is not None:
-                registration.free()
-        self._share.close()
+                registration.free_index()
+        self._share.release_all()
 
-    def _source(self, frame: SourceFrame) -> None:
+    def _on_source(self, frame: SourceFrame) -> None:
+        # an S frees what its index named before; without attributes it does only that
         if frame.index in self._sources:
             self._forget(frame.index)
         if not frame.attributes:
             return
+
         try:
-            parsed = attributes.parse(frame.attributes)
+            parsed = attributes.parse_attributes(frame.attributes)
         except ValueError as error:
             self._refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
             return
-        if not self._share.take(SOURCE_BYTES + len(frame.attributes)):
-            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full())
+        if not self._share.reserve(SOURCE_BYTES + len(frame.attributes)):
+            self._refuse(frame.index, RefusalCode.TRY_LATER, self._quota_exceeded())
             return
+
         registration = Registration(self._link, frame, parsed, self._peer)
         self._sources[frame.index] = registration
         self._attributes += registration.weight
@@ -115,40 +122,41 @@ class Logdrive1Receiver:
             )
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
-        self._opening[frame.index] = self._link.spawn(self._open(registration))
+
+        self._opening[frame.index] = self._link.start_task(self._open(registration))
         self._link.services.counters.sources_registered += 1
 
     def _forget(self, index: int) -> None:
-        """Free *index* and what it names."""
+        """Free *index*, and the source that it names."""
         registration = self._sources.pop(index)
         if registration is None:
             self._refused -= 1
             return
-        registration.free()
+        registration.free_index()
         self._attributes -= registration.weight
-        self._share.give_back(SOURCE_BYTES + registration.weight)
+        self._share.release_bytes(SOURCE_BYTES + registration.weight)
         if (task := self._opening.pop(index, None)) is not None:
             task.cancel()
 
     def _refuse(self, index: int, code: RefusalCode, text: str) -> None:
-        """Refuse a source; its connection's others go on."""
+        """Refuse a source; the others of the connection go on."""
         self._sources[index] = None
         self._refused += 1
-        self._link.refuse(index, code, text)
+        self._link.send_refusal(index, code, text)
         if self._refused > REFUSED_SOURCES:
             raise self._limit(
                 f"more than {REFUSED_SOURCES} indices of refused sources that were not freed"
             )
 
-    def _full(self) -> str:
-        """Say why there is no room for a source; the log is told once a connection."""
-        shares = self._link.services.shares
+    def _quota_exceeded(self) -> str:
+        """Return why there is no room for a source; it is logged once a connection."""
+        quota = self._link.services.source_quota
         text = (
-            f"the sources of all connections take {shares.used} bytes of {shares.total}, "
+            f"the sources of all connections take {quota.used} bytes of {quota.total}, "
             f"those of this one {self._share.used}"
         )
-        if not self._told_full:
-            self._told_full = True
+        if not self._quota_logged:
+            self._quota_logged = True
             self._link.log.warning(
                 "sources refused",
                 reason=text,
@@ -157,7 +165,7 @@ class Logdrive1Receiver:
         return text
 
     async def _open(self, registration: Registration) -> None:
-        await registration.open()
+        await registration.read_first_number()
         self._opening.pop(registration.index, None)
 
     def _limit(self, reason: str) -> ProtocolError:

@@ -1,8 +1,8 @@
-"""The session of a plain Lumberjack v1 or v2 peer: events in, one acknowledgement a window out, at
-least once.
+"""Plain Lumberjack v1 and v2, receiving: events in, one acknowledgement for each window out.
 
-The rules that satisfy every deployed writer are tabled in `docs/protocols/lumberjack.md`; which
-events make a window, and what number acknowledges it, is `WindowReader`'s.
+These peers get at-least-once. The rules that satisfy every deployed writer are tabled in
+`docs/protocols/lumberjack.md`; `WindowReader` knows which events make a window, and which number
+acknowledges it.
 """
 
 import asyncio
@@ -15,21 +15,22 @@ from logdrive.model.framing import Part, frame_event
 from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
-from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
+from logdrive.wire.lumberjack.plain_windows import Batch, WindowReader, keepalive
 from receiver.acks import OpenWindow
 from receiver.batch import ForeignBatches
 from receiver.connection import ConnectionContext, Disconnect
-from receiver.dialects.dead_letters import Burials, dead_letters
-from receiver.dialects.events import EventGroup, chunks
+from receiver.dialects.dead_letters import DeadLetterTally, dead_letter_records
+from receiver.dialects.events import EventGroup, group_events
 from receiver.writers import CountingWriter, random_id
 
-_QUIET_SECONDS = 0.5
+_IDLE_SECONDS = 0.5
+"""Seconds of silence after which an unfinished window is acknowledged as far as it came."""
 
 
 class LumberjackReceiver:
-    """Takes the frames of one plain connection.
+    """Handles the frames of one plain connection.
 
-    Its records go to one segment, so they keep their order.
+    All its records go to one segment, so that they keep their order.
     """
 
     __slots__ = (
@@ -41,84 +42,87 @@ class LumberjackReceiver:
         "_windows",
         "_writer",
         "dialect",
-        "patient",
+        "takes_keepalives",
     )
 
     def __init__(self, link: ConnectionContext, version: bytes) -> None:
-        self._link, self._version = link, version
+        self._link = link
+        self._version = version
         link.version = version
         services = link.services
         self.dialect = f"lumberjack/{version.decode()}"
         self._windows = WindowReader()
-        self.patient = keepalive(version) is not None
+        self.takes_keepalives = keepalive(version) is not None
         source = source_id(source_id(NAMESPACE, link.host), link.identity)
-        self._batches = ForeignBatches(source, link.describe(self.dialect), services.store)
+        self._batches = ForeignBatches(source, link.peer_header(self.dialect), services.store)
         self._key = source.hex
-        self._writer = services.foreign.of(self._key)
-        self._burials = Burials()
+        self._writer = services.foreign_writers.writer_for(self._key)
+        self._burials = DeadLetterTally()
 
     @property
-    def waiting(self) -> bool:
-        """Whether the peer waits for an acknowledgement, and may be told to go on waiting (never in
-        v1).
-        """
-        return self.patient and (self._windows.open or self._link.acks.waiting > 0)
+    def peer_waits(self) -> bool:
+        """Whether the peer waits for an acknowledgement and takes keepalives (no v1 peer does)."""
+        return self.takes_keepalives and (self._windows.open or self._link.acks.unacknowledged > 0)
 
     @property
-    def quiet_seconds(self) -> float | None:
-        """How long nothing must come for `quiet` to be due; None where nothing would be done."""
-        return _QUIET_SECONDS if self._link.acks.open else None
+    def idle_after_seconds(self) -> float | None:
+        """Seconds of silence after which `on_idle` is due; None if it had nothing to do."""
+        return _IDLE_SECONDS if self._link.acks.window_open else None
 
-    assembled = 0  # events are appended as they come
-    amid_window = False  # some writers announce a window that they never fill
+    unfinished_bytes = 0  # events are appended as they come
+    window_unfinished = False  # some writers announce a window that they never fill
 
-    def take(self, frames: Sequence[Frame]) -> None:
-        """Store the events in *frames*. Raises `Disconnect` where the sink can't take them."""
-        for batch in self._windows.feed(frames, self._version):
-            self._take(batch)
+    def on_frames(self, frames: Sequence[Frame]) -> None:
+        """Append the events in *frames*. Raises `Disconnect` if the sink takes nothing."""
+        for batch in self._windows.group_frames(frames, self._version):
+            self._store_batch(batch)
 
-    def quiet(self) -> None:
-        """Nothing came for a while: acknowledge what streaming writers have sent so far."""
-        if (batch := self._windows.flush()) is not None:
-            self._take(batch)
+    def on_idle(self) -> None:
+        """Acknowledge what a streaming writer has sent of its window so far."""
+        if (batch := self._windows.end_on_idle()) is not None:
+            self._store_batch(batch)
 
-    def goodbye(self, farewell: Disconnect) -> None:
-        """Say nothing: closing is the only answer that plain Lumberjack knows."""
+    def send_reason(self, reason: Disconnect) -> None:
+        """Send nothing: plain Lumberjack has no frame for a reason."""
 
-    def end(self) -> None:
-        """Say what went to the dead letters."""
-        self._burials.sum_up(self._link.log)
+    def on_closed(self) -> None:
+        """Log how much went to the dead letters."""
+        self._burials.log_total(self._link.log)
 
-    def _take(self, batch: Batch) -> None:
-        for chunk in chunks(batch.events):
+    def _store_batch(self, batch: Batch) -> None:
+        for chunk in group_events(batch.events):
             if isinstance(chunk, EventGroup):
                 self._append_chunk(self._writer, chunk)
             elif len(chunk.payload) <= EVENT_BYTES:
                 self._append_pieces(chunk.payload)
             else:
-                self._bury(chunk.payload)
+                self._append_dead_letter(chunk.payload)
         if batch.ack is None:
             return
-        if batch.count == 0 and not self._link.acks.open:
-            frame = keepalive(self._version)  # a window of no events is answered at once
+
+        # a window of no events is answered at once, by a keepalive
+        if batch.count == 0 and not self._link.acks.window_open:
+            frame = keepalive(self._version)
             if frame is not None:
-                self._link.outbox.put(frame)
+                self._link.outbox.enqueue(frame)
         else:
-            self._link.acks.end(batch.ack)
+            self._link.acks.end_window(batch.ack)
 
     def _append_chunk(self, writer: CountingWriter, chunk: EventGroup) -> None:
-        batch = self._batches.batch(
+        batch = self._batches.event_batch(
             chunk.parts, chunk.size, chunk.records, self._link.services.clock.now_ms()
         )
         self._append(writer, batch, chunk.records, chunk.records)
 
     def _append_pieces(self, payload: bytes) -> None:
-        """Append an event over the limit of a record (rule R6): all its pieces at once, so that
-        none of ours comes between.
+        """Append an event over the limit of a record in pieces (rule R6): all of them at once, so
+        that no other batch of this connection comes between.
         """
         services = self._link.services
         batches = list(
-            self._batches.pieces(payload, random_id(services.random), services.clock.now_ms())
+            self._batches.piece_batches(
+                payload, random_id(services.random), services.clock.now_ms()
+            )
         )
         for number, batch in enumerate(batches, 1):
             self._append(self._writer, batch, 1, int(number == len(batches)))
@@ -129,40 +133,43 @@ class LumberjackReceiver:
         link, services = self._link, self._link.services
         faults.reach("receiver.window.before_append")
         try:
-            future = writer.append(batch, records + 1)
+            future = writer.append_batch(batch, records + 1)
         except TransientError as error:
             raise Disconnect(
-                RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True
+                RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", logged=True
             ) from error
         except StorageError as error:
             services.failure.set_error(error)
             raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
-        window = link.acks.hold()
+        window = link.acks.hold_window()
         held = sum(map(len, batch))
-        link.account.submit(held)
-        services.counters.appended(records, events, held - len(batch[0]))
-        future.add_done_callback(partial(self._settled, window, held))
+        link.allocation.add_submitted(held)
+        services.counters.count_batch(records, events, held - len(batch[0]))
+        future.add_done_callback(partial(self._on_settled, window, held))
 
-    def _bury(self, payload: bytes) -> None:
-        """Give an event over the limit of all to the dead letters, and leave a note in the stream
+    def _append_dead_letter(self, payload: bytes) -> None:
+        """Append an event over the limit of all to the dead letters, and a note of it to the stream
         (rule R7); its window waits for both.
         """
         services, letter = self._link.services, random_id(self._link.services.random)
         services.counters.dead_letters += 1
-        self._burials.count(self._link.log, len(payload))
-        writer = services.dead.of(self._key)
-        for record in dead_letters(payload, letter):
+        self._burials.count_letter(self._link.log, len(payload))
+        writer = services.dead_letter_writers.writer_for(self._key)
+        for record in dead_letter_records(payload, letter):
             self._append_chunk(writer, EventGroup([event := frame_event(record)], len(event), 1))
         self._append(
-            self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0
+            self._writer,
+            self._batches.dead_letter_batch(payload, letter, services.clock.now_ms()),
+            0,
+            0,
         )
 
-    def _settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
-        error = self._link.settled(held, future)
+    def _on_settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
+        error = self._link.on_append_settled(held, future)
         if error is None:
-            self._link.acks.release(window)
-        # the window is never acknowledged, so its writer sends it again on the next connection
+            self._link.acks.release_window(window)
         else:
-            self._link.leave(
-                Disconnect(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True)
+            # never acknowledged, the window is sent again on the writer's next connection
+            self._link.disconnect(
+                Disconnect(RefusalCode.TRY_LATER, f"the sink failed: {error}", logged=True)
             )

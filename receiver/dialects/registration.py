@@ -1,5 +1,5 @@
-"""One source on one connection, from its S until it is freed, refused for good, or the connection
-ends (rules D2, D3, S2).
+"""One source on one connection, from its S frame until it is freed, refused for good, or the
+connection ends (rules D2, D3, S2).
 
     OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING
                                   ▲                                         │
@@ -8,8 +8,18 @@ ends (rules D2, D3, S2).
                                   └────────── a run that follows ──────  REFUSING
     any ──E, freed, taken over──▶ DEAD
 
-Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is
-not acknowledged before the P, or E, that tells of it.
+What becomes of the source's next run:
+
+| state    | the run follows | the run does not follow                                     |
+|----------|-----------------|-------------------------------------------------------------|
+| OPENING  | protocol error  | protocol error                                              |
+| LIVE     | appended        | dropped, its window held: ASKING                            |
+| ASKING   | dropped, its window held                                                      |
+| REFUSING | appended: LIVE  | dropped; ASKING again if the peer must have got the last P  |
+| DEAD     | dropped                                                                       |
+
+A window with a dropped run is acknowledged only after the P, or E, that tells the peer so. While
+REFUSING, runs that the peer sent before it got that P are dropped and nothing more.
 """
 
 import asyncio
@@ -25,7 +35,7 @@ from logdrive.model.identity import source_id
 from logdrive.services.sink import NotOpenError, NumberConflictError
 from logdrive.wire.lumberjack.frames import PositionFrame, RefusalCode, SourceFrame
 from logdrive.wire.lumberjack.limits import WINDOWS_IN_FLIGHT
-from logdrive.wire.lumberjack.order import RunReceived
+from logdrive.wire.lumberjack.run_reader import RunReceived
 from receiver.acks import OpenWindow
 from receiver.batch import SourceBatches
 from receiver.connection import ConnectionContext, Disconnect
@@ -33,23 +43,23 @@ from receiver.dialects.attributes import WriterAttributes
 from receiver.router import RouteKey
 
 _CORRECTIONS = 3
-"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the
-sink that failed).
+"""Limit on P frames in a row without an accepted run; after them the source is refused (E 6, or E 3
+if the sink failed).
 """
 
 
 class RegistrationState(Enum):
-    """What happens to the source's next run."""
+    """State of a registration; the table is above."""
 
-    OPENING = auto()
-    LIVE = auto()
-    ASKING = auto()
-    REFUSING = auto()
-    DEAD = auto()
+    OPENING = auto()  # the number is being read for the first P
+    LIVE = auto()  # runs are appended
+    ASKING = auto()  # a run was dropped, the number is being read for a P
+    REFUSING = auto()  # that P was sent, no run that follows has come yet
+    DEAD = auto()  # freed, or refused for good
 
 
 class Registration:
-    """Appends the runs of one source as long as each follows the one before."""
+    """Appends the runs of one source while each follows the one before."""
 
     def __init__(
         self,
@@ -59,37 +69,41 @@ class Registration:
         peer: msgspec.Raw,
     ) -> None:
         services = link.services
-        self._link, self.index, self.origin = link, frame.index, frame.origin
-        self.weight = len(frame.attributes)
+        self._link = link
+        self.index = frame.index
+        self.origin = frame.origin
+        self.weight = len(frame.attributes)  # bytes that it takes beside `SOURCE_BYTES`
         self.source: UUID = source_id(frame.origin, link.identity)
-        traits = RouteKey(link.identity, services.listen.name, attributes.fields, attributes.tags)
-        sink = services.router.sink_for(traits)
+
+        key = RouteKey(link.identity, services.listen.name, attributes.fields, attributes.tags)
+        sink = services.router.sink_for(key)
         self._batches = SourceBatches(
             self.source, frame.origin, frame.attributes, peer, services.store
         )
-        self._writer = services.writers.claim(sink, self.source, self)
-        self._corrections = 0
-        # the sink's words, where that was why the last run was refused
-        self._failure: str | None = None
-        # grows with each refusal; what was submitted before it says nothing new by failing
+        self._writer = services.writers.claim_writer(sink, self.source, self)
+
+        self._corrections = 0  # P frames since the last run that became durable
+        self._failure: str | None = None  # of the sink, if that was why the last run was dropped
+        # grows with each dropped run: appends submitted before it tell nothing new by failing
         self._era = 0
-        self._told_in = 0  # the window in which the last P was sent
-        self._untold: list[OpenWindow] = []  # windows that wait for the next P
+        self._answered_in = 0  # the window in which the last P was sent
+        self._unanswered: list[OpenWindow] = []  # windows held until the next P or E is sent
         self._freed = False
         self.state = RegistrationState.OPENING
 
-    async def open(self) -> None:
+    async def read_first_number(self) -> None:
         """Read the durable number and answer with P (rules D2, S2)."""
         if (
             number := await self._read_number()
         ) is not None and self.state is RegistrationState.OPENING:
             self.state = RegistrationState.LIVE
-            self._tell(number)
+            self._send_position(number)
 
-    def take(self, received: RunReceived) -> None:
-        """Append a run, or refuse it.
+    def on_run(self, received: RunReceived) -> None:
+        """Append a run, or drop it; see the table above.
 
-        Raises `ProtocolError` for one that comes before its P, or has no mark that it should.
+        Raises `ProtocolError` for a run before the P of its source, and for a gap or end without
+        its record.
         """
         if self.state is RegistrationState.OPENING:
             raise ProtocolError(
@@ -102,25 +116,26 @@ class Registration:
             self.state = RegistrationState.LIVE
             self._append(received)
             return
+
         self._link.services.counters.runs_refused += 1
         if self.state is RegistrationState.LIVE or (
-            self.state is RegistrationState.REFUSING and self._must_have_heard()
+            self.state is RegistrationState.REFUSING and self._peer_must_have_position()
         ):
-            self._refuse(self._link.acks.hold())
+            self._refuse(self._link.acks.hold_window())
         elif self.state is RegistrationState.ASKING:
-            self._untold.append(self._link.acks.hold())
+            self._unanswered.append(self._link.acks.hold_window())
 
-    def free(self) -> None:
-        """Forget the source; what it submitted goes on its way."""
+    def free_index(self) -> None:
+        """Free the index. Appends that were submitted go on."""
         if self.state is not RegistrationState.DEAD:
             self._freed = True
             self._end()
 
-    def fenced(self) -> None:
-        """Another registration took the source over (rule S2)."""
+    def on_fenced(self) -> None:
+        """Refuse the source, since another registration has taken it over (rule S2)."""
         if self.state is not RegistrationState.DEAD:
             self._link.services.counters.sources_fenced += 1
-        self._die(
+        self._refuse_for_good(
             RefusalCode.REGISTERED_LATER,
             "the source was registered again, here or on another connection",
         )
@@ -131,14 +146,14 @@ class Registration:
         link, run = self._link, received.run
         faults.reach("receiver.window.before_append")
         try:
-            batch = self._batches.batch(
+            batch = self._batches.run_batch(
                 run, received.parts, received.size, link.services.clock.now_ms()
             )
         except ValueError as error:
             raise ProtocolError(str(error), offset=link.offset) from error
-        window = link.acks.hold()
+        window = link.acks.hold_window()
         try:
-            future = self._writer.append(self, batch, run.records + 1, run.number)
+            future = self._writer.append_run(self, batch, run.records + 1, run.number)
         except (NotOpenError, TransientError) as error:
             self._refuse(window, error)
             return
@@ -149,41 +164,42 @@ class Registration:
             link.services.failure.set_error(error)
             return
         held = len(batch[0]) + received.size
-        link.account.submit(held)
-        link.services.counters.appended(run.records, run.events, received.size)
-        future.add_done_callback(partial(self._settled, window, held, self._era))
+        link.allocation.add_submitted(held)
+        link.services.counters.count_batch(run.records, run.events, received.size)
+        future.add_done_callback(partial(self._on_settled, window, held, self._era))
 
-    def _settled(
+    def _on_settled(
         self, window: OpenWindow, held: int, era: int, future: "asyncio.Future[None]"
     ) -> None:
-        error = self._link.settled(held, future)
+        error = self._link.on_append_settled(held, future)
         if error is None:
             self._corrections = 0
-            self._link.acks.release(window)
+            self._link.acks.release_window(window)
         elif isinstance(error, StorageError):
-            pass  # the receiver ends; the window stays as it is
+            pass  # the receiver ends, and the window is never acknowledged
         elif self.state is RegistrationState.LIVE and era == self._era:
             self._refuse(window, error)
         elif self.state is RegistrationState.ASKING:
-            self._untold.append(window)
+            self._unanswered.append(window)
         elif self._freed:
             text = f"a run of the freed index {self.index} failed in the sink"
-            self._link.leave(Disconnect(RefusalCode.TRY_LATER, text, told=True))
+            self._link.disconnect(Disconnect(RefusalCode.TRY_LATER, text, logged=True))
         else:
-            self._link.acks.release(window)  # the peer was told, by P or E
+            self._link.acks.release_window(window)  # a P or E was sent for it
 
     # Refusing ------------------------------------------------------------------------------------
 
     def _refuse(self, window: OpenWindow, failure: BaseException | None = None) -> None:
-        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if
-        that is the reason.
+        """Hold *window*, which has a dropped run, until a P with the durable number is sent.
+
+        *failure* is the sink's error, if that is the reason.
         """
         self.state = RegistrationState.ASKING
-        # the error itself leads to the run that failed
+        # as text, since the error itself keeps the run that failed in memory
         self._failure = None if failure is None else str(failure)
         self._era += 1
-        self._untold.append(window)
-        self._link.spawn(self._correct())
+        self._unanswered.append(window)
+        self._link.start_task(self._correct())
 
     async def _correct(self) -> None:
         if (
@@ -192,54 +208,54 @@ class Registration:
             return
         self.state = RegistrationState.REFUSING
         self._corrections += 1
-        self._told_in = self._link.acks.count
+        self._answered_in = self._link.acks.windows_begun
         self._link.services.counters.positions_corrected += 1
-        self._tell(number)
+        self._send_position(number)
         if self._corrections >= _CORRECTIONS and self._failure is not None:
-            self._die(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
+            self._refuse_for_good(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
         elif self._corrections >= _CORRECTIONS:
-            self._die(
+            self._refuse_for_good(
                 RefusalCode.NO_PROGRESS,
-                f"{_CORRECTIONS} positions were told and no run was accepted",
+                f"no run was accepted after {_CORRECTIONS} positions were sent",
             )
-        self._release_untold()
+        self._release_unanswered()
 
-    def _must_have_heard(self) -> bool:
-        """Tell whether the last P must have reached the peer before it sent the current window.
+    def _peer_must_have_position(self) -> bool:
+        """Return whether the peer must have got the last P before it sent the current window.
 
-        P went out before the acknowledgement of its window, and only so many windows may be
-        unacknowledged.
+        P was sent before the acknowledgement of its window, and at most `WINDOWS_IN_FLIGHT` windows
+        may be unacknowledged.
         """
-        return self._link.acks.current.number >= self._told_in + WINDOWS_IN_FLIGHT
+        return self._link.acks.current_window.number >= self._answered_in + WINDOWS_IN_FLIGHT
 
     async def _read_number(self) -> int | None:
-        """Return the durable number, or None where the source, or the receiver, can't go on."""
+        """Return the durable number, None if the source, or the receiver, can't go on."""
         try:
-            return await self._writer.durable(self)
+            return await self._writer.read_durable_number(self)
         except TransientError as error:
-            self._die(RefusalCode.TRY_LATER, f"the sink does not answer: {error}")
+            self._refuse_for_good(RefusalCode.TRY_LATER, f"the sink does not answer: {error}")
         except StorageError as error:
             self._link.services.failure.set_error(error)
         return None
 
-    def _tell(self, number: int) -> None:
-        self._link.outbox.put(
+    def _send_position(self, number: int) -> None:
+        self._link.outbox.enqueue(
             PositionFrame(self.index, number, self._link.services.sink.store_id).encode()
         )
 
     # Ending --------------------------------------------------------------------------------------
 
-    def _die(self, code: RefusalCode, text: str) -> None:
+    def _refuse_for_good(self, code: RefusalCode, text: str) -> None:
         if self.state is not RegistrationState.DEAD:
-            self._link.refuse(self.index, code, text)
+            self._link.send_refusal(self.index, code, text)
             self._end()
 
     def _end(self) -> None:
         self.state = RegistrationState.DEAD
-        self._link.services.writers.release(self._writer, self)
-        self._release_untold()
+        self._link.services.writers.release_writer(self._writer, self)
+        self._release_unanswered()
 
-    def _release_untold(self) -> None:
-        untold, self._untold = self._untold, []
-        for window in untold:
-            self._link.acks.release(window)
+    def _release_unanswered(self) -> None:
+        unanswered, self._unanswered = self._unanswered, []
+        for window in unanswered:
+            self._link.acks.release_window(window)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from agent.check import check
+from agent.check import check_agent
 from agent.config import AgentConfig, DialectSetting
 from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
 from logdrive.errors import TransientError
@@ -370,7 +370,7 @@ def test_check_says_what_would_be_spoken() -> None:
         world.settings["output"] |= {"dialect": "auto", "tls": TLS}
         await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         (finding,) = [finding for finding in checked.findings if finding.name == "reader:5044"]
         assert (finding.ok, finding.warn) == (True, True)
         assert (

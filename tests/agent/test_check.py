@@ -4,7 +4,7 @@ import errno
 
 import msgspec
 
-from agent.check import check
+from agent.check import check_agent
 from agent.config import AgentConfig
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -22,7 +22,7 @@ def test_what_would_be_read_from_where() -> None:
         world.settings["input"].append({"paths": ["/none/*.log"]})
         before = world.disk.content("/state/checkpoint.json")
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         assert [(file.path, file.input, file.size, file.plan) for file in checked.files] == [
             (LOG, 0, 132, "from 120: 12 bytes are new"),
             ("/logs/new.log", 0, 12, "from 0, unless the receiver knows it"),
@@ -61,7 +61,7 @@ def test_files_that_the_agent_may_not_read_are_counted() -> None:
         world, disk = World(), _AnothersLogs(["/logs", "/state"])
         disk.write(LOG, lines(0, 1))
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=disk, transport=world.network.host("agent"))
         (told,) = (finding for finding in checked.findings if finding.name == "files")
         assert told.warn
         assert told.detail.startswith("1 of 1 can't be read")
@@ -76,7 +76,7 @@ def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> Non
         world.disk.write("/state/file", b"")
         world.settings["agent"]["state_dir"] = "/state/file/agent"
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         told = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
         assert not told.ok
         assert told.detail.startswith(
@@ -84,7 +84,7 @@ def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> Non
         )
         world.settings["agent"]["state_dir"] = "/state/agent"
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         assert {finding.name: finding for finding in checked.findings}["agent.state_dir"].ok
 
     run(main())
@@ -96,7 +96,7 @@ def test_what_stands_in_the_way() -> None:
         world.write(lines(0, 10))
         world.disk.write("/state/checkpoint.json", b"{")
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         findings = {finding.name: finding for finding in checked.findings}
         assert "can't be read" in findings["checkpoint"].detail
         assert findings["reader:5044"].detail.startswith("connection refused")
@@ -112,7 +112,7 @@ def test_a_receiver_is_named_with_its_port_and_what_a_check_without_tls_can_not_
         await world.reader()
         world.settings["output"]["hosts"] = ["reader"]
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         (finding,) = (finding for finding in checked.findings if finding.name == "reader:5044")
         assert finding.detail.startswith(
             "reached, without TLS: if the receiver wants TLS, that shows"
@@ -137,7 +137,7 @@ def test_warnings_of_what_the_patterns_overlook() -> None:
         ):
             world.write(lines(0, 2), f"/logs/{name}")
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         warnings = {finding.name: finding.detail for finding in checked.findings if finding.warn}
         assert list(warnings) == ["rotated", "compressed"]
         assert "/logs/app.log-20261121, /logs/app.log.1:" in warnings["rotated"]
@@ -158,7 +158,7 @@ def test_sources_that_the_checkpoint_knows_and_no_pattern_covers_are_listed() ->
         await world.stop()
         world.settings["input"] = [{"paths": ["/logs/kept.log"]}]
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
         (warning,) = [finding for finding in checked.findings if finding.warn]
         assert (warning.name, LOG in warning.detail, "kept.log" in warning.detail) == (
             "checkpoint",

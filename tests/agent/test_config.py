@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import AgentConfig
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "agent.toml"
@@ -49,7 +49,7 @@ def test_mistakes_name_their_key_and_remedy(
     path = tmp_path / "agent.toml"
     path.write_text(MINIMAL.replace(*change))
     with pytest.raises(ConfigError) as caught:
-        load(str(path), AgentConfig, {})
+        load_config(str(path), AgentConfig, {})
     (mistake,) = caught.value.mistakes
     assert mistake.key == key
     assert remedy in mistake.remedy
@@ -59,7 +59,7 @@ def test_mistakes_name_their_key_and_remedy(
 @pytest.mark.parametrize(
     ("fields", "remedy"),
     [
-        ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields are 'a.b' once they are flat"),
+        ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields become 'a.b' when flattened"),
         (
             f"{{{', '.join(f'{n:x} = 1' for n in range(1020))}}}",
             "input[0] has more than 1015 fields",
@@ -72,10 +72,10 @@ def test_fields_that_version_1_can_t_carry_are_a_mistake_where_it_may_be_spoken(
     path = tmp_path / "agent.toml"
     text = MINIMAL.replace('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {fields}')
     path.write_text(text)
-    load(str(path), AgentConfig, {})
+    load_config(str(path), AgentConfig, {})
     path.write_text(text.replace('tls = "off"', f'tls = {{ca = "/c"}}\ndialect = "{dialect}"'))
     with pytest.raises(ConfigError) as caught:
-        load(str(path), AgentConfig, {})
+        load_config(str(path), AgentConfig, {})
     (mistake,) = caught.value.mistakes
     assert mistake.key == "input"
     assert remedy in mistake.remedy
@@ -87,7 +87,7 @@ def test_the_environment_overrides_for_sidecars() -> None:
         "LOGDRIVE_INPUT__0__PATHS": "/pods/*.log",
         "LOGDRIVE_AGENT__ID": "pod-7",
     }
-    config = load(str(EXAMPLE), AgentConfig, environ)
+    config = load_config(str(EXAMPLE), AgentConfig, environ)
     assert config.output.hosts == ["a:1", "b:2"]
     assert config.input[0].paths == ["/pods/*.log"]
     assert config.agent.id == "pod-7"
@@ -100,5 +100,5 @@ def test_fields_as_deep_as_receivers_take_them_are_taken(tmp_path: Path) -> None
             'paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {"[" * 30}{"]" * 30}}}'
         )
     )
-    (table,) = load(str(path), AgentConfig, {}).input
+    (table,) = load_config(str(path), AgentConfig, {}).input
     assert "n" in table.fields

@@ -11,7 +11,7 @@ from logdrive.errors import ProtocolError, TransientError
 from logdrive.net.stream import ByteStream, ServerTls
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
-from logdrive.wire.lumberjack.order import WindowReader
+from logdrive.wire.lumberjack.plain_windows import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.inputs.files.rebuild import rebuilt
 from tests.agent.world import LOG, World, contents, lines
@@ -43,9 +43,9 @@ class PlainModel:
         try:
             while data := await stream.read():
                 self.writes += 1
-                frames = reader.feed(data)
+                frames = reader.receive_data(data)
                 self.counts += [frame.count for frame in frames if isinstance(frame, WindowFrame)]
-                for batch in windows.feed(frames):
+                for batch in windows.group_frames(frames):
                     await self._batch(stream, batch.events, batch.ack)
         except (TransientError, ProtocolError):
             stream.abort()

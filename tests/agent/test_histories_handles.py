@@ -41,7 +41,7 @@ def _closed(world: World) -> list[str]:
     assert world.agent is not None
     return [
         f.generation.place.path
-        for f in world.agent.tailer.living.values()
+        for f in world.agent.tailer.followed.values()
         if f.generation.file is None
     ]
 

@@ -44,7 +44,7 @@ class V1Model:
         )
         try:
             while data := await stream.read():
-                for frame in reader.feed(data):
+                for frame in reader.receive_data(data):
                     if reader.version != VERSION_1:
                         self.faults.append(f"version {reader.version.decode()}")
                         stream.abort()

@@ -163,12 +163,12 @@ async def test_batches_without_a_source_go_on_in_the_segments_that_follow__S4(si
     async with service(site) as at:
         sink = await of_stream(at, stream)
         writers = CountingWriters(sink, Random(1))
-        await writers.of("peer").append([frame_event(b"before")], 1)
+        await writers.writer_for("peer").append_batch([frame_event(b"before")], 1)
         await split(site, stream)
         async with asyncio.timeout(30):
             while True:
                 try:
-                    await writers.of("peer").append([frame_event(b"after")], 1)
+                    await writers.writer_for("peer").append_batch([frame_event(b"after")], 1)
                     break
                 except TransientError:
                     await asyncio.sleep(0.05)

@@ -64,7 +64,7 @@ class Peer:
                 if not data:
                     self.ended = True
                     return None
-                self._came += self._reader.feed(data)
+                self._came += self._reader.receive_data(data)
 
     async def silent(self, seconds: float) -> bool:
         """Tell whether nothing comes for so long."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from logdrive.check import Finding
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -21,7 +22,7 @@ from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
-from receiver.check import Finding, check
+from receiver.check import check_receiver
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.tmpfs import tmpfs
 
@@ -37,7 +38,7 @@ def _config(
 
 def _found(config: ReceiverConfig) -> dict[str, Finding]:
     findings = asyncio.run(
-        check(config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport())
+        check_receiver(config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport())
     )
     return {finding.name: finding for finding in findings}
 
@@ -71,7 +72,9 @@ def test_a_port_in_use_is_found(tmp_path: Path) -> None:
         listener = await transport.listen("127.0.0.1", 0, None, _never)
         try:
             config = _config(tmp_path, address=f"127.0.0.1:{listener.address[1]}")
-            return await check(config, clock=SystemClock(), disk=SystemDisk(), transport=transport)
+            return await check_receiver(
+                config, clock=SystemClock(), disk=SystemDisk(), transport=transport
+            )
         finally:
             await listener.close()
 
@@ -166,7 +169,7 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
     found = _found(config)
     assert found["listen.auth"].ok
     assert "passwords too" in found["listen.controller.tls"].detail
-    assert "whoever reaches this port may speak" in found["listen.tls"].detail
+    assert "every client that reaches this port may send" in found["listen.tls"].detail
 
 
 def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:
@@ -205,9 +208,9 @@ def test_a_service_that_answers_and_one_that_does_not__S1(tmp_path: Path) -> Non
             config = ReceiverConfig(
                 listen=listen, sink=SinkConfig(uri=f"pravega://127.0.0.1:{port}/a/b")
             )
-            answers = await check(config, clock=clock, disk=disk, transport=transport)
+            answers = await check_receiver(config, clock=clock, disk=disk, transport=transport)
             assert store.segments() == []
-        gone = await check(config, clock=clock, disk=disk, transport=transport)
+        gone = await check_receiver(config, clock=clock, disk=disk, transport=transport)
         await store.close()
         await running
         executor.close()

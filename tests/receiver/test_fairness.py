@@ -22,7 +22,7 @@ from logdrive.wire.lumberjack.frames import (
     WindowFrame,
 )
 from logdrive.wire.lumberjack.reader import STEP_FRAMES
-from receiver.session import _PORTION_STEPS
+from receiver.conversation import PORTION_STEPS
 from tests.receiver.peers import Peer, run_of
 from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_time, receiver
 
@@ -102,10 +102,10 @@ async def test_the_others_have_turns_amid_an_envelope() -> None:
             growth.append(world.counters.events - stored)
             stored = world.counters.events
         assert len([size for size in growth if size]) >= 10 * events // (
-            _PORTION_STEPS * STEP_FRAMES
+            PORTION_STEPS * STEP_FRAMES
         )
         portions = sorted(growth, reverse=True)
-        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, (
+        assert portions[10] <= PORTION_STEPS * STEP_FRAMES, (
             "once each has begun, one goes on in a round"
         )
 

@@ -25,7 +25,7 @@ def in_virtual_time(scenario: Scenario) -> Callable[[], None]:
 
 
 async def _admitted(account: Allocation) -> bool:
-    task = asyncio.create_task(account.admit())
+    task = asyncio.create_task(account.wait_admitted())
     await asyncio.sleep(0)
     if task.done():
         return True
@@ -37,31 +37,35 @@ async def _admitted(account: Allocation) -> bool:
 @in_virtual_time
 async def test_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
     memory = MemoryBudget(total=100 * MIB, per_connection=MIB)
-    full, other = memory.account(), memory.account()
-    full.submit(2 * MIB)
+    full, other = memory.open_allocation(), memory.open_allocation()
+    full.add_submitted(2 * MIB)
     assert not await _admitted(full)
     assert await _admitted(other)
-    waiting = asyncio.create_task(full.admit())
+    waiting = asyncio.create_task(full.wait_admitted())
     await asyncio.sleep(0)
-    full.settle(2 * MIB)
+    full.remove_submitted(2 * MIB)
     await asyncio.wait_for(waiting, 1)
 
 
 @in_virtual_time
 async def test_all_stop_at_the_total_and_go_on_in_the_order_in_which_they_came() -> None:
     memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
-    full, first, second = memory.account(), memory.account(), memory.account()
-    full.submit(11 * MIB)
+    full, first, second = (
+        memory.open_allocation(),
+        memory.open_allocation(),
+        memory.open_allocation(),
+    )
+    full.add_submitted(11 * MIB)
     order: list[str] = []
 
     async def wait(account: Allocation, name: str) -> None:
-        await account.admit()
+        await account.wait_admitted()
         order.append(name)
 
     tasks = [asyncio.create_task(wait(first, "first")), asyncio.create_task(wait(second, "second"))]
     await asyncio.sleep(1)
     assert order == []
-    full.settle(11 * MIB)
+    full.remove_submitted(11 * MIB)
     await asyncio.wait_for(asyncio.gather(*tasks), 1)
     assert order == ["first", "second"]
 
@@ -69,12 +73,12 @@ async def test_all_stop_at_the_total_and_go_on_in_the_order_in_which_they_came()
 @in_virtual_time
 async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_known_yet() -> None:
     memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
-    full = memory.account()
-    full.submit(11 * MIB)
-    accounts = [memory.account() for _ in range(30)]
-    tasks = [asyncio.create_task(account.admit()) for account in accounts]
+    full = memory.open_allocation()
+    full.add_submitted(11 * MIB)
+    accounts = [memory.open_allocation() for _ in range(30)]
+    tasks = [asyncio.create_task(account.wait_admitted()) for account in accounts]
     await asyncio.sleep(1)
-    full.settle(11 * MIB)
+    full.remove_submitted(11 * MIB)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert sum(task.done() for task in tasks) == 10
@@ -84,44 +88,44 @@ async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_
 @in_virtual_time
 async def test_memory_full_unfinished_windows_lets_one_connection_at_time_finish_its_own() -> None:
     memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
-    first, second = memory.account(), memory.account()
-    first.hold(6 * MIB)
-    second.hold(6 * MIB)
+    first, second = memory.open_allocation(), memory.open_allocation()
+    first.set_buffered(6 * MIB)
+    second.set_buffered(6 * MIB)
     assert await _admitted(first)
-    assert first.patience is not None
+    assert first.overdrawn_seconds_left is not None
     assert not await _admitted(second)
-    first.hold(0)  # its window is whole and on its way
-    first.submit(6 * MIB)
+    first.set_buffered(0)  # its window is whole and on its way
+    first.add_submitted(6 * MIB)
     assert not await _admitted(second)
-    first.settle(6 * MIB)
-    assert first.patience is None
+    first.remove_submitted(6 * MIB)
+    assert first.overdrawn_seconds_left is None
     assert await _admitted(second)
 
 
 @in_virtual_time
 async def test_a_connection_that_goes_away_gives_back_what_it_held_and_its_turn() -> None:
     memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
-    first, second = memory.account(), memory.account()
-    first.hold(6 * MIB)
-    second.hold(6 * MIB)
-    await first.admit()
-    waiting = asyncio.create_task(second.admit())
+    first, second = memory.open_allocation(), memory.open_allocation()
+    first.set_buffered(6 * MIB)
+    second.set_buffered(6 * MIB)
+    await first.wait_admitted()
+    waiting = asyncio.create_task(second.wait_admitted())
     await asyncio.sleep(0)
-    first.close()
+    first.release_buffered()
     await asyncio.wait_for(waiting, 1)
     assert memory.used == 6 * MIB
-    assert first.patience is None
+    assert first.overdrawn_seconds_left is None
 
 
 @in_virtual_time
 async def test_who_gives_up_waiting_is_forgotten() -> None:
     memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
-    full, gone = memory.account(), memory.account()
-    full.submit(11 * MIB)
+    full, gone = memory.open_allocation(), memory.open_allocation()
+    full.add_submitted(11 * MIB)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
-            await gone.admit()
-    full.settle(11 * MIB)
+            await gone.wait_admitted()
+    full.remove_submitted(11 * MIB)
     assert await _admitted(full)
 
 
@@ -135,42 +139,46 @@ class Closed:
         self.names: list[str] = []
         self.reasons: list[str] = []
         for name, account in accounts.items():
-            account.evict = partial(self._note, name, account)
+            account.on_evict = partial(self._note, name, account)
 
     def _note(self, name: str, account: Allocation, reason: str) -> None:
         self.names.append(name)
         self.reasons.append(reason)
-        account.close()
+        account.release_buffered()
 
 
 def _waits(account: Allocation) -> "asyncio.Task[None]":
-    return asyncio.create_task(account.admit())
+    return asyncio.create_task(account.wait_admitted())
 
 
 @in_virtual_time
 async def test_the_last_quarter_is_for_connections_that_hold_little() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    large, other, small = memory.account(), memory.account(), memory.account()
-    large.hold(7 * MIB)
-    other.hold(6 * MIB)
+    large, other, small = (
+        memory.open_allocation(),
+        memory.open_allocation(),
+        memory.open_allocation(),
+    )
+    large.set_buffered(7 * MIB)
+    other.set_buffered(6 * MIB)
     assert await _admitted(large)
-    assert large.patience is not None
+    assert large.overdrawn_seconds_left is not None
     assert not await _admitted(other)
     assert await _admitted(small)
-    small.hold(200 * KIB)
+    small.set_buffered(200 * KIB)
     assert await _admitted(small)
-    small.hold(MIB)
+    small.set_buffered(MIB)
     assert not await _admitted(small), "it holds no longer little"
 
 
 @in_virtual_time
 async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_needed() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    small, large, middle, comer = (memory.account() for _ in range(4))
+    small, large, middle, comer = (memory.open_allocation() for _ in range(4))
     closed = Closed(small=small, large=large, middle=middle)
     for account, size in ((small, 1), (large, 9), (middle, 7)):
-        account.hold(size * MIB)
-        account.reads()
+        account.set_buffered(size * MIB)
+        account.begin_read()
     assert await _admitted(large)
     waiting = _waits(comer)
     await asyncio.sleep(0.5)
@@ -184,33 +192,37 @@ async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_n
 @in_virtual_time
 async def test_nobody_is_closed_while_nobody_waits_or_while_the_disk_makes_the_room() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    idle, full, comer = memory.account(), memory.account(), memory.account()
+    idle, full, comer = memory.open_allocation(), memory.open_allocation(), memory.open_allocation()
     closed = Closed(idle=idle)
-    idle.hold(11 * MIB)
-    idle.reads()
-    full.submit(10 * MIB)
+    idle.set_buffered(11 * MIB)
+    idle.begin_read()
+    full.add_submitted(10 * MIB)
     await asyncio.sleep(60)
     waiting = _waits(comer)
     await asyncio.sleep(60)
     assert closed.names == []
-    full.settle(10 * MIB)
+    full.remove_submitted(10 * MIB)
     await asyncio.wait_for(waiting, 1)
 
 
 @in_virtual_time
 async def test_who_waits_for_us_or_gets_on_is_not_closed() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    steady, ours, comer = memory.account(), memory.account(), memory.account()
+    steady, ours, comer = (
+        memory.open_allocation(),
+        memory.open_allocation(),
+        memory.open_allocation(),
+    )
     closed = Closed(steady=steady, ours=ours)
-    steady.hold(8 * MIB)
-    ours.hold(9 * MIB)  # it does not read: it waits for memory, or for its turn
+    steady.set_buffered(8 * MIB)
+    ours.set_buffered(9 * MIB)  # it does not read: it waits for memory, or for its turn
     assert await _admitted(steady)
     waiting = [_waits(ours), _waits(comer)]
     for number in range(1, 20):
-        steady.reads()
+        steady.begin_read()
         await asyncio.sleep(0.2)
-        steady.has_read()
-        steady.hold(8 * MIB + number * 100 * KIB)
+        steady.end_read()
+        steady.set_buffered(8 * MIB + number * 100 * KIB)
     assert closed.names == []
     for task in waiting:
         task.cancel()
@@ -220,18 +232,18 @@ async def test_who_waits_for_us_or_gets_on_is_not_closed() -> None:
 @in_virtual_time
 async def test_who_sends_a_byte_now_and_then_makes_no_progress() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    trickle, comer = memory.account(), memory.account()
+    trickle, comer = memory.open_allocation(), memory.open_allocation()
     closed = Closed(trickle=trickle)
-    trickle.hold(17 * MIB)
+    trickle.set_buffered(17 * MIB)
     assert await _admitted(trickle)
     waiting = _waits(comer)
     for number in range(1, 10):
-        trickle.reads()
+        trickle.begin_read()
         await asyncio.sleep(0.3)
-        trickle.has_read()
+        trickle.end_read()
         if closed.names:
             break
-        trickle.hold(17 * MIB + number)
+        trickle.set_buffered(17 * MIB + number)
     assert closed.names == ["trickle"]
     await asyncio.wait_for(waiting, 1)
 
@@ -241,11 +253,15 @@ async def test_connection_holds_nothing_and_says_nothing_keeps_nobody_waiting_an
     None
 ):
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    full, quiet, comer = memory.account(), memory.account(), memory.account()
+    full, quiet, comer = (
+        memory.open_allocation(),
+        memory.open_allocation(),
+        memory.open_allocation(),
+    )
     closed = Closed(quiet=quiet)
-    full.hold(17 * MIB)
+    full.set_buffered(17 * MIB)
     assert await _admitted(quiet)
-    quiet.reads()
+    quiet.begin_read()
     await asyncio.wait_for(_waits(comer), 1)
     assert not await _admitted(quiet)
     assert closed.names == []
@@ -254,17 +270,17 @@ async def test_connection_holds_nothing_and_says_nothing_keeps_nobody_waiting_an
 @in_virtual_time
 async def test_who_waits_for_us_gives_way_at_last_where_not_even_short_windows_go_through() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
-    overdrawn, large, little, comer = (memory.account() for _ in range(4))
+    overdrawn, large, little, comer = (memory.open_allocation() for _ in range(4))
     closed = Closed(large=large, little=little)
     for account, size in ((overdrawn, 8 * MIB), (large, 9 * MIB), (little, 100 * KIB)):
-        account.hold(size)
+        account.set_buffered(size)
     assert await _admitted(overdrawn)
     waiting = [_waits(account) for account in (large, little, comer)]
     for number in range(1, 40):  # it gets on, and never ends
-        overdrawn.reads()
+        overdrawn.begin_read()
         await asyncio.sleep(0.2)
-        overdrawn.has_read()
-        overdrawn.hold(8 * MIB + number * 100 * KIB)
+        overdrawn.end_read()
+        overdrawn.set_buffered(8 * MIB + number * 100 * KIB)
         if number == 20:
             assert closed.names == []
     assert closed.names == ["large", "little"], "who holds most first"

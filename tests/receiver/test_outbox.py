@@ -52,14 +52,14 @@ async def settle() -> None:
 async def test_frames_are_written_in_order_also_those_put_while_one_is_written() -> None:
     box, taker = outbox()
     writing = asyncio.create_task(box.run())
-    box.put(b"1")
+    box.enqueue(b"1")
     await settle()
-    box.put(b"2")
-    box.put(b"3")
+    box.enqueue(b"2")
+    box.enqueue(b"3")
     taker.reading.set()
-    await box.flushed()
-    box.put(b"4")
-    await box.flushed()
+    await box.wait_flushed()
+    box.enqueue(b"4")
+    await box.wait_flushed()
     assert b"".join(taker.taken) == b"1234"
     writing.cancel()
 
@@ -69,14 +69,14 @@ async def test_peer_that_reads_nothing_is_cut_off_at_bound_and_what_waits_for_is
     box, taker = outbox()
     writing = asyncio.create_task(box.run())
     for number in range(BOUND // len(FRAME)):
-        box.put(FRAME)
+        box.enqueue(FRAME)
         assert box.broken is None, f"after {number + 1} frames"
     assert not taker.aborted
-    box.put(b"\0")
+    box.enqueue(b"\0")
     assert taker.aborted
     assert box.broken is not None
     assert f"{BOUND + 1} bytes" in box.broken
-    await asyncio.wait_for(box.flushed(), 1)
+    await asyncio.wait_for(box.wait_flushed(), 1)
     await asyncio.wait_for(writing, 1)
     assert taker.taken == []
 
@@ -85,11 +85,11 @@ async def test_peer_that_reads_nothing_is_cut_off_at_bound_and_what_waits_for_is
 async def test_what_is_being_written_does_not_count_and_the_rest_does() -> None:
     box, taker = outbox()
     writing = asyncio.create_task(box.run())
-    box.put(FRAME * 200)
+    box.enqueue(FRAME * 200)
     await settle()  # on its way: the writer has it
-    box.put(FRAME * 200)
+    box.enqueue(FRAME * 200)
     assert box.broken is None
-    box.put(FRAME * 57)
+    box.enqueue(FRAME * 57)
     assert box.broken is not None
     await asyncio.wait_for(writing, 1)
     assert taker.aborted
@@ -98,10 +98,10 @@ async def test_what_is_being_written_does_not_count_and_the_rest_does() -> None:
 @in_virtual_time
 async def test_after_the_bound_nothing_more_is_kept() -> None:
     box, taker = outbox()
-    box.put(bytes(BOUND + 1))
+    box.enqueue(bytes(BOUND + 1))
     reason = box.broken
     for _ in range(1000):
-        box.put(FRAME)
+        box.enqueue(FRAME)
     assert box.broken == reason
     taker.aborted = False
     await asyncio.wait_for(box.run(), 1)
@@ -111,7 +111,7 @@ async def test_after_the_bound_nothing_more_is_kept() -> None:
 @in_virtual_time
 async def test_a_peer_that_takes_a_write_never_is_cut_off_after_its_time() -> None:
     box, taker = outbox()
-    box.put(FRAME)
+    box.enqueue(FRAME)
     await asyncio.wait_for(box.run(), 60)
     assert taker.aborted
     assert box.broken == "it took nothing for 30 s"
@@ -121,11 +121,11 @@ async def test_a_peer_that_takes_a_write_never_is_cut_off_after_its_time() -> No
 async def test_nothing_is_taken_once_it_is_sealed_and_what_was_put_is_written() -> None:
     box, taker = outbox()
     taker.reading.set()
-    box.put(b"1")
+    box.enqueue(b"1")
     box.seal()
-    box.put(b"2")
+    box.enqueue(b"2")
     writing = asyncio.create_task(box.run())
-    await asyncio.wait_for(box.flushed(), 1)
+    await asyncio.wait_for(box.wait_flushed(), 1)
     assert taker.taken == [b"1"]
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(writing, 1)

@@ -31,27 +31,27 @@ def test_all_together_never_hold_more_than_the_total_and_none_more_than_it_leave
     wishes: list[tuple[int, int]],
 ) -> None:
     shares = SourceQuota(1000)
-    holders = [shares.share() for _ in range(4)]
+    holders = [shares.open_share() for _ in range(4)]
     for who, size in wishes:
         before = holders[who].used, shares.used
-        if holders[who].take(size):
+        if holders[who].reserve(size):
             assert holders[who].used <= shares.total - shares.used
         else:
             assert (holders[who].used, shares.used) == before
         assert shares.used == sum(holder.used for holder in holders) <= 1000
     for holder in holders:
-        holder.close()
+        holder.release_all()
     assert shares.used == 0
 
 
 def test_one_alone_takes_half_and_greedy_ones_leave_room_for_who_comes_late() -> None:
     shares = SourceQuota(1000)
-    greedy = [shares.share() for _ in range(4)]
+    greedy = [shares.open_share() for _ in range(4)]
     for _ in range(1000):
         for holder in greedy:
-            holder.take(1)
+            holder.reserve(1)
     assert [holder.used for holder in greedy] == [200] * 4
-    assert shares.share().take(100)
+    assert shares.open_share().reserve(100)
 
 
 async def _register(peer: NativePeer, indices: range, attributes: bytes) -> list[Frame | None]:

@@ -92,7 +92,7 @@ class Beat:
         await stream.write(self.window(window))
         done = 0
         while done < len(window):
-            for frame in reader.feed(await self.heard(stream)):
+            for frame in reader.receive_data(await self.heard(stream)):
                 if isinstance(frame, AckFrame):
                     self.settle(frame.sequence - done)
                     done = max(done, frame.sequence)

@@ -149,7 +149,7 @@ class AgentHost(Process):
                 self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken)
             )
             return Witness(self.incarnation, entry=entry) if entry else None
-        followed = self.agent.tailer.living.get((stat.device, stat.inode))
+        followed = self.agent.tailer.followed.get((stat.device, stat.inode))
         if followed is None or not followed.generation.place.is_at(stat):
             return None
         held = followed.generation.file is not None
@@ -168,7 +168,7 @@ class AgentHost(Process):
         """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
         if not self.running or self.agent is None or self.incarnation != witness.incarnation:
             return False
-        followed = self.agent.tailer.living.get((stat.device, stat.inode))
+        followed = self.agent.tailer.followed.get((stat.device, stat.inode))
         return followed is not None and followed.generation.file is not None
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
@@ -207,7 +207,7 @@ class AgentHost(Process):
         agent = self.agent
         if not self.running or agent is None:
             return False
-        if any(followed.trouble for followed in agent.tailer.living.values()):
+        if any(followed.trouble for followed in agent.tailer.followed.values()):
             return False  # it can't be read just now: for want of a handle, for example
         return agent.connection.is_settled and not any(
             source.is_behind for source in agent.registry.sources

@@ -55,7 +55,7 @@ class HastyBeat(Beat):
             windows.append(len(window))
         done = 0
         while windows:
-            for frame in reader.feed(await self.heard(stream)):
+            for frame in reader.receive_data(await self.heard(stream)):
                 if not isinstance(frame, AckFrame):
                     continue
                 self.settle(frame.sequence - done)

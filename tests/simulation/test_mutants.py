@@ -53,12 +53,12 @@ def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) 
     from receiver.acks import AckQueue, OpenWindow
 
     def end(self: AckQueue, last: int) -> None:
-        window: OpenWindow = self.current
+        window: OpenWindow = self.current_window
         window.holds, window.last = 0, last
         self._current = None
         self._flush()
 
-    monkeypatch.setattr(AckQueue, "end", end)
+    monkeypatch.setattr(AckQueue, "end_window", end)
     failing = next(
         outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None
     )

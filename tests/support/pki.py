@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from logdrive.net.certificates import Issued, issue, issue_authority
+from logdrive.net.certificates import Issued, issue_authority, issue_certificate
 from logdrive.net.stream import ClientTls, ServerTls
 
 NOW = datetime.now(UTC)
@@ -42,7 +42,7 @@ class Pki:
     ) -> None:
         """Write `stem.pem` and `stem.key`, valid for 30 days from *age_days* ago on."""
         usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        made = issue(
+        made = issue_certificate(
             authority or self.authority,
             names[0],
             names,

@@ -27,8 +27,8 @@ from logdrive.wire.lumberjack.frames import (
 )
 from logdrive.wire.lumberjack.frames import SourceFrame as SourceFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
-from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from logdrive.wire.lumberjack.reader import FrameReader
+from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from tests.agent.inputs.files.rebuild import rebuilt
 
 Piece = tuple[int, int, bytes]
@@ -156,7 +156,9 @@ class _Connection:
         self.out.put_nowait((asyncio.get_running_loop().time() + self.model.ack_seconds, data))
 
     def _take(self, data: bytes) -> None:
-        for given in self.runs.feed(self.reader.feed(data), offset=self.reader.offset):
+        for given in self.runs.check_frames(
+            self.reader.receive_data(data), offset=self.reader.offset
+        ):
             if isinstance(given, SourceFrame):
                 self._source(given)
             elif isinstance(given, RunReceived):

@@ -1,9 +1,8 @@
-"""One life of one file, as far as its bytes go: where it is, how far it was read, whether it is
-still the same (rules G1, G4).
+"""Reads the bytes of one generation of a file, and notices when they are another's (rules G1, G4).
 
-Reading never trusts what was true before: each read compares the first line and the up to 256 bytes
-before the position, which come in the same `pread` as the new ones. A difference, or a file shorter
-than the position, is a `SourceTruncatedError`.
+Each read compares what was read before: the first line, and the up to 256 bytes before the
+position, which come in the same `pread` as the new ones. If they differ, or the file is shorter
+than the position, it raises `SourceTruncatedError`.
 """
 
 from zlib import crc32
@@ -19,10 +18,7 @@ from logdrive.model.numbers import check_in, check_of, number_of, position_of
 
 
 class Generation:
-    """Reads one life.
-
-    `position` is the place after the last byte given out, `seen` the largest size ever seen.
-    """
+    """One generation of a file, the agent's `Readable` for files."""
 
     __slots__ = (
         "_check",
@@ -53,38 +49,38 @@ class Generation:
         first_line: FirstLine | None = None,
         impatient: bool = False,
     ) -> None:
-        self.place, self.settings = place, settings
+        """Start at position 0, closed; *start* is where bytes are wanted from (rule P2).
+
+        With *impatient* a last line without newline is read like any other: for `agent ship`, whose
+        files are complete.
+        """
+        self.place = place
+        self.settings = settings
         self.start = start
-        """Where to start, by rule P2; what lies before it is not wanted."""
-        self.first_line = first_line
-        self.file: File | None = None
-        self.position = 0
-        self.seen = 0
-        self.grown_at = 0.0
-        """When it was last seen to have grown."""
-        self.unnamed_since: float | None = None
-        """Since when it has been known to have no name any more (link count 0)."""
-        self.retired = False
-        """Nothing will be read from it again."""
-        self.final = False
-        """A last line without newline is given out, too; until it grows (rule P3)."""
+        self.first_line = first_line  # None until it is complete
+        self.file: File | None = None  # the handle; None while closed
+
+        self.position = 0  # after the last byte read
+        self.seen = 0  # the largest size seen
+        self.grown_at = 0.0  # when growth was last seen (monotonic, s)
+        self.modified_ns = 0  # last change by the file system's clock, as of the last look
+        self.unnamed_since: float | None = None  # since when it is seen to have no name (s)
+        self.retired = False  # True: nothing will be read from it again
+        self.final = False  # True: a last line without newline is read, until the file grows (P3)
         self.impatient = impatient
-        """The same, always: for `agent ship`, whose files are as long as they are."""
-        # the bytes before the position; None where only their check is known
+
+        # whether there may be whole lines between position and seen
+        self._more = True
+        # the bytes before the position; None if only their check is known
         self._tail: bytes | None = b""
         self._check = 0
-        # where the file ended when it was looked at, and the bytes before that
+        # the end at the last look, if it was beyond the position, and the bytes before it
         self._end: tuple[int, bytes] | None = None
-        self.modified_ns = 0
-        """When it was changed last, by the file system's clock, as far as it was looked at."""
-        self._more = True  # there may be whole lines between position and seen
 
-    # Handles -------------------------------------------------------------------------------------
+    def open_handle(self, disk: Disk) -> None:
+        """Open the file under its name.
 
-    def open(self, disk: Disk) -> None:
-        """Open it under its name, if that is still its own.
-
-        Raises OSError, FileNotFoundError where it is not.
+        Raises OSError; FileNotFoundError if the name is another file's now.
         """
         file = disk.open(self.place.name)
         try:
@@ -97,34 +93,33 @@ class Generation:
             raise FileNotFoundError(f"{self.place.name} is another file now")
         self.file = file
 
-    def close(self) -> None:
-        """Give the handle back."""
+    def close_handle(self) -> None:
+        """Close the file if it is open."""
         if self.file is not None:
             self.file.close()
             self.file = None
 
     def retire(self) -> None:
-        """Note that nothing will be read from it again."""
+        """Close the file: nothing will be read from it again."""
         self.retired = True
-        self.close()
+        self.close_handle()
 
-    def successor(self) -> "Generation":
-        """Return the next life of the same file, and hand the handle over to it."""
+    def make_successor(self) -> "Generation":
+        """Return the next generation of the same file, which takes over the handle."""
         generation = Generation(self.place, self.settings, impatient=self.impatient)
         generation.file, self.file, self.retired = self.file, None, True
         return generation
 
-    # Looking -------------------------------------------------------------------------------------
-
     @property
     def unread(self) -> int:
-        """Bytes seen and not given out."""
+        """Bytes seen and not read."""
         return max(0, self.seen - self.position)
 
     @property
     def last_number(self) -> int:
-        """The number of the last place before which the bytes are known: the end seen last, or the
-        position; 0 where there is none.
+        """The number of the last position whose bytes before it are known, 0 without one.
+
+        That is the end seen last, or else the position.
         """
         if self._end is not None and self._end[0] > self.position:
             return number_of(*self._end)
@@ -132,25 +127,26 @@ class Generation:
 
     @property
     def has_lines(self) -> bool:
-        """Whether there may be lines to give out."""
+        """Whether `read_lines` may return lines."""
         return self.seen > self.position and (self._more or self.final or self.impatient)
 
-    def look(self, stat: FileStat, now: float) -> None:
-        """Take notice of *stat*.
+    def on_stat(self, stat: FileStat, now: float) -> None:
+        """Note the file's status at *now* (monotonic, s).
 
-        Raises `SourceTruncatedError` where the file is shorter than it was, or grew out of another
-        beginning.
-
-        `seen` must not grow with the bytes of a next life, so these are compared first.
+        Raises `SourceTruncatedError` if the file is shorter than before, or its old bytes are
+        others. They are compared first, so that `seen` does not grow by bytes of the next
+        generation.
         """
         if stat.size < self.seen:
             raise SourceTruncatedError
-        # rewritten at the same length, too
+
+        # the second case is a file rewritten to the same length
         changed = stat.size > self.seen or stat.modified_ns != self.modified_ns
         if changed and self.file is not None:
             if self.first_line is not None:
-                self.verify()
-            self._compare_end(stat.size)
+                self.verify_content()
+            self._verify_end(stat.size)
+
         self.modified_ns = stat.modified_ns
         if stat.links:
             self.unnamed_since = None
@@ -162,9 +158,10 @@ class Generation:
         if size > self.seen:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
 
-    def rests(self) -> bool:
-        """Tell, with one read of two bytes, that there is nothing new; False where that takes a
-        closer look.
+    def is_at_rest(self) -> bool:
+        """Return whether an open file that is read has not grown, by one read of two bytes.
+
+        False means that a close look is needed.
         """
         if (
             self.file is None
@@ -174,16 +171,17 @@ class Generation:
         ):
             return False
         try:
+            # the last byte seen and nothing after it
             return len(self.file.pread(2, self.seen - 1)) == 1
         except OSError:
-            return False  # the close look will say what is the matter
+            return False  # the close look raises it again
 
     def set_first_line(self, first_line: FirstLine) -> None:
-        """Set the first line, as soon as it is known: reads compare it from now on."""
+        """Set the first line as soon as it is complete: each read compares it from now on."""
         self.first_line = first_line
 
     def restore_seen(self, seen: int, now: float) -> None:
-        """Take over from the checkpoint the largest size seen; it counts as grown now."""
+        """Set the largest size seen, from the checkpoint; the file counts as grown now."""
         self.seen = max(self.seen, seen)
         self.grown_at = now
 
@@ -191,23 +189,21 @@ class Generation:
         """Let `read_lines` return a last line without newline, until the file grows (rule P3)."""
         self.final = True
 
-    def head(self) -> bytes:
-        """Return the file's first bytes, as many as a first line may have."""
+    def read_head(self) -> bytes:
+        """Return the file's first bytes, at most as many as a first line has."""
         assert self.file is not None
         return self.file.pread(FIRST_LINE_BYTES, 0)
-
-    # Reading -------------------------------------------------------------------------------------
 
     def set_start(self, position: int) -> None:
         """Set the position from which bytes are wanted (rule P2)."""
         self.start = position
 
-    def take_all(self, size: int) -> None:
-        """Count all *size* bytes of the file as seen and read: they were read at once."""
+    def on_whole_file_read(self, size: int) -> None:
+        """Note that all *size* bytes of the file are read."""
         self.position = self.seen = size
 
     def resume_from(self, number: int) -> None:
-        """Read on from *number*, whose check is compared before the next read."""
+        """Move to the position of *number*; the next read compares its check."""
         self.position = position_of(number)
         self._check = check_in(number)
         self._tail = None if self.position else b""
@@ -215,85 +211,91 @@ class Generation:
         self.seen = max(self.seen, self.position)
 
     def matches_number(self, number: int) -> bool:
-        """Tell whether a stored *number* can be this life's (rule D4)."""
+        """Return whether a stored *number* can be this generation's (rule D4)."""
         position, check = position_of(number), check_in(number)
         assert self.file is not None
         if position > self.file.stat().size:
             return False
-        return not check or check_of(self._before(position)) == check
+        return not check or check_of(self._read_before(position)) == check
 
     def number_at(self, position: int) -> int:
-        """Return the number of *position* from the file's own bytes.
+        """Return the number of *position*, made from the file's bytes.
 
-        Raises `SourceTruncatedError` where they are not there.
+        Raises `SourceTruncatedError` if the file is shorter.
         """
-        tail = self._before(position)
+        tail = self._read_before(position)
         if len(tail) < min(position, TAIL_BYTES):
             raise SourceTruncatedError
         return number_of(position, tail)
 
     def read_lines(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
-        """Return the next lines, None where there are none.
+        """Return the next lines, None without any; a line longer than *limit* comes in parts.
 
-        Raises `SourceTruncatedError` before giving out a wrong byte.
-
-        A line longer than *limit* is given out in parts.
+        Raises OSError, or `SourceTruncatedError` before any byte of another generation is returned.
         """
         assert self.file is not None
-        self._compare_first_line()
+        self._verify_first_line()
+
+        # one read for the bytes before the position, to compare, and the new ones
         tail = self._known_tail()
         data = self.file.pread(len(tail) + limit, self.position - len(tail))
         if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
             raise SourceTruncatedError
+
         size = len(data) - len(tail)
         self._grow_to(self.position + size, now)
-        whole = size == limit
-        end, open_end = _taken(data, len(tail), whole=whole, final=self.final or self.impatient)
+        whole = size == limit  # the file may have more
+        end, open_end = _end_of_lines(
+            data, len(tail), whole=whole, final=self.final or self.impatient
+        )
         self._more = whole
         if end == len(tail):
             return None
+
         chunk = TextChunk(self.position, data, len(tail), end, open_end)
         self.position += end - len(tail)
         self._tail = chunk.tail_at(self.position)
         if self._end is not None and self._end[0] == self.position:
-            self._end = None  # the same bytes as the tail
+            self._end = None  # the tail has the same bytes
         return chunk
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
-        """Give out again what of *chunk*, the last one read, lies behind *position*."""
+        """Move back to *position* in *chunk*, the last one read: what follows is read again."""
         self.position, self._tail, self._more = position, chunk.tail_at(position), True
 
-    def verify(self) -> None:
-        """Compare all that was read before, without reading on.
+    def verify_content(self) -> None:
+        """Compare the first line and the bytes before the position (rule G4).
 
-        Raises `SourceTruncatedError` (rule G4).
+        Raises `SourceTruncatedError` if they differ.
         """
-        self._compare_first_line()
-        if self._before(self.position) != self._known_tail():
+        self._verify_first_line()
+        if self._read_before(self.position) != self._known_tail():
             raise SourceTruncatedError
 
-    def _compare_end(self, size: int) -> None:
-        """Compare the bytes before the end seen last, then keep those before the new one: a backlog
-        can be replaced, too.
+    def _verify_end(self, size: int) -> None:
+        """Compare the bytes before the end seen last, then keep those before the new end.
 
-        Nothing else tells lives apart of which no byte was read and that have the same first line.
+        Unread bytes can be replaced, too. If nothing was read, only this shows that a file with the
+        same first line is another generation.
         """
-        if self._end is not None and self._before(self._end[0]) != self._end[1]:
+        if self._end is not None and self._read_before(self._end[0]) != self._end[1]:
             raise SourceTruncatedError
-        self._end = (size, self._before(size)) if size > self.position else None
+        self._end = (size, self._read_before(size)) if size > self.position else None
 
-    def _compare_first_line(self) -> None:
+    def _verify_first_line(self) -> None:
+        """Compare the first line. Raises `SourceTruncatedError` if it differs."""
         assert self.file is not None
         assert self.first_line is not None
         if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
             raise SourceTruncatedError
 
     def _known_tail(self) -> bytes:
-        """Return the bytes before the position as they were read, or, after `resume_from`, as their
-        check says they were.
+        """Return the bytes before the position, as they were read.
+
+        After `resume_from` they are read again and compared with the number's check.
         """
         if self._tail is None:
-            tail = self._before(self.position)
+            tail = self._read_before(self.position)
             if len(tail) < min(self.position, TAIL_BYTES) or (
                 self._check and check_of(tail) != self._check
             ):
@@ -301,28 +303,31 @@ class Generation:
             self._tail = tail
         return self._tail
 
-    def _before(self, position: int) -> bytes:
+    def _read_before(self, position: int) -> bytes:
+        """Return the up to 256 bytes before *position*, fewer if the file is shorter."""
         assert self.file is not None
         size = min(position, TAIL_BYTES)
         return self.file.pread(size, position - size) if size else b""
 
 
-def _taken(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, bool]:
-    """Return up to where to give out *data* from *begin* on, and whether that cuts a line; *whole*
-    where the file may have more.
+def _end_of_lines(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, bool]:
+    """Return the end of the lines in *data* from *begin* on, and whether it cuts a line.
+
+    With *whole* the file may have more bytes, with *final* a last line needs no newline.
     """
     if final and not whole:
         return len(data), False
+
     lines = data.rfind(b"\n", begin) + 1
     if lines or not whole:
         return lines or begin, False
-    return len(data) - _cut_character(data), True
+
+    # a line longer than the read: cut it between two characters
+    return len(data) - _cut_character_bytes(data), True
 
 
-def _cut_character(text: bytes) -> int:
-    """Return how many bytes at the end of *text* are the beginning of a UTF-8 character that goes
-    on.
-    """
+def _cut_character_bytes(text: bytes) -> int:
+    """Return the number of bytes at the end of *text* that begin an incomplete UTF-8 character."""
     for back in range(1, 4):
         byte = text[-back]
         if byte < 0x80:

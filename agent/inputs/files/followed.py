@@ -1,4 +1,4 @@
-"""A file that is looked at again and again."""
+"""A file that is looked at at intervals, from its first match to its end."""
 
 from dataclasses import dataclass
 
@@ -8,28 +8,66 @@ from agent.sources.source import Source
 
 
 @dataclass(slots=True, eq=False)
-class Followed:
-    """A file that is being followed: the life that it lives now, and its source once it has a first
-    line.
+class FollowedFile:
+    """A followed file: its current generation, that one's source, and when it is looked at.
 
-    *head* are the first bytes of a file without a first line, *counting* how its first source will
-    come by its count.
+    A truncation starts a new generation of the same followed file.
     """
 
     generation: Generation
+    """The current generation."""
+
     source: Source | None = None
+    """The generation's source; None until it has a first line."""
+
     head: bytes = b""
+    """The first bytes of a file that has no first line yet."""
+
     counting: Counting = Counting.KNOWN
+    """How the count of the generation's source is found (rule G3)."""
+
     ships_unfinished: bool = False
-    """`agent ship`: end of file ends the first line, too."""
+    """Whether the end of the file ends its first line, too, as for `agent ship`."""
+
     interval: float = 0.0
-    look_at: float = 0.0
-    """When to look closely even if it seems to rest: whether it still has a name is told by nothing
-    else.
+    """Seconds between the last two looks; set by `LookSchedule`, as is the next field."""
+
+    look_closely_at: float = 0.0
+    """When to look closely even if the file seems at rest (s): only that shows that its name is
+    gone.
     """
+
     trouble: str = ""
+    """Why the file could not be read at the last look, "" if it could."""
+
     lacks_handle: bool = False
-    """Whether *trouble* is that no handle was left: it passes as soon as another file gives one
-    back.
-    """
+    """Whether *trouble* is a lack of handles: it ends when another file is closed."""
+
     dropped: bool = False
+    """Whether the file is followed no more."""
+
+    def set_source(self, source: Source) -> None:
+        """Set the source, once there is a first line; the head is not needed any more."""
+        self.source = source
+        self.head = b""
+
+    def drop(self) -> None:
+        """Note that the file is followed no more; its place in the schedule is dropped later."""
+        self.dropped = True
+
+    def set_trouble(self, reason: str, *, lacks_handle: bool = False) -> None:
+        """Note why the file could not be read at this look."""
+        self.trouble = reason
+        self.lacks_handle = lacks_handle
+
+    def clear_trouble(self) -> None:
+        """Note that the file could be read at this look."""
+        self.trouble = ""
+        self.lacks_handle = False
+
+    def start_generation(self, generation: Generation) -> None:
+        """Go on with the next generation of the file, which has no source yet."""
+        self.generation = generation
+        self.source = None
+        self.head = b""
+        self.counting = Counting.KNOWN

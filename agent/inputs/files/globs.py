@@ -1,8 +1,7 @@
-"""Paths and patterns of inputs: which files they name, found by listing directories, and which
-input a path belongs to.
+"""Matches files with the paths and patterns of inputs.
 
-`*`, `?` and `[…]` stay within one name and do not begin it with a dot unless the pattern does; `**`
-stands for up to eight levels of directories, none included.
+`*`, `?` and `[…]` match within one name; they match a leading dot only if the pattern's name has
+one, too. `**` matches up to eight levels of directories, or none.
 """
 
 import fnmatch
@@ -13,82 +12,100 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.config import InputTable
+from agent.sources.place import FileKey
 from logdrive.host.disk import Disk, FileStat
 
-DEEPEST: Final = 8
+MOST_LEVELS: Final = 8
+"""Limit on the levels of directories that `**` matches."""
+
 _SPECIAL: Final = re.compile(r"[*?\[]")
 
 
-class Pattern:
-    """One absolute path or pattern."""
+class PathPattern:
+    """One absolute path or pattern, as a list of names: `/var/log/*.log` has three."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self._parts = [part for part in text.split("/") if part and part != "."]
-        self._names = [re.compile(fnmatch.translate(part)) for part in self._parts]
+        self._names = [re.compile(fnmatch.translate(part)) for part in self._parts]  # one a part
 
-    def matches(self, path: str) -> bool:
-        """Tell whether *path* is named."""
-        return self._match([part for part in path.split("/") if part], 0, 0)
+    def matches_path(self, path: str) -> bool:
+        """Return whether the pattern matches *path*; nothing is looked at on the disk."""
+        return self._matches_from([part for part in path.split("/") if part], 0, 0)
 
-    def _match(self, names: list[str], name: int, part: int) -> bool:
+    def _matches_from(self, names: list[str], name: int, part: int) -> bool:
+        """Return whether the parts from *part* on match the names from *name* on."""
         if part == len(self._parts):
             return name == len(names)
         if self._parts[part] == "**":
-            return self._match_any_depth(names, name, part)
+            return self._matches_any_depth(names, name, part)
         return (
             name < len(names)
-            and self._fits(part, names[name])
-            and self._match(names, name + 1, part + 1)
+            and self._matches_name(part, names[name])
+            and self._matches_from(names, name + 1, part + 1)
         )
 
-    def _match_any_depth(self, names: list[str], name: int, part: int) -> bool:
+    def _matches_any_depth(self, names: list[str], name: int, part: int) -> bool:
+        """Return whether `**` at *part*, and the parts after it, match the names from *name* on."""
         last = part == len(self._parts) - 1
-        for after in range(name, min(len(names), name + DEEPEST + last) + 1):
+        # `**` at the end matches files, too: one level more, and at least one name
+        for after in range(name, min(len(names), name + MOST_LEVELS + last) + 1):
             if after > name and names[after - 1].startswith("."):
-                return False
+                return False  # no hidden directories, so nothing below this one
             if (
                 (after > name and after == len(names))
                 if last
-                else self._match(names, after, part + 1)
+                else self._matches_from(names, after, part + 1)
             ):
                 return True
         return False
 
-    def _fits(self, part: int, name: str) -> bool:
+    def _matches_name(self, part: int, name: str) -> bool:
         hidden = name.startswith(".") and not self._parts[part].startswith(".")
         return not hidden and self._names[part].match(name) is not None
 
-    def expand(self, listing: "Listing") -> Iterator[str]:
-        """Yield the paths of files that are named, as far as directories can be listed."""
+    def expand_paths(self, listing: "DirectoryListing") -> Iterator[str]:
+        """Yield the paths that match, as far as directories can be listed.
+
+        A path without special characters is yielded even if nothing is there.
+        """
         yield from self._expand("/", 0, listing, 0)
 
-    def _expand(self, directory: str, part: int, listing: "Listing", depth: int) -> Iterator[str]:
+    def _expand(
+        self, directory: str, part: int, listing: "DirectoryListing", depth: int
+    ) -> Iterator[str]:
+        """Yield what the parts from *part* on match below *directory*.
+
+        *depth* are the levels that `**` at *part* has matched already.
+        """
         if part == len(self._parts):
             return
+
         text, last = self._parts[part], part == len(self._parts) - 1
         if text == "**":
+            # what is in this directory, then the same in each directory below it
             if last:
                 yield from (
                     os.path.join(directory, name)
-                    for name in listing.names(directory)
+                    for name in listing.list_names(directory)
                     if not name.startswith(".")
                 )
             else:
                 yield from self._expand(directory, part + 1, listing, 0)
-            if depth < DEEPEST:
-                for name in listing.directories(directory):
+            if depth < MOST_LEVELS:
+                for name in listing.list_directories(directory):
                     yield from self._expand(os.path.join(directory, name), part, listing, depth + 1)
         elif not _SPECIAL.search(text):
             path = os.path.join(directory, text)
             if last:
-                listing.names(directory)  # so that it is watched
+                listing.list_names(directory)  # so that the directory is watched
                 yield path
             else:
                 yield from self._expand(path, part + 1, listing, 0)
         else:
-            for name in listing.names(directory) if last else listing.directories(directory):
-                if self._fits(part, name):
+            for name in (
+                listing.list_names(directory) if last else listing.list_directories(directory)
+            ):
+                if self._matches_name(part, name):
                     path = os.path.join(directory, name)
                     if last:
                         yield path
@@ -96,36 +113,32 @@ class Pattern:
                         yield from self._expand(path, part + 1, listing, 0)
 
 
-FileKey = tuple[int, int]
-"""Device and inode."""
-
-
-class Listing:
-    """Directories as they are during one scan, each listed once.
-
-    *listed* are those that patterns looked into.
-
-    *known* tells whether a path whose directory names this device and inode is a file that needs no
-    look.
-    """
+class DirectoryListing:
+    """Directories as they are during one scan, each listed only once."""
 
     def __init__(
         self, disk: Disk, known: Callable[[str, FileKey], bool] = lambda path, key: False
     ) -> None:
-        self._disk, self._known = disk, known
-        self._names: dict[str, list[str]] = {}
-        self._inodes: dict[str, dict[str, int]] = {}
-        self._devices: dict[str, int] = {}
-        self._directories: dict[str, list[str]] = {}
-        self.troubles: dict[str, OSError] = {}
+        """List directories of *disk*.
+
+        *known* returns whether a file at this path, with the device and inode that its directory
+        gives, needs no look.
+        """
+        self._disk = disk
+        self._known = known
+        self._names: dict[str, list[str]] = {}  # by directory, sorted
+        self._inodes: dict[str, dict[str, int]] = {}  # by directory and name; 0 for no file
+        self._devices: dict[str, int] = {}  # by directory
+        self._directories: dict[str, list[str]] = {}  # those in each directory, not hidden
+        self.errors: dict[str, OSError] = {}  # of directories that can't be listed
 
     @property
-    def listed(self) -> list[str]:
-        """The directories that exist among those looked into."""
-        return [directory for directory in self._names if directory not in self.troubles]
+    def listed_directories(self) -> list[str]:
+        """The directories that were listed without an error."""
+        return [directory for directory in self._names if directory not in self.errors]
 
-    def names(self, directory: str) -> list[str]:
-        """Return the entries of *directory*, sorted; none where it can't be listed."""
+    def list_names(self, directory: str) -> list[str]:
+        """Return the names in *directory*, sorted; none if it can't be listed (see `errors`)."""
         if directory not in self._names:
             try:
                 self._inodes[directory] = self._disk.inodes(directory)
@@ -133,31 +146,31 @@ class Listing:
                 self._names[directory] = sorted(self._inodes[directory])
             except OSError as error:
                 self._names[directory] = []
-                self.troubles[directory] = error
+                self.errors[directory] = error
         return self._names[directory]
 
     def is_known(self, path: str) -> bool:
-        """Tell, without a look at the file, whether *path* is one that is known already."""
+        """Return whether *path* is a known file, without a look at the file itself."""
         directory, _, name = path.rpartition("/")
         inode = self._inodes.get(directory or "/", {}).get(name, 0)
         return inode != 0 and self._known(path, (self._devices[directory or "/"], inode))
 
-    def directories(self, directory: str) -> list[str]:
-        """Return the directories in *directory* that have no leading dot."""
+    def list_directories(self, directory: str) -> list[str]:
+        """Return the names of the directories in *directory*, without hidden ones."""
         if directory not in self._directories:
-            found = []
-            for name in self.names(directory):
-                # hidden, or a regular file
+            names = []
+            for name in self.list_names(directory):
+                # hidden, or a regular file: only those have an inode here
                 if name.startswith(".") or self._inodes[directory][name]:
                     continue
-                stat = self.stat(os.path.join(directory, name))
+                stat = self.stat_or_none(os.path.join(directory, name))
                 if stat is not None and not stat.is_file:
-                    found.append(name)
-            self._directories[directory] = found
+                    names.append(name)
+            self._directories[directory] = names
         return self._directories[directory]
 
-    def stat(self, path: str) -> FileStat | None:
-        """Return what stands at *path*, None where nothing can be seen there."""
+    def stat_or_none(self, path: str) -> FileStat | None:
+        """Return the status of the file or directory at *path*, None if it can't be had."""
         try:
             return self._disk.stat(path)
         except OSError:
@@ -166,61 +179,63 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class MatchedFile:
-    """A file that an input names."""
+    """A file that a pattern of an input matches."""
 
     path: str
     settings: InputTable
+    """The input: the first one that matches the path."""
+
     stat: FileStat
+    """The file's status at the time of the scan."""
 
 
 class FileInputs:
-    """The inputs of a configuration; the first that names a file has it."""
+    """The inputs of a configuration. A file belongs to the first input that matches it."""
 
     def __init__(self, tables: Sequence[InputTable]) -> None:
         self._inputs = [
-            (table, [Pattern(p) for p in table.paths], [Pattern(p) for p in table.exclude])
+            (table, [PathPattern(p) for p in table.paths], [PathPattern(p) for p in table.exclude])
             for table in tables
         ]
 
     @property
     def first_from_end(self) -> InputTable | None:
-        """The first input that begins at the end of what is there at the very first start, None
-        without one.
-        """
+        """The first input with `start = "end"`, None without one."""
         return next((table for table, _, _ in self._inputs if table.start == "end"), None)
 
     def settings_for(self, path: str) -> InputTable | None:
-        """Return the input that names *path*."""
+        """Return the input that *path* belongs to, None if no input matches it."""
         for table, paths, exclude in self._inputs:
-            if any(pattern.matches(path) for pattern in paths) and not any(
-                pattern.matches(path) for pattern in exclude
+            if any(pattern.matches_path(path) for pattern in paths) and not any(
+                pattern.matches_path(path) for pattern in exclude
             ):
                 return table
         return None
 
-    def mention(self, path: str) -> bool:
-        """Tell whether a pattern names *path*, be it to exclude it."""
+    def mentions_path(self, path: str) -> bool:
+        """Return whether any pattern matches *path*, also one that excludes it."""
         return any(
-            pattern.matches(path)
+            pattern.matches_path(path)
             for _, paths, exclude in self._inputs
             for pattern in (*paths, *exclude)
         )
 
-    def scan(self, listing: Listing) -> Iterator[MatchedFile]:
-        """Yield all regular files that the inputs name, each path once; not those that *listing*
-        knows.
+    def scan_files(self, listing: DirectoryListing) -> Iterator[MatchedFile]:
+        """Yield all regular files that belong to an input, each path once.
+
+        Files that *listing* knows are left out.
         """
         seen: set[str] = set()
         for table, paths, exclude in self._inputs:
             for pattern in paths:
-                for path in pattern.expand(listing):
+                for path in pattern.expand_paths(listing):
                     if (
                         path in seen
                         or listing.is_known(path)
-                        or any(unwanted.matches(path) for unwanted in exclude)
+                        or any(unwanted.matches_path(path) for unwanted in exclude)
                     ):
                         continue
                     seen.add(path)
-                    stat = listing.stat(path)
+                    stat = listing.stat_or_none(path)
                     if stat is not None and stat.is_file:
                         yield MatchedFile(path, table, stat)

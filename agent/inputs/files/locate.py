@@ -1,5 +1,7 @@
-"""Where a file is now that was known under some name: there, in that directory, where inputs look,
-or nowhere (rule G1).
+"""Finds a file again by its inode after it was renamed (rule G1).
+
+The name seen last is tried first, then the other names in that directory, then all paths that
+inputs match.
 """
 
 import errno
@@ -7,85 +9,94 @@ import os
 import re
 from typing import Final
 
-from agent.inputs.files.globs import FileInputs, Listing
+from agent.inputs.files.globs import DirectoryListing, FileInputs
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileLocation, same_birth
 from logdrive.host.disk import Disk, FileStat
 
 ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
-"""What rotation adds to a name: .1, -20261122, .1.gz."""
+"""The part that rotation adds to a name: .1, -20261122, .1.gz."""
 
 _SCANS: Final = 2
+"""Scans of the inputs per `Locator`: a rotation may hide a file from one of them."""
 
 
 class Locator:
-    """Looks for files by inode.
+    """Finds files by inode. What it lists is kept: make a new one for each round of looks."""
 
-    *namer* tells whether their file system is there at all, *inputs* where else they may be.
-    """
+    def __init__(
+        self, disk: Disk, fingerprinter: Fingerprinter, inputs: FileInputs | None = None
+    ) -> None:
+        """*fingerprinter* knows mount points; *inputs* are for `find_in_inputs` only."""
+        self._disk = disk
+        self._fingerprinter = fingerprinter
+        self._inputs = inputs
+        self._listed: dict[str, dict[int, list[str]]] = {}  # paths by directory and inode
+        self._matched: dict[int, list[tuple[str, FileStat]]] = {}  # files of inputs, by inode
+        self._scans = 0  # scans of the inputs so far
 
-    def __init__(self, disk: Disk, namer: Fingerprinter, inputs: FileInputs | None = None) -> None:
-        self._disk, self._namer, self._inputs = disk, namer, inputs
-        self._listed: dict[str, dict[int, list[str]]] = {}
-        self._named: dict[int, list[tuple[str, FileStat]]] = {}
-        self._scans = 0
+    def find_file(self, place: FileLocation, *, moved: bool = False) -> tuple[str, FileStat] | None:
+        """Return the path and status of the file of *place*, None if its directory lacks it.
 
-    def find(self, place: FileLocation, *, moved: bool = False) -> tuple[str, FileStat] | None:
-        """Return where the file of *place* is and what it is, None where it is nowhere.
-
-        With *moved* the host may have been started anew, or its file system moved: another device
-        is none of the file's business, nor is a birth time on another device. On the same device
-        another birth time is another file (rule G2). Raises OSError where that can't be told, such
-        as while its file system is not mounted.
+        With *moved* the device may differ, since the host may have restarted or the file system
+        been mounted elsewhere; then the birth time may differ, too. On the same device another
+        birth time means another file (rule G2). Raises OSError if the question can't be answered,
+        for example while the file system is not mounted.
         """
         directory = place.name.rpartition("/")[0] or "/"
-        if (stat := self._stat(place.name, place, moved)) is not None:
+        if (stat := self._stat_if_same(place.name, place, moved)) is not None:
             return place.name, stat
-        if self._namer.mount_of(directory) != place.mount:
-            raise OSError(errno.ENODEV, f"{place.mount} is not mounted")
-        for path in self._others(directory, place.inode):
-            if (stat := self._stat(path, place, moved)) is not None:
-                return path, stat
-        return self._rotated_meanwhile(directory, place, moved)
 
-    def _rotated_meanwhile(
+        # without its file system, an empty mount point would look like a directory without the file
+        if self._fingerprinter.mount_of(directory) != place.mount:
+            raise OSError(errno.ENODEV, f"{place.mount} is not mounted")
+        for path in self._names_with_inode(directory, place.inode):
+            if (stat := self._stat_if_same(path, place, moved)) is not None:
+                return path, stat
+
+        return self._find_rotated(directory, place, moved)
+
+    def _find_rotated(
         self, directory: str, place: FileLocation, moved: bool
     ) -> tuple[str, FileStat] | None:
-        """Look again at names like its own: one rotation between two looks hides a file, and what
-        is not found is taken for removed.
+        """Look again at the rotated names of the file: a rotation during a search hides it.
 
-        In the order in which rotation moves files, and twice: then even a name that comes meanwhile
-        is looked at.
+        A file that is not found counts as removed. So the names are tried in the order in which
+        rotation moves files, and twice, which includes a name that is new meanwhile.
         """
         stem = ROTATED.sub("", place.name)
         for _ in range(2):
-            for path in self._paths(directory):
-                if path.startswith(stem) and (stat := self._stat(path, place, moved)) is not None:
+            for path in self._list_paths(directory):
+                if (
+                    path.startswith(stem)
+                    and (stat := self._stat_if_same(path, place, moved)) is not None
+                ):
                     return path, stat
         return None
 
-    def find_elsewhere(self, place: FileLocation) -> tuple[str, FileStat] | None:
-        """Return where in other directories the inputs name the file of *place*, None where they
-        don't.
+    def find_in_inputs(self, place: FileLocation) -> tuple[str, FileStat] | None:
+        """Return a path that an input matches, and the status, of the file of *place*, or None.
 
-        Takes a scan, for the first one, and another for the first one not found: a rotation may
-        hide a file from one of them.
+        The first call scans the inputs; the first call that does not find its file scans them once
+        more.
         """
         while True:
-            for path, stat in self._named.get(place.inode, ()):
+            for path, stat in self._matched.get(place.inode, ()):
                 if (
                     same_birth(place.birth_ns, stat.birth_ns)
-                    and self._namer.mount_of(os.path.dirname(self._disk.real_path(path)))
+                    and self._fingerprinter.mount_of(os.path.dirname(self._disk.real_path(path)))
                     == place.mount
                 ):
                     return path, stat
+
             if self._scans == _SCANS or self._inputs is None:
                 return None
             self._scans += 1
-            for found in self._inputs.scan(Listing(self._disk)):
-                self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
+            for match in self._inputs.scan_files(DirectoryListing(self._disk)):
+                self._matched.setdefault(match.stat.inode, []).append((match.path, match.stat))
 
-    def _stat(self, path: str, place: FileLocation, moved: bool) -> FileStat | None:
+    def _stat_if_same(self, path: str, place: FileLocation, moved: bool) -> FileStat | None:
+        """Return the status of *path*, None if the file of *place* is not there. Raises OSError."""
         try:
             stat = self._disk.stat(path)
         except FileNotFoundError:
@@ -95,21 +106,19 @@ class Locator:
         )
         return stat if same else None
 
-    def _others(self, directory: str, inode: int) -> list[str]:
-        """Return the names in *directory* that have *inode*; it is listed once, so many files can
-        be looked for.
-        """
+    def _names_with_inode(self, directory: str, inode: int) -> list[str]:
+        """Return the paths in *directory* that have *inode*; each directory is listed once."""
         if directory not in self._listed:
-            found: dict[int, list[str]] = {}
-            for path in self._paths(directory):
+            paths: dict[int, list[str]] = {}
+            for path in self._list_paths(directory):
                 try:
-                    found.setdefault(self._disk.stat(path).inode, []).append(path)
+                    paths.setdefault(self._disk.stat(path).inode, []).append(path)
                 except OSError:
                     continue
-            self._listed[directory] = found
+            self._listed[directory] = paths
         return self._listed[directory].get(inode, [])
 
-    def _paths(self, directory: str) -> list[str]:
+    def _list_paths(self, directory: str) -> list[str]:
         try:
             return [
                 f"{directory.rstrip('/')}/{name}" for name in sorted(self._disk.names(directory))

@@ -1,44 +1,46 @@
-"""Files without a handle whose name is gone: scans look for them before they are given up (rule
-G1).
+"""Waits for scans to look for a missing file before it counts as gone (rule G1).
 
-A file that was rotated into another directory must not be taken for removed: it would be found
-there, and sent a second time.
+A file is missing when it has no handle and its name is gone. If it was rotated into another
+directory, a scan finds it there. Taken for removed too early, it would be a new source, and its
+lines would be sent a second time.
 """
 
 from typing import Final
 
-FileKey = tuple[int, int]
+from agent.sources.place import FileKey
 
 _SCANS: Final = 2
-"""Whole scans that have to miss a file: one alone may pass it by, when it is renamed between a
-listing and a look.
+"""Complete scans that must not find a file. One is not enough: it misses a file that is renamed
+between the listing of a directory and the look at the file.
 """
 
 
 class MissingFiles:
-    """Counts scans, and since which of them a file is missed.
+    """Counts scans, and remembers how many each missing file must wait for.
 
-    Without *scans*, as in `ship`, nothing looks elsewhere.
+    A scan that was running when a file was first missed does not count for it.
     """
 
     def __init__(self, *, scans: bool = True) -> None:
+        """Count scans; with *scans* false there are none, and a missing file is gone at once."""
         self._scans = scans
-        self._running = False
-        self._ended = 0
-        self._until: dict[FileKey, int] = {}  # after how many scans a file is given up
+        self._running = False  # whether a scan is running
+        self._ended = 0  # scans that have ended
+        self._until: dict[FileKey, int] = {}  # value of _ended at which a file counts as gone
 
-    def scan_begins(self) -> None:
-        """Take notice that a scan of all inputs begins."""
+    def on_scan_started(self) -> None:
+        """Note that a scan of all inputs has started."""
         self._running = True
 
-    def scan_ended(self) -> None:
-        """Take notice that it has looked everywhere."""
+    def on_scan_ended(self) -> None:
+        """Note that the scan has looked everywhere."""
         self._running = False
         self._ended += 1
 
-    def gone(self, key: FileKey) -> bool:
-        """Take notice that a file is not where it was; tell whether it was looked for everywhere
-        since it was missed first.
+    def on_file_missing(self, key: FileKey) -> bool:
+        """Note that a file is not under its name; return whether it counts as gone.
+
+        Call it at each look at the file until it returns True, or `on_file_found` is called.
         """
         until = self._until.setdefault(key, self._ended + self._running + _SCANS)
         if self._scans and self._ended < until:
@@ -46,8 +48,8 @@ class MissingFiles:
         del self._until[key]
         return True
 
-    def found(self, key: FileKey) -> None:
-        """Take notice that a file is where it is thought to be."""
+    def on_file_found(self, key: FileKey) -> None:
+        """Note that a file is under its name, or is not followed any more."""
         self._until.pop(key, None)
 
     def __contains__(self, key: FileKey) -> bool:

@@ -1,69 +1,80 @@
-"""What the patterns of the inputs overlook, and what they take that they should not: for `agent
-check`.
+"""Checks, for `agent check`, which files the inputs' patterns miss or match by mistake.
 
-A rotation that happens while the agent runs is followed by inode, whatever the patterns say. One
-that happens while it is down is found through the checkpoint; where that is lost too, only a
-pattern that covers the rotated name finds the file again.
+A file that is rotated while the agent runs is followed by its inode, whatever the patterns are. If
+it is rotated while the agent is down, the checkpoint leads to it. Without the checkpoint, only a
+pattern that matches the rotated name finds it again.
 """
 
 import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
+from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.locate import ROTATED
 from agent.sources.checkpoint import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10
+"""Limit on the paths in one text."""
 
 
-def overlooked(
-    found: Sequence[MatchedFile],
+def check_patterns(
+    matches: Sequence[MatchedFile],
     inputs: FileInputs,
     checkpoint: Checkpoint | None,
-    listing: Listing,
+    listing: DirectoryListing,
 ) -> list[tuple[str, str]]:
-    """Return what an operator should know before a start, as names and texts."""
-    told = [
+    """Return the name and text of each warning that an operator should see before a start.
+
+    *matches* are the files that the inputs match, *listing* the scan that found them.
+    """
+    warnings = [
         (
             "rotated",
-            _rotated(found, inputs, listing),
-            "no pattern covers {}: after a lost checkpoint nobody would read what is left in them",
+            _uncovered_rotations(matches, inputs, listing),
+            "no pattern covers {}: if the checkpoint is lost, their unread lines are not read",
         ),
         (
             "compressed",
-            [each.path for each in found if each.path.endswith(_COMPRESSED)],
+            [match.path for match in matches if match.path.endswith(_COMPRESSED)],
             "{} would be shipped as lines of text: exclude them",
         ),
         (
             "checkpoint",
-            _outside(inputs, checkpoint),
-            "it knows {}, which no pattern covers now: they are kept in it, and not read",
+            _uncovered_entries(inputs, checkpoint),
+            "it has {}, which no pattern covers now: they stay in it, but are not read",
         ),
     ]
-    return [(name, text.format(_few(paths))) for name, paths, text in told if paths]
+    return [(name, text.format(_join_paths(paths))) for name, paths, text in warnings if paths]
 
 
-def _rotated(found: Sequence[MatchedFile], inputs: FileInputs, listing: Listing) -> list[str]:
-    """Return names such as x.log.1 or x.log-20261121 beside a file x.log that is covered."""
-    covered: dict[str, list[str]] = {}
-    for each in found:
-        directory, name = os.path.split(each.path)
+def _uncovered_rotations(
+    matches: Sequence[MatchedFile], inputs: FileInputs, listing: DirectoryListing
+) -> list[str]:
+    """Return paths such as x.log.1 or x.log-20261121, not matched, beside a matched x.log."""
+    covered: dict[str, list[str]] = {}  # names by directory
+    for match in matches:
+        directory, name = os.path.split(match.path)
         covered.setdefault(directory, []).append(name)
+
     missed = []
     for directory, names in covered.items():
-        beside = [name for name in listing.names(directory) if not name.endswith(_COMPRESSED)]
+        beside = [name for name in listing.list_names(directory) if not name.endswith(_COMPRESSED)]
         for name in beside:
             stem = max((known for known in names if name.startswith(known)), key=len, default=None)
             path = os.path.join(directory, name)
-            if stem is not None and ROTATED.fullmatch(name, len(stem)) and not inputs.mention(path):
+            if (
+                stem is not None
+                and ROTATED.fullmatch(name, len(stem))
+                and not inputs.mentions_path(path)
+            ):
                 missed.append(path)
+
     return missed
 
 
-def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
+def _uncovered_entries(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
     entries = checkpoint.entries if checkpoint is not None else []
     living = [
         (path_from_text(entry.path), path_from_text(entry.name))
@@ -77,7 +88,7 @@ def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
     ]
 
 
-def _few(paths: Iterable[str]) -> str:
+def _join_paths(paths: Iterable[str]) -> str:
     listed = sorted({printable_path(path) for path in paths})
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return ", ".join(listed[:_SHOWN]) + more

@@ -1,31 +1,46 @@
-"""How soon a file is looked at again, by how long it has rested and how many files there are.
+"""Intervals between two looks at a file: how long it has rested, and how many files there are.
 
-With N files one that has grown within the last minute is looked at every N / 5000 s (0.02 s at
-least, 2 s at most), slowing down to 0.25 s where that is less; one that has not every N / 2000 s, N
-/ 1000 s where its handle was given back, 0.25 s at least and 10 s at most.
+With N files, one that has just grown is looked at again after N / 5000 s (0.02 s at least, 2 s at
+most). At each look without growth the interval becomes half as long again, up to a limit: N / 5000
+s (2 s at most) within a minute of growth; N / 2000 s after that, or N / 1000 s for a closed file
+(10 s at most). No limit is below 0.25 s.
 """
 
 from typing import Final
 
-_POLLS_PER_SECOND, _POLLS_AT_REST_PER_SECOND = 5000, 2000
-_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.02, 2.0
-_RESTING_SECONDS, _LONGEST_AT_REST_SECONDS = 0.25, 10.0
+_POLLS_PER_SECOND: Final = 5000
+"""Looks per second at files that grow, all together."""
+
+_POLLS_AT_REST_PER_SECOND: Final = 2000
+"""Looks per second at open files that rest, all together."""
+
+_SHORTEST_SECONDS: Final = 0.02
+_LONGEST_SECONDS: Final = 2.0
+"""Bounds of the interval of a file that has grown within `_AT_REST_AFTER_SECONDS`."""
+
+_RESTING_SECONDS: Final = 0.25
+"""Interval that a file without growth reaches even if there are few files."""
+
+_LONGEST_AT_REST_SECONDS: Final = 10.0
 _AT_REST_AFTER_SECONDS: Final = 60.0
 _SLOWING: Final = 1.5
 
 
-def shortest(files: int) -> float:
-    """Return the interval (s) of a file that has just grown, one of so many."""
+def shortest_interval(files: int) -> float:
+    """Return the seconds until the next look at a file that has just grown, one of *files*."""
     return min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, files / _POLLS_PER_SECOND))
 
 
-def slowed(interval: float, files: int, rested: float, *, is_open: bool) -> float:
-    """Return the interval (s) after *interval* of a file that has not grown for *rested*
-    seconds.
+def next_interval(interval: float, files: int, rested: float, *, is_open: bool) -> float:
+    """Return the seconds until the next look at a file that has not grown for *rested* seconds.
+
+    *interval* are the seconds between the last two looks, *files* the number of files.
     """
     if rested < _AT_REST_AFTER_SECONDS:
         longest = min(_LONGEST_SECONDS, files / _POLLS_PER_SECOND)
-    else:  # without a handle each look asks for the file's name, and costs ten times as much
+    else:
         share = files / _POLLS_AT_REST_PER_SECOND
+        # a look at a closed file asks for its name, and costs ten times as much
         longest = min(_LONGEST_AT_REST_SECONDS, share if is_open else 2 * share)
-    return min(max(_RESTING_SECONDS, longest), max(shortest(files), interval * _SLOWING))
+
+    return min(max(_RESTING_SECONDS, longest), max(shortest_interval(files), interval * _SLOWING))

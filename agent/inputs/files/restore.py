@@ -1,11 +1,17 @@
-"""From the checkpoint back to followed files (rules G1, G2, G4).
+"""Restores sources and followed files from the checkpoint (rules G1, G2, G4).
 
-The file of each entry is looked for by inode; host name and device may have changed, and with the
-device its birth time. What it holds decides: if its first line or the bytes before the position, or
-before the end seen last, are others, the life has ended and the next one begins beside it. Where
-only a first line can be compared, a file that was changed may be another life that began alike: it
-is read on from, so that no line is lost or doubled, and the life that may have been is told as one
-whose end nobody saw.
+The file of each entry is searched by its inode. Host name and device may have changed, and with the
+device the birth time. Then the content decides:
+
+| compared                                             | then                                  |
+|------------------------------------------------------|---------------------------------------|
+| first line, the bytes before the position, and those | if they differ, the generation has    |
+| before the end seen last                             | ended, and the file starts the next   |
+| only the first line, and the file was changed        | the file is read on; a generation     |
+|                                                      | `unsure` is added before it           |
+
+In the second case the file may be another one with the same first line. Reading on loses and
+doubles no line; the added generation has no byte, and tells the audit that its end is not known.
 """
 
 from collections.abc import Iterable
@@ -14,7 +20,7 @@ from typing import Any
 import msgspec
 
 from agent.inputs.files.file import Generation
-from agent.inputs.files.followed import Followed
+from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
@@ -33,51 +39,53 @@ from logdrive.model.numbers import position_of
 
 
 class Restorer:
-    """Enters the entries of a checkpoint into the book. *inputs* tell which files are asked for."""
+    """Adds the entries of a checkpoint to the registry, and their files to the tailer."""
 
     def __init__(
         self,
         inputs: FileInputs,
-        book: SourceRegistry,
+        registry: SourceRegistry,
         tailer: Tailer,
-        namer: Fingerprinter,
+        fingerprinter: Fingerprinter,
         disk: Disk,
         clock: Clock,
         log: Any,
         file_log: FileLog,
     ) -> None:
+        """Restore only files that belong to one of *inputs*."""
         self._inputs = inputs
-        self._book, self._tailer, self._namer, self._disk, self._clock, self._log = (
-            book,
-            tailer,
-            namer,
-            disk,
-            clock,
-            log,
-        )
+        self._registry = registry
+        self._tailer = tailer
+        self._fingerprinter = fingerprinter
+        self._disk = disk
+        self._clock = clock
+        self._log = log
         self._file_log = file_log
-        self._doubtful: list[CheckpointEntry] = []
+        self._unsure: list[CheckpointEntry] = []  # compared by their first line only
 
-    def restore(self, entries: Iterable[CheckpointEntry]) -> None:
-        """Enter all *entries*; those whose files can't be looked for now become absent."""
-        locator = Locator(self._disk, self._namer, self._inputs)
-        self._doubtful = []
+    def restore_entries(self, entries: Iterable[CheckpointEntry]) -> None:
+        """Restore all *entries*. Those whose files can't be searched now become absent."""
+        locator = Locator(self._disk, self._fingerprinter, self._inputs)
+        self._unsure = []
         for entry in entries:
             if entry.done is not None:
-                self._book.add_ended(entry)
+                self._registry.add_ended(entry)
             elif entry.ended is not None:
-                self._ended(entry, Mark(entry.ended, entry.exact))
+                self._restore_ended(entry, Mark(entry.ended, entry.exact))
             else:
-                self._living(entry, locator)
-        for entry in self._doubtful:  # all counts that the checkpoint has are known now
-            self._doubt(entry)
+                self._restore_living(entry, locator)
 
-    def retry(self) -> None:
-        """Try once more to find what is absent."""
-        if self._book.absent:
-            self.restore(self._book.take_absent())
+        # only now are all counts of the checkpoint known: these get the next ones
+        for entry in self._unsure:
+            self._add_unsure(entry)
 
-    def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
+    def retry_absent(self) -> None:
+        """Try again to restore absent entries. Called before each scan."""
+        if self._registry.absent:
+            self.restore_entries(self._registry.take_absent())
+
+    def _restore_living(self, entry: CheckpointEntry, locator: Locator) -> None:
+        """Restore an entry whose file existed when the checkpoint was written."""
         path = path_from_text(entry.path)
         place = FileLocation(
             path,
@@ -89,23 +97,24 @@ class Restorer:
         )
         inputs = self._inputs
         try:
-            asked = inputs.settings_for(path)
-            found = locator.find(place, moved=True)
-            if found is None and asked is not None:
-                found = locator.find_elsewhere(place)
-            settings = asked or (inputs.settings_for(found[0]) if found is not None else None)
-            if settings is None:
-                self._book.add_absent(entry)
+            settings = inputs.settings_for(path)
+            found = locator.find_file(place, moved=True)
+            if found is None and settings is not None:
+                found = locator.find_in_inputs(place)
+            if settings is None and found is not None:
+                settings = inputs.settings_for(found[0])  # its new name belongs to an input
+
+            if settings is None:  # no input matches it: kept in the checkpoint, not read
+                self._registry.add_absent(entry)
             elif found is None:
                 self._file_log.warning(
                     "file gone while the agent was away",
                     path,
                     acknowledged=position_of(entry.number),
                     unknown="whether it grew beyond the "
-                    f"{max(entry.seen, position_of(entry.number))} bytes seen last, and "
-                    "by what",
+                    f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
-                self._ended(entry, Mark(REMOVED, exact=False))
+                self._restore_ended(entry, Mark(REMOVED, exact=False))
             else:
                 place.name, stat = found
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
@@ -113,35 +122,36 @@ class Restorer:
                 generation = Generation(
                     place, settings, start=entry.start, first_line=entry.first_line
                 )
-                self._open(entry, generation, stat, reborn=reborn)
+                self._resume(entry, generation, stat, reborn=reborn)
         except OSError as error:
             self._file_log.warning(
                 "file can't be looked for", path, reason=error.strerror or str(error)
             )
-            self._book.add_absent(entry)
+            self._registry.add_absent(entry)
 
-    def _open(
+    def _resume(
         self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
     ) -> None:
-        """Go on in the file if it is the same as before.
+        """Continue to read the file of *entry* if its content is the same as before.
 
-        If not, end the life; what has its inode now is followed as the next.
-
-        With *reborn* its birth time changed, too: then it is another file, for the scan to find.
+        If not, the generation has ended, and the file starts the next one. With *reborn* its birth
+        time differs, too: then it is another file, which a scan will find. Raises OSError.
         """
         generation.resume_from(entry.number)
         generation.restore_seen(entry.seen, self._clock.monotonic())
-        self._tailer.open(generation)
+        self._tailer.open_files.open_file(generation)
         try:
-            generation.look(stat, self._clock.monotonic())
-            generation.verify()
+            generation.on_stat(stat, self._clock.monotonic())
+            generation.verify_content()
             if entry.last and not generation.matches_number(entry.last):
                 raise SourceTruncatedError
-            first_line = FirstLine.find_in(generation.head())
-            if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
+            first_line = FirstLine.find_in(generation.read_head())
+            # truncated since the comparison
+            if first_line is None or first_line.crc != entry.crc:
                 raise SourceTruncatedError
         except OSError:
-            self._tailer.close(generation)  # it is looked for again, with a handle of its own
+            # the next attempt opens it again
+            self._tailer.open_files.close_file(generation)
             raise
         except SourceTruncatedError:
             self._log.info(
@@ -149,30 +159,37 @@ class Restorer:
                 path=generation.place.path,
                 position=generation.position,
             )
-            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
+            self._restore_ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
             if reborn:
-                self._tailer.close(generation)
+                self._tailer.open_files.close_file(generation)
             else:
-                self._tailer.follow(Followed(generation.successor()))
+                self._tailer.follow_file(FollowedFile(generation.make_successor()))
             return
+
         generation.set_first_line(first_line)
         place = generation.place
-        identity = self._namer.identify(stat, place.mount, first_line)
-        source = self._book.restore_source(entry, generation, identity)
+        identity = self._fingerprinter.identify(stat, place.mount, first_line)
+        source = self._registry.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
-        if _like_others(entry, stat):
-            self._doubtful.append(entry)
-        self._tailer.follow(Followed(generation, source, counting=source.counting))
-        self._tailer.close_if_crowded(generation)
+        if _has_only_first_line(entry, stat):
+            self._unsure.append(entry)
 
-    def _doubt(self, entry: CheckpointEntry) -> None:
-        """Tell of the life that may have been before what is there now (rule P4): of no byte, with
-        an end that nobody saw.
+        self._tailer.follow_file(FollowedFile(generation, source, counting=source.counting))
+        self._tailer.open_files.close_if_crowded(generation)
+
+    def _add_unsure(self, entry: CheckpointEntry) -> None:
+        """Add a generation that may have existed before the current one (rules G4, P4).
+
+        It has no byte, and its end is not known.
         """
-        family = self._book.incarnations_of(entry.stem)
+        incarnations = self._registry.incarnations_of(entry.stem)
         counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
-        count = family.next_count()
-        name = {"origin": family.origin_for(count), "count": count, "counting": counting.value}
+        count = incarnations.next_count()
+        name = {
+            "origin": incarnations.origin_for(count),
+            "count": count,
+            "counting": counting.value,
+        }
         lost = msgspec.structs.replace(
             entry,
             **name,
@@ -188,27 +205,28 @@ class Restorer:
             "file may be another than before: only its first line could be compared",
             path_from_text(entry.path),
         )
-        self._ended(lost, Mark(UNSURE, exact=False))
+        self._restore_ended(lost, Mark(UNSURE, exact=False))
 
-    def _ended(self, entry: CheckpointEntry, mark: Mark) -> None:
-        """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap,
-        then the end record.
+    def _restore_ended(self, entry: CheckpointEntry, mark: Mark) -> None:
+        """Restore a source whose bytes are gone.
+
+        It sends a gap for the bytes that were seen and not acknowledged, then its end record.
         """
-        source = self._book.restore_source(entry, None, self._identity(entry))
+        source = self._registry.restore_source(entry, None, self._identity(entry))
         source.end_generation_at(
             mark, entry.start, max(entry.seen, source.position), self._clock.now_ms()
         )
-        # found out late, while a connection stands that would not ask it again
-        self._tailer.want(source)
-        self._book.mark_changed()
+        # the connection may be open already, and would not register it otherwise
+        self._tailer.enqueue_source(source)
+        self._registry.mark_changed()
 
     def _identity(self, entry: CheckpointEntry) -> Identity | None:
-        """Return what names the lives of a file that is gone, where that may still be asked for."""
+        """Return the identity of a file that is gone, None if its count is known already."""
         if entry.first is None:
             return None
         return Identity(
-            self._namer.agent,
-            self._namer.host,
+            self._fingerprinter.agent,
+            self._fingerprinter.host,
             path_from_text(entry.mount),
             entry.inode,
             entry.birth_ns,
@@ -216,10 +234,8 @@ class Restorer:
         )
 
 
-def _like_others(entry: CheckpointEntry, stat: FileStat) -> bool:
-    """Tell whether a file that was changed since the checkpoint could be compared by its first line
-    only.
-    """
+def _has_only_first_line(entry: CheckpointEntry, stat: FileStat) -> bool:
+    """Return whether a file was changed and could be compared only by its first line."""
     unchanged = stat.size == entry.seen and stat.modified_ns == (
         entry.modified_ns or stat.modified_ns
     )

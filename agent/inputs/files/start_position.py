@@ -1,6 +1,4 @@
-"""Where to start in the files that are there when the agent runs for the very first time (rule
-P2).
-"""
+"""Chooses where to start in files that exist at the agent's first start (rule P2)."""
 
 from typing import Final
 
@@ -8,13 +6,14 @@ from agent.inputs.files.file import Generation
 from logdrive.model.units import KIB
 
 _STEP: Final = 64 * KIB
+"""Bytes per read while the last newline is searched from the end."""
 
 
 def decide_start(generation: Generation) -> bool:
-    """Let an open file that is to be followed from its end start there; return whether that skips
-    anything.
+    """Set where to start in an open file whose input has `start = "end"`.
 
-    The end is rounded down to a line's start. A file that has no first line yet starts at 0.
+    That is the end of its last whole line. A file without a first line yet starts at 0. Returns
+    whether bytes are skipped.
     """
     if (
         generation.settings.start != "end"
@@ -22,6 +21,7 @@ def decide_start(generation: Generation) -> bool:
         or generation.file is None
     ):
         return False
+
     end = generation.seen
     while end > 0:
         begin = max(0, end - _STEP)
@@ -30,4 +30,5 @@ def decide_start(generation: Generation) -> bool:
             generation.set_start(begin + newline + 1)
             return True
         end = begin
+
     return False

@@ -1,15 +1,14 @@
-"""Finds files: a scan of all inputs now and then, and soon after the kernel tells of a name that
-came, moved or went.
+"""Watches directories through the kernel (inotify, by watchdog) for files that come or go.
 
-watchdog watches *directories*, for such events only: growth would wake it thousands of times a
-second, and is polled instead. Its thread does nothing but wake the loop.
+Only directories are watched, and only for names that are created, moved or deleted. Growth is
+polled instead: its events would wake the agent thousands of times a second. watchdog's thread does
+nothing but wake the event loop.
 """
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -24,56 +23,37 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
-from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry
-from agent.sources.file_log import FileLog
-from agent.sources.incarnation_search import Counting
-from agent.sources.paths import path_from_text
-from agent.sources.place import same_birth
-from agent.sources.registry import SourceRegistry
-from logdrive.errors import os_error_text
-from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk
-
-_BATCH = 256
-_MOST_WATCHES = 64
-"""Each takes a thread of watchdog's and one of the 128 inotify instances of a user."""
-_SETTLING_SECONDS = 0.05
-_SHARE = 20
-"""A scan takes at most one part in so many of the time."""
-_THOROUGH_SECONDS = 60.0
-"""So often a scan looks at files, too, that their directory says are those followed under their
-names already.
-"""
+_MOST_WATCHES: Final = 64
+"""Limit on watched directories: each takes a thread, and one of a user's 128 inotify instances."""
 
 
 class Watcher(Protocol):
-    """Tells of names that come and go."""
+    """Wakes the scanner when a name in a directory is created, moved or deleted."""
 
-    def watch(self, directories: Sequence[str]) -> None:
-        """Watch these directories and no others."""
+    def watch_directories(self, directories: Sequence[str]) -> None:
+        """Watch *directories* and no others. Called after each scan."""
         ...
 
-    def close(self) -> None:
-        """Watch nothing any more."""
+    def stop_watching(self) -> None:
+        """Stop watching. Called once, at the agent's end."""
         ...
 
 
 class NoWatcher:
-    """Where scans alone must do, as in virtual time, or where others have all that the kernel
-    gives.
+    """Watches nothing, so that only scans find files.
+
+    For virtual time, and for a kernel that has no inotify instance left.
     """
 
-    def watch(self, directories: Sequence[str]) -> None:
+    def watch_directories(self, directories: Sequence[str]) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
+    def stop_watching(self) -> None:
         """Do nothing."""
 
 
 class DirectoryWatcher:
-    """watchdog's observer; *wake* is called on the loop, once for however many events."""
+    """Watches directories with watchdog's observer."""
 
     _EVENTS: Sequence[type[FileSystemEvent]] = (
         FileCreatedEvent,
@@ -85,23 +65,24 @@ class DirectoryWatcher:
     )
 
     def __init__(self, wake: Callable[[], None]) -> None:
+        """Start the observer's thread. *wake* is called on the running loop, for each event."""
         loop = asyncio.get_running_loop()
         self._wake = wake
         self._observer = Observer()
-        self._handler = _Wake(lambda: loop.call_soon_threadsafe(wake))
-        self._watches: dict[str, ObservedWatch] = {}
+        self._handler = _WakeHandler(lambda: loop.call_soon_threadsafe(wake))
+        self._watches: dict[str, ObservedWatch] = {}  # by directory
         self._observer.start()
 
-    def watch(self, directories: Sequence[str]) -> None:
-        """Watch these directories, as many as is reasonable; what can't be watched is found by
-        scans.
+    def watch_directories(self, directories: Sequence[str]) -> None:
+        """Watch *directories*, at most `_MOST_WATCHES`; scans find the files of the others.
 
-        Names that came before a watch began were not told, so a new one asks for another scan.
+        A new watch does not report names that were created before it, so it wakes the scanner.
         """
         wanted = set(directories)
         for directory in [directory for directory in self._watches if directory not in wanted]:
             with contextlib.suppress(OSError, KeyError):
                 self._observer.unschedule(self._watches.pop(directory))
+
         for directory in directories:
             if directory not in self._watches and len(self._watches) < _MOST_WATCHES:
                 with contextlib.suppress(OSError):
@@ -110,97 +91,19 @@ class DirectoryWatcher:
                     )
                     self._wake()
 
-    def close(self) -> None:
+    def stop_watching(self) -> None:
         """Stop the observer and wait for its thread."""
         self._observer.stop()
         self._observer.join()
 
 
-class _Wake(FileSystemEventHandler):
-    def __init__(self, wake: Callable[[], Any]) -> None:
+class _WakeHandler(FileSystemEventHandler):
+    """Calls *wake* on watchdog's thread for each event."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        """Pass on that something happened; the loop may be closed by now."""
-        with contextlib.suppress(RuntimeError):
+        """Wake the event loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._wake()
-
-
-class Scanner:
-    """Scans the inputs and tells the tailer what there is."""
-
-    def __init__(
-        self,
-        inputs: FileInputs,
-        book: SourceRegistry,
-        tailer: Tailer,
-        *,
-        disk: Disk,
-        clock: Clock,
-        rescan_seconds: float,
-        file_log: FileLog,
-    ) -> None:
-        self._inputs = inputs
-        self._book, self._tailer, self._disk, self._clock, self._file_log = (
-            book,
-            tailer,
-            disk,
-            clock,
-            file_log,
-        )
-        self._rescan_seconds = rescan_seconds
-        self._troubles: dict[str, str] = {}
-        self._thorough_at = 0.0
-        self.woken = asyncio.Event()
-
-    async def scan(self, counting: Counting = Counting.KNOWN) -> Listing:
-        """Look for files once, giving way to other tasks; *counting* is for those never met before.
-
-        About 3 µs for a file that is followed under its name already, 10 µs once a minute.
-        """
-        now = self._clock.monotonic()
-        if now >= self._thorough_at:
-            listing, self._thorough_at = Listing(self._disk), now + _THOROUGH_SECONDS
-        else:
-            listing = Listing(self._disk, self._tailer.follows)
-        self._tailer.missing.scan_begins()
-        waiting: dict[int, list[CheckpointEntry]] = {}
-        for entry in self._book.absent.values():
-            waiting.setdefault(entry.inode, []).append(entry)
-        for number, found in enumerate(self._inputs.scan(listing)):
-            if not any(self._may_be(entry, found) for entry in waiting.get(found.stat.inode, ())):
-                self._tailer.found(found, counting)
-            if number % _BATCH == _BATCH - 1:
-                await asyncio.sleep(0)
-        self._tailer.missing.scan_ended()
-        troubles = {
-            directory: os_error_text(error) for directory, error in listing.troubles.items()
-        }
-        for directory in sorted(troubles.keys() - self._troubles.keys()):
-            self._file_log.warning(
-                "directory can't be listed", directory, reason=troubles[directory]
-            )
-        self._troubles = troubles
-        return listing
-
-    def _may_be(self, entry: CheckpointEntry, found: MatchedFile) -> bool:
-        """Tell whether a file with the inode of an absent *entry* may be the one that is waited
-        for, and no later or other one.
-        """
-        directory = os.path.dirname(self._disk.real_path(found.path))
-        return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(
-            directory
-        ) == path_from_text(entry.mount)
-
-    async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
-        """Scan again and again, for ever; *retry* is called before each scan."""
-        while True:
-            self.woken.clear()
-            began = self._clock.monotonic()
-            retry()
-            watcher.watch((await self.scan()).listed)
-            took = self._clock.monotonic() - began
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._rescan_seconds):
-                    await self.woken.wait()
-            await self._clock.sleep(max(_SETTLING_SECONDS, took * _SHARE))

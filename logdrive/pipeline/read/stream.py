@@ -8,14 +8,16 @@ segments, or a controller, which says where each one is.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB
+from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
@@ -34,7 +36,7 @@ T = TypeVar("T")
 
 _PIECE_BYTES = 4 * MIB
 _ATTEMPTS = 8
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait about 12
+_WAIT = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 
 
 @dataclass(slots=True)
@@ -149,20 +151,11 @@ class StreamClient:
 
         Connects again after a failure. Raises `TransientError` once too many attempts have failed.
         """
-        attempt = 0
-        while start < end:
-            renewable = bool(self.location.tokens)
-            try:
-                with BlockingClient(asyncio.run(self.locate_store(segment))) as client:
-                    while start < end:
-                        data = client.fetch(segment, start, min(start + _PIECE_BYTES, end))
-                        start, attempt, renewable = start + len(data), 0, True
-                        yield data
-            except TokenError as error:
-                attempt = _pause(attempt, self._forget_tokens(error, renewable))
-            except TransientError as error:
-                self.location.homes.pop(segment, None)
-                attempt = _pause(attempt, error)
+        with _Reading(self, segment) as reading:
+            while start < end:
+                data = _retrying()(reading.fetch, start, min(start + _PIECE_BYTES, end))
+                start += len(data)
+                yield data
 
     def _ask_segment_store(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
         async def asked() -> T:
@@ -174,16 +167,17 @@ class StreamClient:
                 ) as client:
                     return await ask(client)
             except TokenError as error:
-                raise self._forget_tokens(error, renewable) from error
+                raise self.forget_tokens(error, renewable) from error
             except TransientError:
                 self.location.homes.pop(segment, None)
                 raise
 
         return _persisted(asked)
 
-    def _forget_tokens(self, error: TokenError, renewable: bool) -> TransientError:
-        """Forget a token that may have ended, and return why to try again; raise *error* where a
-        new one was refused, too.
+    def forget_tokens(self, error: TokenError, renewable: bool) -> TransientError:
+        """Forget the tokens, since one was refused, and return the error to try again after.
+
+        Raises *error* unless it is *renewable*: a new token was refused, too.
         """
         self.location.tokens.clear()
         if not renewable:
@@ -226,6 +220,47 @@ class StreamClient:
         return replace(self.location.homes[segment], token=self.location.tokens[update])
 
 
+class _Reading:
+    """A connection to the segment store of one segment, made when it is needed and again after a
+    failure.
+    """
+
+    def __init__(self, stream: StreamClient, segment: str) -> None:
+        self._stream = stream
+        self._segment = segment
+        self._client: BlockingClient | None = None
+        self._connection = ExitStack()  # closes the client
+        self._renewable = False  # True if the token in use may have ended, as it is not a new one
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def fetch(self, start: int, end: int) -> bytes:
+        """Return some bytes from *start* on, not beyond *end*. Raises `TransientError`."""
+        try:
+            if self._client is None:
+                self._renewable = bool(self._stream.location.tokens)
+                home = asyncio.run(self._stream.locate_store(self._segment))
+                self._client = self._connection.enter_context(BlockingClient(home))
+            data = self._client.fetch(self._segment, start, end)
+        except TokenError as error:
+            self._disconnect()
+            raise self._stream.forget_tokens(error, self._renewable) from error
+        except TransientError:
+            self._stream.location.homes.pop(self._segment, None)
+            self._disconnect()
+            raise
+        self._renewable = True
+        return data
+
+    def _disconnect(self) -> None:
+        self._client = None
+        self._connection.close()
+
+
 def stream_client(
     uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
 ) -> StreamClient:
@@ -243,7 +278,6 @@ def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     Raises `TransientError` after some attempts.
     """
-    attempt = 0
     # not the task's result: where that is long, the runner spends seconds on its repr for signal
     # handlers
     found: list[T] = []
@@ -251,17 +285,15 @@ def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def main() -> None:
         found.append(await ask())
 
-    while True:
-        try:
-            asyncio.run(main())
-            return found[0]
-        except TransientError as error:
-            attempt = _pause(attempt, error)
+    _retrying()(lambda: asyncio.run(main()))
+    return found[0]
 
 
-def _pause(attempt: int, error: TransientError) -> int:
-    """Wait before another attempt and count it; raise *error* after the last."""
-    if attempt + 1 >= _ATTEMPTS:
-        raise error
-    time.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
-    return attempt + 1
+def _retrying() -> Retrying:
+    """Return what calls a function again after `TransientError`, and raises the last of them."""
+    return retry_blocking(
+        TransientError,
+        sleep=time.sleep,
+        wait=_WAIT,
+        give_up=lambda attempts: attempts >= _ATTEMPTS,
+    )

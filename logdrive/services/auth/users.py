@@ -17,7 +17,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from logdrive.config.load import parsed as configuration
+from logdrive.config.load import parse_config as configuration
 from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError, file_error_text
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor

@@ -16,6 +16,7 @@ from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
+from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import ClientTls, Transport
 from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
 from logdrive.services.pravega.client.blocking import Target
@@ -29,6 +30,10 @@ from logdrive.wire.pravega.names import streams_among
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 5.0  # a process that has just taken the lock may not listen yet
 _RETRY_SECONDS: Final = 0.1
+
+
+class _NoFaceError(ConfigError):
+    """Another process has the store open and can't be reached; it may still be starting."""
 
 
 @contextlib.asynccontextmanager
@@ -51,22 +56,29 @@ async def attach_store(
     serves no face that can be reached, or if the store that was opened here lacks the stream.
     """
     _check_there(disk, address)
-    deadline = clock.monotonic() + _START_SECONDS
-    while True:
+
+    async def open_or_find() -> Store | Target:
         try:
-            store = await Store.open(address.path, disk=disk, executor=executor, clock=clock)
-            break
+            return await Store.open(address.path, disk=disk, executor=executor, clock=clock)
         except StoreInUseError:
-            found = await _served_elsewhere(disk, address, transport, tls)
-        if isinstance(found, Target):
-            yield found
-            return
-        if clock.monotonic() >= deadline:
-            raise found
-        await clock.sleep(_RETRY_SECONDS)
+            pass
+        return await _served_elsewhere(disk, address, transport, tls)
+
+    deadline = clock.monotonic() + _START_SECONDS
+    until_served = retry_async(
+        _NoFaceError,
+        sleep=clock.sleep,
+        wait=wait_fixed(_RETRY_SECONDS),
+        give_up=lambda _: clock.monotonic() >= deadline,
+    )
+    found: Store | Target = await until_served(open_or_find)
+    if isinstance(found, Target):
+        yield found
+        return
+
     # for whoever asked for it, not for all who are on this host
     verifier = TokenVerifier(new_local_token(random or SystemRandom()), clock)
-    async with _served_here(store, address, disk, transport, verifier) as target:
+    async with _served_here(found, address, disk, transport, verifier) as target:
         yield target
 
 
@@ -123,31 +135,34 @@ async def _served_here(
 
 async def _served_elsewhere(
     disk: Disk, address: StreamAddress, transport: Transport, tls: ClientTls | None
-) -> Target | ConfigError:
-    """Return where the process that has the lock listens, or what the operator is to do."""
+) -> Target:
+    """Return where the process that has the lock listens.
+
+    Raises `_NoFaceError` with what the operator is to do.
+    """
     found = endpoint.read_endpoint(disk, address.path)
     if found is None:
-        return _no_face(address)
+        raise _no_face(address)
     if found.tls and tls is None:
         remedy = (
             f"the store's face at {found.pravega} asks for certificates: give --ca, --cert "
             "and --key"
         )
-        return ConfigError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
+        raise _NoFaceError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
     target = Target(*host_port(found.pravega), tls if found.tls else None, found.token)
     try:
         stream = await transport.connect(target.host, target.port, target.tls)
     except TransientError as error:
-        return _no_face(address, f"; the one announced does not answer: {error}")
+        raise _no_face(address, f"; the one announced does not answer: {error}") from error
     await stream.close()
     return target
 
 
-def _no_face(address: StreamAddress, more: str = "") -> ConfigError:
+def _no_face(address: StreamAddress, more: str = "") -> _NoFaceError:
     remedy = (
         f"another process has the store in {address.path} open and serves no network "
         f"face{more}. Add the table "
         '[listen.pravega] with address = "127.0.0.1:6000" to its receiver.toml or '
         "store.toml and start it again, or stop it"
     )
-    return ConfigError(address.uri, [Mistake("listen.pravega.address", "", remedy)])
+    return _NoFaceError(address.uri, [Mistake("listen.pravega.address", "", remedy)])

@@ -1,12 +1,11 @@
-"""The payload of a C frame: packing, and unpacking in pieces, so that memory can be asked for
-first.
+"""The payload of a C frame: packing, and unpacking in parts, so that memory is asked for first.
 
-Lumberjack knows zlib (RFC 1950) only; `logdrive/1` takes zstd (RFC 8878) too. The two can't be
-mistaken: zstd's first two bytes fail zlib's header check.
+Lumberjack has zlib (RFC 1950) only; `logdrive/1` takes zstd (RFC 8878), too. The two can't be
+confused: zstd's first two bytes fail zlib's header check.
 
-Nothing is given before the whole payload was found good: its size within the limits, its checksum
-right. Up to 8 MiB are kept while that is looked at, and given in one piece. What is longer is
-unpacked twice: once to look, keeping nothing, and once to give it piece by piece (adr/0019).
+Nothing is returned before the whole payload is known to be good: its size within the limits, its
+checksum right. Up to 8 MiB are kept during this check and returned as one part. A longer payload is
+unpacked twice: once for the check, keeping nothing, and once part by part (adr/0019).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,20 +20,20 @@ from logdrive.wire.lumberjack.limits import LumberjackLimits
 Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
-_STEP: Final = 2 * MIB  # unpacked at a time
-_FED: Final = 1 * MIB  # of what is packed, at a time: what a step leaves of it is copied
+_RATIO_FREE: Final = 64 * KIB  # unpacked bytes allowed however small the payload is
+_STEP: Final = 2 * MIB  # bytes unpacked at a time
+_FED: Final = 1 * MIB  # packed bytes fed at a time; zlib copies what a step leaves of them
 KEPT: Final = 8 * MIB
-"""So much is kept while it is unpacked and given in one piece: any `logdrive/1` envelope is."""
-_MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
+"""Limit on what is kept and returned as one part, as every `logdrive/1` envelope is."""
+_MEASURED_STEP: Final = 64 * KIB  # bytes unpacked at a time to find only the size
 # its type stub takes the class for an instance
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)
 
 
 class EnvelopeError(Exception):
-    """The payload can't be unpacked; *limit* tells whether a limit forbade it.
+    """The payload can't be unpacked; *limit* is True if it is over a limit.
 
-    Never leaves this package.
+    `FrameReader` converts it to `ProtocolError`.
     """
 
     def __init__(self, reason: str, *, limit: bool = False) -> None:
@@ -43,10 +42,10 @@ class EnvelopeError(Exception):
 
 
 def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1) -> bytes:
-    """Return *payload*, or its parts one after the other, as the payload of a C frame.
+    """Return *payload*, or its parts joined, packed as the payload of a C frame.
 
-    Level 1 is the fast one of both: isal's for zlib (0 to 3), zstd's own. Releases the interpreter
-    while it works.
+    Level 1 is the fast one of both codecs: isal's for zlib (0 to 3), and zstd's own. The
+    interpreter's lock is released meanwhile.
     """
     data = payload if isinstance(payload, bytes) else b"".join(payload)
     if codec == "zlib":
@@ -57,15 +56,15 @@ def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1
 def unpack(
     payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
 ) -> bytes:
-    """Return all that *payload* holds, as `Unpacking` gives it. Raises `EnvelopeError`."""
-    return b"".join(Unpacking(payload, limits, zstd=zstd, exact=exact).pieces())
+    """Return all that *payload* holds; see `Unpacking`. Raises `EnvelopeError`."""
+    return b"".join(Unpacking(payload, limits, zstd=zstd, exact=exact).parts())
 
 
 class Unpacking:
-    """The way of one payload out of its envelope, in steps of at most 2 MiB of zlib or one of zstd.
+    """Unpacks one payload, in steps of at most 2 MiB for zlib, and in one step for zstd.
 
-    With *exact* nothing may follow the stream's end (`logdrive/1`, rule D1); without, what follows
-    is skipped, as deployed readers do, and a payload of no bytes holds nothing.
+    With *exact* nothing may follow the end of the stream (`logdrive/1`, rule D1). Without it, as
+    deployed readers do, what follows is skipped, and an empty payload holds nothing.
     """
 
     def __init__(
@@ -75,13 +74,13 @@ class Unpacking:
         self._allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
         self._window = limits.zstd_window if zstd and payload[:4] == ZSTD_MAGIC else None
         self.held = 0
-        """Bytes unpacked that are kept here, between one step and the next."""
+        """Unpacked bytes that are kept here between two steps."""
 
-    def pieces(self) -> Iterator[bytes]:
-        """Give what the payload holds, b"" after a step that was only a look.
+    def parts(self) -> Iterator[bytes]:
+        """Yield what the payload holds, and b"" after each step of the check.
 
-        Raises `EnvelopeError`, having written at most one byte more than is allowed, and before
-        any piece that is not empty.
+        Raises `EnvelopeError`, having unpacked at most one byte more than is allowed, before the
+        first part that is not empty.
         """
         if not self._payload and not self._exact:
             return
@@ -93,7 +92,7 @@ class Unpacking:
             if kept is not None and self.held + len(step) <= KEPT:
                 kept.append(step)
                 self.held += len(step)
-            else:  # too long to be kept: this is only a look from here on
+            else:  # too long to be kept: from here on, only checked
                 kept, self.held = None, 0
             yield b""
         if kept is None:
@@ -103,10 +102,10 @@ class Unpacking:
             yield kept[0] if len(kept) == 1 else b"".join(kept)
 
     def _inflated(self) -> Iterator[bytes]:
-        """Give what zlib unpacks, a step at a time."""
+        """Yield what zlib unpacks, a step at a time."""
         inflater, view = isal_zlib.decompressobj(), memoryview(self._payload)
         source: bytes | memoryview = b""
-        at, room = 0, self._allowed + 1  # one byte more tells that there is more
+        at, room = 0, self._allowed + 1  # one byte over the limit shows that there is more
         try:
             while not inflater.eof:
                 if not source:
@@ -138,7 +137,7 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
         if head.content_size == 0:
             raise EnvelopeError("an envelope that holds nothing")
         if head.content_size == zstandard.CONTENTSIZE_UNKNOWN:
-            return _unpack_untold(unpacker, payload, allowed)
+            return _unpack_unsized(unpacker, payload, allowed)
         if head.content_size > allowed:
             raise _too_much(allowed)
         return unpacker.decompress(payload, allow_extra_data=False)
@@ -146,14 +145,14 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
         raise EnvelopeError(f"an envelope that zstd can't unpack: {error}") from error
 
 
-def _unpack_untold(
+def _unpack_unsized(
     unpacker: zstandard.ZstdDecompressor, payload: bytes | memoryview, allowed: int
 ) -> bytes:
-    """Unpack a frame that does not tell its size: once to measure it, in small steps, and once to
-    have it.
+    """Unpack a frame without its size in the header: once to measure it, in small steps, and once
+    for good.
 
-    None of the library's calls both stops at a size and sees what follows the frame. Our own
-    writers tell the size.
+    No call of the library both stops at a size and sees what follows the frame. Our own writers
+    write the size.
     """
     size = 0
     with unpacker.stream_reader(payload) as reader:

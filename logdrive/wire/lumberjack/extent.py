@@ -1,4 +1,4 @@
-"""How many bytes a frame takes, found from its header, each length against its limit before the
+"""The length of a frame, from its header. Each length in it is compared with its limit before the
 next byte is awaited.
 """
 
@@ -19,29 +19,30 @@ from logdrive.wire.lumberjack.frames import (
 from logdrive.wire.lumberjack.limits import LumberjackLimits
 
 KIND_HEAD: Final = 2
-"""Bytes that tell a frame's version and type."""
+"""Bytes of a frame's version and type."""
 
 _Bytes = bytes | bytearray
 
 
 class FrameMeter:
-    """Measures frames.
+    """Measures the frames of one stream.
 
-    Keeps its place inside a half-read D frame, so that no byte of one is looked at twice.
+    It remembers its place inside a half-read D frame, so that no byte of one is looked at twice.
     """
 
     __slots__ = ("_items", "_limits", "_reach")
 
     def __init__(self, limits: LumberjackLimits) -> None:
         self._limits = limits
-        self._items = 0  # keys and values still to come of the D frame at hand
-        self._reach = 0  # its bytes accounted for; 0 between frames
+        self._items = 0  # keys and values that the D frame at hand lacks
+        self._reach = 0  # bytes of it that are measured; 0 between frames
 
-    def of(self, data: _Bytes, at: int, offset: int) -> int:
-        """Return the least length that the frame at *at* has, as far as its bytes tell.
+    def least_length(self, data: _Bytes, at: int, offset: int) -> int:
+        """Return the least length of the frame at *at*, from the bytes that are there.
 
-        The frame is whole if so many bytes are there. *at* must have `KIND_HEAD` bytes, of a known
-        type. Raises `ProtocolError` with *offset* where a limit forbids the frame.
+        The frame is whole if *data* has that many bytes from *at* on; otherwise ask again once it
+        has. There must be `KIND_HEAD` bytes, of a known type. Raises `ProtocolError` with *offset*
+        if the frame is over a limit.
         """
         return _MEASURES[data[at + 1]](self, data, at, len(data) - at, offset)
 
@@ -65,7 +66,7 @@ class FrameMeter:
         length = self._check(
             "an event of {} bytes", EVENT.unpack_from(data, at)[2], self._limits.payload, offset
         )
-        if length == 0:  # as deployed readers do: there is no event in it
+        if length == 0:  # no event; deployed readers refuse it, too
             raise ProtocolError("a J frame without JSON", offset=offset)
         return EVENT.size + length
 
@@ -97,6 +98,8 @@ class FrameMeter:
                 "an event of {} pairs", EVENT.unpack_from(data, at)[2], self._limits.pairs, offset
             )
             self._items, self._reach = 2 * pairs, EVENT.size
+
+        # go from length to length, as far as the bytes reach
         items, reach, wanted = self._items, self._reach, 0
         length_at, limits = LENGTH.unpack_from, self._limits
         while items and reach <= have:
@@ -109,6 +112,7 @@ class FrameMeter:
             items -= 1
             if reach - EVENT.size > limits.payload:
                 self._check("an event of {} bytes", reach - EVENT.size, limits.payload, offset)
+
         self._items, self._reach = items, 0 if reach + wanted <= have else reach
         return reach + wanted
 

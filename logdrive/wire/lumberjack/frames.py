@@ -1,14 +1,13 @@
-"""Single frames of Lumberjack v1 and v2 and of the dialect `logdrive/1`: values, and how they
-travel.
+"""Single frames of Lumberjack v1, v2 and of the dialect `logdrive/1`: their values and their bytes.
 
-Every frame is a version byte ('1' or '2'), a type byte and a body; integers are big-endian and
-unsigned where not said otherwise. What a frame's bytes are is told here alone: `reader` finds
-frames in a stream, `order` judges their order. The byte layouts are tabled in
+Every frame is a version byte ('1' or '2'), a type byte and a body; integers are big-endian, and
+unsigned unless said otherwise. No other module knows the bytes of a frame: `reader` finds frames in
+a stream, `plain_windows` and `run_reader` check their order. The layouts are tabled in
 `docs/protocols/lumberjack.md`.
 
-The frames that hold events carry *envelope*: 0 where they came bare, else which C frame of the
-connection held them, counted from 1; acknowledgements carry their *version* byte. Both say how they
-travelled, not what they are, so they take no part in comparisons.
+Frames with events have *envelope*: 0 if the frame came bare, else the number of the C frame that
+held it, counted from 1 in the connection. Acknowledgements have their *version* byte. Both say how
+a frame traveled, not what it is, so comparisons ignore them.
 """
 
 import struct
@@ -28,7 +27,7 @@ CONNECTION: Final = 2**32 - 1
 """The index in an E frame that means the connection, not one source."""
 
 SEQUENCES: Final = 2**32
-"""Sequence numbers are u32."""
+"""Number of different sequence numbers, which are u32."""
 
 SHORT = struct.Struct("!2sI")  # W, A, C: version and type, one number
 EVENT = struct.Struct("!2sII")  # J: sequence, length; D: sequence, pairs
@@ -40,7 +39,7 @@ LENGTH = struct.Struct("!I")
 
 
 class RefusalCode(IntEnum):
-    """Why a reader refuses, in an E frame. Codes that are not here are taken as INTERNAL."""
+    """Why a reader refuses, in an E frame. Writers take an unknown code as INTERNAL."""
 
     DRAINING = 0
     PROTOCOL = 1
@@ -56,7 +55,9 @@ class RefusalCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WindowFrame:
-    """W: so many events follow before the writer waits for an acknowledgement."""
+    """W: announces a window of *count* events, after which the writer waits for its
+    acknowledgement.
+    """
 
     count: int
 
@@ -103,7 +104,7 @@ class KeyValueFrame:
 
 @dataclass(frozen=True, slots=True)
 class JsonFrame:
-    """J: one event of Lumberjack v2, the JSON as it is. Readers give `JsonRun` instead."""
+    """J: one event of Lumberjack v2, its JSON unchanged. Readers return `JsonRun`s instead."""
 
     sequence: int
     payload: bytes
@@ -115,18 +116,16 @@ class JsonFrame:
 
 @dataclass(frozen=True, slots=True)
 class JsonRun:
-    """J frames found together, their numbers each one more than the last: one object for all of
-    them.
+    """J frames that follow one another, each number one more than the last, as one object.
 
-    *parts* are their payloads as Pravega events, 8 bytes and the payload each, back to back, as the
-    store takes them; *size* is the length of all. What `FrameReader` gives fits one batch (rule
-    R3), but for a frame of more than `RECORD_BYTES`, which comes by itself.
+    What `FrameReader` returns fits one batch (rule R3), except a frame of more than `RECORD_BYTES`,
+    which comes by itself.
     """
 
-    first: int
-    count: int
-    parts: Sequence[Part]
-    size: int
+    first: int  # sequence number of the first frame
+    count: int  # of frames
+    parts: Sequence[Part]  # the payloads as Pravega events, as the store takes them
+    size: int  # bytes of *parts*: 8 and the payload for each event
     envelope: int = field(default=0, compare=False)
 
     @classmethod
@@ -145,13 +144,13 @@ class JsonRun:
 
     @property
     def payloads(self) -> list[bytes]:
-        """The JSON of each frame: one slice an event, made at each call."""
+        """The JSON of each frame, cut out of *parts* at each call."""
         return unframe_events(b"".join(self.parts))
 
     def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
-        """Return the first *count* frames and the others, both at least one.
+        """Return the first *count* frames and the others, at least one of each.
 
-        Looks at each of the first, and copies these alone.
+        Costs a look at each of the first, which are copied; the others are not.
         """
         events, at = memoryview(self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)), 0
         for _ in range(count):
@@ -177,9 +176,9 @@ class JsonRun:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeFrame:
-    """C: frames packed together; *payload* as packed by `envelope.pack`.
+    """C: frames packed together; *payload* is what `envelope.pack` returns.
 
-    Readers open it and give what is inside.
+    Readers unpack it and return the frames inside.
     """
 
     payload: bytes
@@ -191,13 +190,13 @@ class EnvelopeFrame:
 
 @dataclass(frozen=True, slots=True)
 class AckFrame:
-    """A: everything up to *sequence* is kept; 0 says only that the reader lives."""
+    """A: everything up to *sequence* is durable; 0 is a keepalive."""
 
     sequence: int
     version: bytes = field(default=VERSION_2, compare=False)
 
     def encode(self, version: bytes | None = None) -> bytes:
-        """Return the frame as it travels, to be written in one piece: some clients read it without
+        """Return the frame as it travels; write it in one piece, since some clients read it without
         a loop.
         """
         return SHORT.pack((version or self.version) + b"A", self.sequence)
@@ -211,13 +210,13 @@ class AckFrame:
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """S (`logdrive/1`): a source and its attributes, JSON as it is; without attributes, the reader
-    may forget *index*.
+    """S (`logdrive/1`): registers a source under *index*, or frees the index if there are no
+    attributes.
     """
 
     index: int
     origin: UUID
-    attributes: bytes
+    attributes: bytes  # JSON, unchanged
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -236,13 +235,14 @@ class SourceFrame:
 
 @dataclass(frozen=True, slots=True)
 class PositionFrame:
-    """P (`logdrive/1`): the number stored for a source, and where; signed, as `record` names the
-    special ones.
+    """P (`logdrive/1`): the number that a store has for a source.
+
+    Negative numbers are the special ones of `logdrive.model.numbers`.
     """
 
     index: int
     number: int
-    store: UUID
+    store: UUID  # the store's id
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -257,19 +257,16 @@ class PositionFrame:
 
 @dataclass(frozen=True, slots=True)
 class RunFrame:
-    """B (`logdrive/1`): opens a run of *records* J frames that takes a source from *previous* to
+    """B (`logdrive/1`): begins a run of *records* J frames that takes a source from *previous* to
     *number*.
-
-    *kind* is one of `record.DATA`, `GAP`, `END`; *read* is ms since 1970; *skipped* counts bytes of
-    the file.
     """
 
     index: int
-    kind: int
-    previous: int
-    number: int
-    read: int
-    skipped: int
+    kind: int  # DATA, GAP or END of `logdrive.model.records`
+    previous: int  # number before the run
+    number: int  # number after the run
+    read: int  # when the agent read it, ms since 1970
+    skipped: int  # bytes of the file that the run leaves out
     events: int
     records: int
     envelope: int = field(default=0, compare=False)
@@ -297,13 +294,10 @@ class RunFrame:
 
 @dataclass(frozen=True, slots=True)
 class RefusalFrame:
-    """E (`logdrive/1`): why a source, or the `CONNECTION`, is refused.
-
-    *code* may be one that `RefusalCode` lacks.
-    """
+    """E (`logdrive/1`): why a source, or the connection (*index* `CONNECTION`), is refused."""
 
     index: int
-    code: int
+    code: int  # a `RefusalCode`, or one that a later version added
     text: str
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
@@ -331,12 +325,13 @@ Frame = (
     | RunFrame
     | RefusalFrame
 )
-"""What a reader gives."""
+"""The frames that a reader returns."""
 
 
 def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:
-    """Return the v2 J frames of *payloads*, numbered from *first*, as parts to join, write or pack:
-    no copy of a payload.
+    """Return the v2 J frames of *payloads*, numbered from *first*, as parts to join, write or pack.
+
+    Payloads are not copied.
     """
     head = EVENT.pack
     parts: list[bytes] = []

@@ -1,6 +1,4 @@
-"""Limits on what a peer may ask of a reader of Lumberjack frames, compared before memory is
-taken.
-"""
+"""Limits on what a Lumberjack peer may send, compared before memory is taken for it."""
 
 from dataclasses import dataclass
 
@@ -21,9 +19,10 @@ class LumberjackLimits:
     item: int = 1 * MIB  # bytes of one key or value of a D frame
     # frames inside one C frame, and pairs inside its D frames: each becomes an object
     frames: int = 1 << 18
-    frames_free: int = 4096  # frames inside one C frame, however small it is packed; beyond these
-    # so many for each packed byte: each costs CPU time. What counts up takes a byte a frame, or
-    # more
+    # frames inside one C frame, however small it is packed
+    frames_free: int = 4096
+    # further frames for each packed byte, since each costs CPU time; frames whose numbers count up
+    # do not pack to less than a byte
     frames_per_byte: int = 2
     window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
     attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
@@ -39,11 +38,14 @@ LOGDRIVE_1 = LumberjackLimits(
 )
 """For peers that agreed on `logdrive/1` (rule D1)."""
 
-CONNECTION_BYTES = 32 * KIB  # of memory that an idle connection is taken to need, TLS and all
-WINDOW_BYTES = 8 * MIB  # unpacked bytes of one logdrive/1 window
-WINDOWS_IN_FLIGHT = 16  # unacknowledged windows a logdrive/1 writer may have
-LIVE_INDICES = 65_536  # sources registered at one time on one connection
-LIVE_ATTRIBUTES_BYTES = 64 * MIB  # of the attributes of all of them
-SOURCE_BYTES = 2 * KIB  # of memory that a registered source is taken to need beside its attributes
-REFUSED_SOURCES = 1024  # whose indices one connection has not freed
-UNANSWERED_SOURCES = 256  # S frames waiting for their P
+# Memory that is counted for what has no size of its own.
+CONNECTION_BYTES = 32 * KIB  # an idle connection, TLS included
+SOURCE_BYTES = 2 * KIB  # a registered source, without its attributes
+
+# One `logdrive/1` connection (rule D1).
+WINDOW_BYTES = 8 * MIB  # unpacked bytes of one window
+WINDOWS_IN_FLIGHT = 16  # windows that are not acknowledged
+LIVE_INDICES = 65_536  # sources registered at one time
+LIVE_ATTRIBUTES_BYTES = 64 * MIB  # bytes of their attributes together
+REFUSED_SOURCES = 1024  # indices of refused sources that were not freed
+UNANSWERED_SOURCES = 256  # S frames that wait for their P

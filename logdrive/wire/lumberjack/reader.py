@@ -1,13 +1,13 @@
-"""Cuts a byte stream, split anywhere, into frames, and opens envelopes.
+"""Cuts a byte stream, split anywhere, into frames, and unpacks envelopes.
 
-Bytes are looked at where they came; only a frame that a read cut in two is kept, and once its
-header is known nothing is looked at again before the frame is whole. So each byte is copied at most
-twice on its way in, however the stream is split. Every length is compared with its limit as soon as
-it is there: before the bytes it announces are awaited.
+Frames are decoded from the bytes as they were read. Only a frame that a read cut in two is kept,
+and once its header is known nothing is looked at again before the frame is whole; so each byte is
+copied at most twice on its way in, however the stream is split. Every length is compared with its
+limit as soon as it is there, before the bytes that it announces are awaited.
 
-All work is done in steps, after each of which others may have a turn: some hundred frames, or 2 MiB
-out of an envelope. What is unpacked and not yet given is told, so that memory can be asked for
-before the next step.
+The work is done in steps of some hundred frames, or 2 MiB unpacked, so that other connections can
+have a turn between them. `FrameReader.unpacked_bytes` says how much is unpacked and not yet
+returned, so that memory can be asked for before the next step.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -38,7 +38,7 @@ Side = Literal["reader", "writer"]
 FrameDialect = Literal["lumberjack", "logdrive/1", "detect"]
 
 STEP_FRAMES: Final = 256
-"""Frames given at a time. J frames whose numbers go up by one count as one, up to 999 of them."""
+"""Frames returned by one step. Up to 999 J frames whose numbers go up by one count as one."""
 _JSON: Final = ord("J")
 _ENVELOPE: Final = ord("C")
 _VERSIONS: Final = {"lumberjack": b"12", "logdrive/1": b"2"}
@@ -62,28 +62,24 @@ _DECODE: Final[dict[int, Callable[[bytes, int, int], Frame]]] = {
 class FrameReader:
     """The frames of one connection, for the *side* that reads them. Discard it after an error.
 
-    With *dialect* "detect" the first frame decides: S means `logdrive/1`, whose limits then hold in
-    place of *limits*. *version* is the version byte of the peer's first frame, b"" before it:
-    acknowledgements carry the same. *offset* counts the bytes of whole frames so far, *copied* what
-    buffering moved, *opened* what is in memory of the envelope at hand, unpacked.
+    With *dialect* "detect" the first frame decides: S means `logdrive/1`, whose limits then replace
+    *limits*.
     """
 
     __slots__ = (
         "_bare",
         "_envelopes",
-        "_events",
-        "_extent",
         "_held",
         "_inside",
-        "_items",
         "_limits",
+        "_meter",
         "_need",
         "_side",
         "_versions",
         "copied",
         "dialect",
         "offset",
-        "opened",
+        "unpacked_bytes",
         "version",
     )
 
@@ -92,88 +88,122 @@ class FrameReader:
             raise ValueError("a writer knows its dialect")
         self.dialect: FrameDialect = dialect
         self.version = b""
+        """Version byte of the peer's first frame, b"" before it; acknowledgements carry the same.
+        """
         self.offset = 0
+        """Bytes of the stream in whole frames so far."""
         self.copied = 0
-        self.opened = 0
+        """Bytes copied to keep frames that reads cut in two."""
+        self.unpacked_bytes = 0
+        """Bytes of the envelope at hand that are unpacked and kept in memory."""
         self._side: Side = side
         self._held = bytearray()  # the beginning of a frame that is not whole
-        self._need = KIND_HEAD  # bytes of it without which there is nothing to do
-        self._envelopes = 0
-        self._events = self._items = 0  # of the envelope at hand: events; frames, and pairs in them
-        self._bare = self._inside = b""
+        self._need = KIND_HEAD  # bytes that have to be held before it is worth looking again
+        self._envelopes = 0  # envelopes opened so far
+        self._bare = b""  # frame types that the peer may send
+        self._inside = b""  # frame types that its envelopes may hold
         self._use(limits)
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """Add *data*; return the frames it completes, those of envelopes in their place.
+    def receive_data(self, data: bytes) -> list[Frame]:
+        """Add *data*; return the frames that it completes, those of envelopes in their place.
 
         Raises `ProtocolError`.
 
-        No work of Python's for a small J frame that follows another (`runs`), and whatever
-        inflating takes. Whoever reads from a stranger takes `steps` instead.
+        Costs no Python code for a small J frame that follows another one (`runs`), and the time of
+        unpacking. For data of strangers use `receive_in_steps`.
         """
         frames: list[Frame] = []
-        for some in self.steps(data):
+        for some in self.receive_in_steps(data):
             frames += some
         return frames
 
-    def steps(self, data: bytes) -> Iterator[list[Frame]]:
-        """Add *data*; give the frames it completes, a few at a time, or none after a step that only
-        unpacked something.
+    def receive_in_steps(self, data: bytes) -> Iterator[list[Frame]]:
+        """Add *data*; yield the frames that it completes, a few at a time, or none after a step
+        that only unpacked something.
 
         The step before an envelope comes before anything of it is unpacked, and frames before an
-        error are given before it is raised. Go to the end of the steps before adding more.
+        error are yielded before it is raised. Exhaust the iterator before adding more data.
+
+        Raises `ProtocolError`.
         """
         if self._held:
             self._held += data
             self.copied += len(data)
-            if len(self._held) < self._need or not self._whole():
+            if len(self._held) < self._need or not self._is_whole():
                 return
             data = bytes(self._held)
             self._held.clear()
             self.copied += len(data)
-        at = yield from self._walk(data)
+
+        at, self._need = yield from self._walk(data)
+
         if at < len(data):
             self._held += data[at:] if at else data
             self.copied += len(self._held)
 
-    def forget(self) -> None:
-        """Let go of the frame that is not whole: nothing is added any more."""
+    def discard_rest(self) -> None:
+        """Release the frame that is not whole; to be called when nothing more is added."""
         self._held = bytearray()
-        self.opened = 0
+        self.unpacked_bytes = 0
+
+    def detect(self, head: bytes) -> None:
+        """Learn the version, and with "detect" the dialect, from the first `KIND_HEAD` bytes of the
+        stream, which are to be given to `receive_data` all the same.
+
+        If they begin no frame, *version* stays b"", and `receive_data` will raise.
+        """
+        if head[:1] in (VERSION_1, VERSION_2):
+            self.version = head[:1]
+        if self.dialect == "detect":
+            self.dialect = "logdrive/1" if head == b"2S" else "lumberjack"
+            self._use(LOGDRIVE_1 if self.dialect == "logdrive/1" else self._limits)
 
     def _use(self, limits: LumberjackLimits) -> None:
         self._limits = limits
-        self._extent = FrameMeter(limits)
+        self._meter = FrameMeter(limits)
         if self.dialect != "detect":
             self._versions = _VERSIONS[self.dialect]
             self._bare, self._inside = _KINDS[self._side, self.dialect]
 
-    def _whole(self) -> bool:
-        """Tell whether the frame that is held is whole, having learnt what it still needs."""
+    def _is_whole(self) -> bool:
+        """Return whether the held frame is whole; learn how many bytes it needs."""
         self._need = self._length(self._held, 0)
         return self._need <= len(self._held)
 
-    def _walk(self, data: bytes) -> Generator[list[Frame], None, int]:
-        """Give the whole frames of *data*, those of envelopes in their place; return where the last
-        one ends.
+    # Frames --------------------------------------------------------------------------------------
+
+    def _walk(
+        self, data: bytes, envelope: "_EnvelopeFrames | None" = None
+    ) -> Generator[list[Frame], None, tuple[int, int]]:
+        """Yield the whole frames of *data*, bytes of the stream or, unpacked, of *envelope*.
+
+        Return where the last one ends, and how many bytes the next one takes at least.
         """
         at, end = 0, len(data)
+        needed = KIND_HEAD
+        number = 0 if envelope is None else envelope.number
         frames: list[Frame] = []
-        self._need = KIND_HEAD
         try:
             while end - at >= KIND_HEAD:
-                need = self._length(data, at)
-                if need > end - at:
-                    self._need = need
+                length = self._length(data, at, inside=envelope is not None)
+                if length > end - at:
+                    needed = length
                     break
+
+                # `_length` has refused an envelope inside an envelope
                 if data[at + 1] == _ENVELOPE:
                     given, frames = frames, []
                     yield given
-                    yield from self._open(memoryview(data)[at + SHORT.size : at + need])
+                    yield from self._open(memoryview(data)[at + SHORT.size : at + length])
                 else:
-                    need = self._cut(data, at, need, 0, frames)
-                at += need
-                self.offset += need
+                    length = self._cut(data, at, length, number, frames)
+
+                at += length
+                if envelope is None:
+                    self.offset += length
+                else:
+                    envelope.count(frames[-1], self.offset)
+
                 if len(frames) >= STEP_FRAMES:
                     given, frames = frames, []
                     yield given
@@ -181,27 +211,31 @@ class FrameReader:
             if frames:
                 yield frames
             raise
-        if frames:
-            yield frames
-        return at
 
-    def _cut(self, data: bytes, at: int, need: int, envelope: int, frames: list[Frame]) -> int:
-        """Append the frame of *need* bytes at *at*, with the J frames that it begins a run of;
-        return the length of all.
+        # a part of an envelope is a step even if no frame of it is whole
+        if frames or envelope is not None:
+            yield frames
+        return at, needed
+
+    def _cut(self, data: bytes, at: int, length: int, envelope: int, frames: list[Frame]) -> int:
+        """Append the frame of *length* bytes at *at* to *frames*, together with the J frames that
+        follow it in order; return the length of all.
         """
         if data[at + 1] == _JSON:
-            run, need = run_at(data, at, self._limits.payload, envelope)
+            run, length = run_at(data, at, self._limits.payload, envelope)
             frames.append(run)
         else:
             frames.append(_DECODE[data[at + 1]](data, at, envelope))
-        return need
+        return length
 
     def _length(self, data: bytes | bytearray, at: int, *, inside: bool = False) -> int:
         """Return the least length of the frame at *at*, which has `KIND_HEAD` bytes and may be
         *inside* an envelope.
+
+        Raises `ProtocolError` for a frame that may not come here, or is over a limit.
         """
         if not self.version:
-            self._meet(bytes(data[at : at + KIND_HEAD]))
+            self.detect(bytes(data[at : at + KIND_HEAD]))
         if data[at] not in self._versions or data[at + 1] not in (
             self._inside if inside else self._bare
         ):
@@ -212,93 +246,77 @@ class FrameReader:
                 f"a frame that begins {head!r}, which can't stand here in {self.dialect},",
                 offset=self.offset,
             )
-        return self._extent.of(data, at, self.offset)
+        return self._meter.least_length(data, at, self.offset)
 
-    def _meet(self, head: bytes) -> None:
-        """Learn from the first frame's *head* which version, and if need be which dialect, the peer
-        speaks.
-        """
-        if head[:1] in (VERSION_1, VERSION_2):
-            self.version = head[:1]
-        if self.dialect == "detect":
-            self.dialect = "logdrive/1" if head == b"2S" else "lumberjack"
-            self._use(LOGDRIVE_1 if self.dialect == "logdrive/1" else self._limits)
+    # Envelopes -----------------------------------------------------------------------------------
 
     def _open(self, payload: memoryview) -> Iterator[list[Frame]]:
-        """Give the frames inside the envelope of *payload*: whole frames only, no envelope among
-        them.
+        """Yield the frames inside the envelope of *payload*: whole frames, no envelope among them.
+
+        Raises `ProtocolError`.
         """
         exact = self.dialect == "logdrive/1"
         unpacking = Unpacking(payload, self._limits, zstd=exact, exact=exact)
         self._envelopes += 1
-        self._events = self._items = 0
-        most = self._limits.frames_free + self._limits.frames_per_byte * len(payload)
-        rest: list[bytes] = []  # a frame that is not whole yet, in pieces
-        have, need = 0, KIND_HEAD
-        pieces = unpacking.pieces()
-        while (piece := self._unpacked(pieces)) is not None:
-            if piece:
-                rest.append(piece)
-                have += len(piece)
-            self.opened = unpacking.held + have
-            if have < need or not piece:
+        envelope = _EnvelopeFrames(self._envelopes, len(payload), self._limits)
+        rest: list[bytes] = []  # a frame that is not whole yet, in parts
+        have, needed = 0, KIND_HEAD  # bytes of it that are there, and that it takes at least
+        parts = unpacking.parts()
+        while (part := self._unpacked(parts)) is not None:
+            if part:
+                rest.append(part)
+                have += len(part)
+            self.unpacked_bytes = unpacking.held + have
+            # nothing to decode yet, but a step all the same
+            if have < needed or not part:
                 yield []
                 continue
+
             data = rest[0] if len(rest) == 1 else b"".join(rest)
             rest.clear()
-            at, need = yield from self._walk_inside(data, most)
+            at, needed = yield from self._walk(data, envelope)
             have = len(data) - at
             if have:
                 rest.append(data[at:])
-        self.opened = 0
+
+        self.unpacked_bytes = 0
         if have:
             raise ProtocolError("an envelope that ends within a frame", offset=self.offset)
 
-    def _unpacked(self, pieces: Iterator[bytes]) -> bytes | None:
-        """Return the next of an envelope's pieces, None after the last one."""
+    def _unpacked(self, parts: Iterator[bytes]) -> bytes | None:
+        """Return the next part of an envelope, None after the last one."""
         try:
-            return next(pieces, None)
+            return next(parts, None)
         except EnvelopeError as error:
             code = RefusalCode.LIMIT if error.limit else RefusalCode.PROTOCOL
             raise ProtocolError(str(error), offset=self.offset, code=code) from error
 
-    def _walk_inside(self, data: bytes, most: int) -> Generator[list[Frame], None, tuple[int, int]]:
-        """Give the whole frames of *data*, a part of an envelope that may hold *most* frames.
 
-        Return where the last one ends, and how many bytes the next one takes at least.
-        """
-        at, end, need = 0, len(data), KIND_HEAD
-        frames: list[Frame] = []
-        try:
-            while end - at >= KIND_HEAD:
-                need = self._length(data, at, inside=True)
-                if need > end - at:
-                    break
-                at += self._cut(data, at, need, self._envelopes, frames)
-                need = KIND_HEAD
-                self._count(frames[-1], most)
-                if len(frames) >= STEP_FRAMES:
-                    given, frames = frames, []
-                    yield given
-        except ProtocolError:
-            if frames:
-                yield frames
-            raise
-        yield frames
-        return at, need
+class _EnvelopeFrames:
+    """One envelope while its frames are decoded: *number* counts from 1 in the connection, *size*
+    is its packed bytes.
+    """
 
-    def _count(self, frame: Frame, most: int) -> None:
-        """Count *frame* among those of its envelope, which may be *most*.
+    __slots__ = ("_events", "_items", "_most_events", "_most_items", "number")
 
-        Raises `ProtocolError` for one too many.
-        """
+    def __init__(self, number: int, size: int, limits: LumberjackLimits) -> None:
+        self.number = number
+        self._most_events = limits.frames_free + limits.frames_per_byte * size
+        self._most_items = limits.frames
+        self._events = 0  # frames so far
+        self._items = 0  # frames, and pairs in them
+
+    def count(self, frame: Frame, offset: int) -> None:
+        """Count *frame*. Raises `ProtocolError` with *offset* for one too many."""
         events = len(frame) if isinstance(frame, JsonRun) else 1
         self._events += events
         self._items += events + len(frame.pairs) if isinstance(frame, KeyValueFrame) else events
-        if self._items > self._limits.frames:
-            reason = f"an envelope of more than {self._limits.frames} frames and pairs"
-        elif self._events > most:
-            reason = f"an envelope of more frames than its size allows, which is {most}"
+        if self._items > self._most_items:
+            reason = f"an envelope of more than {self._most_items} frames and pairs"
+        elif self._events > self._most_events:
+            reason = (
+                f"an envelope of more frames than its size allows, which is {self._most_events}"
+            )
         else:
             return
-        raise ProtocolError(reason, offset=self.offset, code=RefusalCode.LIMIT)
+        raise ProtocolError(reason, offset=offset, code=RefusalCode.LIMIT)

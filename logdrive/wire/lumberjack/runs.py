@@ -1,6 +1,4 @@
-"""J frames that follow one another -> `JsonRun`s: no work of Python's for a frame that is a small
-one.
-"""
+"""Cuts J frames that follow one another into `JsonRun`s, without Python code for a small frame."""
 
 from logdrive.kernel.loops import cut_events
 from logdrive.model.framing import EVENT_HEAD, Part
@@ -10,18 +8,17 @@ from logdrive.wire.lumberjack.frames import EVENT, JsonRun
 
 _LARGE = 16 * KIB
 _SHARE = 32
-"""A view keeps all of what it was cut from: only payloads of so large a part of it are worth that,
-and they are not copied.
+"""Payloads of at least `_LARGE` bytes, and at least a `_SHARE`th of the buffer that they are in,
+are not copied. A view of a smaller one would keep the whole buffer in memory for little.
 """
 _NO_EVENT_TYPE = b"\0\0\0\0"
 
 
 def run_at(data: bytes, at: int, limit: int, envelope: int) -> tuple[JsonRun, int]:
-    """Return the J frames from *at* on whose numbers go up by one, the first known to be whole, and
-    how long they are.
+    """Return the whole J frames from *at* on whose numbers go up by one, and their length in bytes.
 
-    As many as fit one batch (rule R3); no payload is longer than *limit*. A payload over
-    `RECORD_BYTES` comes by itself.
+    The first is known to be whole. They are as many as fit one batch (rule R3), with no payload
+    longer than *limit*. A payload over `RECORD_BYTES` comes by itself.
     """
     _, first, size = EVENT.unpack_from(data, at)
     if size > RECORD_BYTES or (size >= _LARGE and size * _SHARE >= len(data)):
@@ -32,7 +29,7 @@ def run_at(data: bytes, at: int, limit: int, envelope: int) -> tuple[JsonRun, in
 
 
 def _large(data: bytes, at: int, envelope: int) -> tuple[JsonRun, int]:
-    """Return one frame, its payload not copied."""
+    """Return one frame without copying its payload."""
     _, first, size = EVENT.unpack_from(data, at)
     end = at + EVENT.size + size
     parts: tuple[Part, ...] = (_NO_EVENT_TYPE, memoryview(data)[at + EVENT.size - 4 : end])

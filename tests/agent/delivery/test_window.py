@@ -30,7 +30,7 @@ from logdrive.wire.lumberjack.reader import FrameReader
 )
 def test_a_reader_takes_every_window__D1(codec: Codec | None, payload: bytes) -> None:
     data = b"".join(pack_window(json_frames(1, [payload]), 1, codec, 1))
-    window, run = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").feed(data)
+    window, run = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").receive_data(data)
     assert window == WindowFrame(1)
     assert isinstance(run, JsonRun)
     assert run.payloads == [payload]

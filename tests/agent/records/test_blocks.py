@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.records.batch import Run
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
@@ -77,26 +77,26 @@ def whole(encoder: Encoder, text: bytes, start: int) -> list[Run]:
     """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its
     next call.
     """
-    cuts: list[Run] = []
-    while not cuts or cuts[-1].position < start + len(text):
-        at = cuts[-1].position if cuts else start
-        cuts += encoder.encode(chunk(text[at - start :], at), 0, 0)
-        assert cuts[-1].position > at
-    return cuts
+    runs: list[Run] = []
+    while not runs or runs[-1].position < start + len(text):
+        at = runs[-1].position if runs else start
+        runs += encoder.encode_chunk(chunk(text[at - start :], at), 0, 0)
+        assert runs[-1].position > at
+    return runs
 
 
-def check(cuts: list[Run], text: bytes, start: int) -> None:
-    """Hold *cuts* against rules R1 to R3."""
-    records = [record for cut in cuts for record in cut.records]
+def check(runs: list[Run], text: bytes, start: int) -> None:
+    """Check *runs* against rules R1 to R3."""
+    records = [record for run in runs for record in run.records]
     data, events = rebuilt(records, start)
     assert data == text
-    assert events == sum(cut.events for cut in cuts)
-    assert cuts[-1].position == start + len(text)
-    for cut in cuts:
-        assert cut.records
-        assert len(cut.records) <= RUN_RECORDS
-        assert cut.size == sum(8 + len(record) for record in cut.records) <= RUN_BYTES
-        assert max(map(len, cut.records)) <= RECORD_BYTES
+    assert events == sum(run.events for run in runs)
+    assert runs[-1].position == start + len(text)
+    for run in runs:
+        assert run.records
+        assert len(run.records) <= RUN_RECORDS
+        assert run.size == sum(8 + len(record) for record in run.records) <= RUN_BYTES
+        assert max(map(len, run.records)) <= RECORD_BYTES
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -110,7 +110,7 @@ def check(cuts: list[Run], text: bytes, start: int) -> None:
 def test_any_bytes_come_back_exactly__R2(
     encoder: Encoder, text: bytes, rest: bytes, start: int
 ) -> None:
-    check(encoder.encode(chunk(text + rest, start), 0, 0), text + rest, start)
+    check(encoder.encode_chunk(chunk(text + rest, start), 0, 0), text + rest, start)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -149,7 +149,7 @@ def test_large_and_hostile_stretches_keep_the_limits__R3(
 
 def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
     text = b"".join(b"%06d %s\n" % (n, b"x" * (n % 300)) for n in range(6000))
-    cuts = BlockEncoder().encode(chunk(text), 0, 0)
+    cuts = BlockEncoder().encode_chunk(chunk(text), 0, 0)
     records = [orjson.loads(record) for cut in cuts for record in cut.records]
     assert all("lines" in record["log"] and record["message"].endswith("\n") for record in records)
     assert all(len(record["message"]) <= BLOCK_TEXT_BYTES for record in records)
@@ -158,17 +158,19 @@ def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
 
 def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
     text = (b"\0" * 999 + b"\n") * 260
-    records = [record for cut in BlockEncoder().encode(chunk(text), 0, 0) for record in cut.records]
+    records = [
+        record for cut in BlockEncoder().encode_chunk(chunk(text), 0, 0) for record in cut.records
+    ]
     assert len(records) > 1
     assert all(b'"lines"' in record for record in records)
-    check(BlockEncoder().encode(chunk(text), 0, 0), text, 0)
+    check(BlockEncoder().encode_chunk(chunk(text), 0, 0), text, 0)
 
 
 def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
     text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
     records = [
         orjson.loads(record)
-        for cut in BlockEncoder().encode(chunk(text, 100), 0, 0)
+        for cut in BlockEncoder().encode_chunk(chunk(text, 100), 0, 0)
         for record in cut.records
     ]
     assert [("lines" in record["log"], record["message"]) for record in records] == [
@@ -186,23 +188,23 @@ def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -
     text = "€".encode() * 200_000 + b"\nnext\n"
     records = [
         orjson.loads(record)
-        for cut in BlockEncoder().encode(chunk(text), 0, 0)
+        for cut in BlockEncoder().encode_chunk(chunk(text), 0, 0)
         for record in cut.records
     ]
     first = records[:-2]
-    assert len(first) == 600_000 // PIECE_BYTES
+    assert len(first) == 600_000 // LINE_PART_BYTES
     assert all(
         record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first
     )
     assert all("event" not in record for record in records)
     assert "flags" not in records[-2]["log"]
     assert records[-1]["message"] == "next\n"
-    check(BlockEncoder().encode(chunk(text), 0, 0), text, 0)
+    check(BlockEncoder().encode_chunk(chunk(text), 0, 0), text, 0)
 
 
 def test_a_last_line_without_newline_says_so__P3_R2() -> None:
     whole, more = (
-        BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut), 0, 0)[-1].records[-1]
+        BlockEncoder().encode_chunk(chunk(b"a\nbc", 5, open_end=cut), 0, 0)[-1].records[-1]
         for cut in (False, True)
     )
     assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
@@ -212,7 +214,9 @@ def test_a_last_line_without_newline_says_so__P3_R2() -> None:
 def test_a_full_record_stands_by_itself__R1() -> None:
     text = b"plain\nwith \xe4\r\n"
     records = [
-        orjson.loads(record) for cut in FULL.encode(chunk(text, 10), 0, 0) for record in cut.records
+        orjson.loads(record)
+        for cut in FULL.encode_chunk(chunk(text, 10), 0, 0)
+        for record in cut.records
     ]
     assert records == [
         {
@@ -240,10 +244,10 @@ def test_a_full_record_stands_by_itself__R1() -> None:
 
 def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -> None:
     together = [
-        record for cut in FULL.encode(chunk(b"one\ntwo %s\n"), 0, 0) for record in cut.records
+        record for cut in FULL.encode_chunk(chunk(b"one\ntwo %s\n"), 0, 0) for record in cut.records
     ]
     alone = [
-        FULL.encode(chunk(line, at), 0, 0)[0].records[0]
+        FULL.encode_chunk(chunk(line, at), 0, 0)[0].records[0]
         for at, line in ((0, b"one\n"), (4, b"two %s\n"))
     ]
     assert together == alone
@@ -251,7 +255,7 @@ def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -
 
 
 def test_full_runs_of_512_make_windows_of_2048() -> None:
-    cuts = FULL.encode(chunk(b"line\n" * 2048), 0, 0)
+    cuts = FULL.encode_chunk(chunk(b"line\n" * 2048), 0, 0)
     assert [len(cut.records) for cut in cuts] == [512] * 4
 
 
@@ -265,8 +269,8 @@ def test_runs_are_framed_as_their_records_are__D1(
     encoder: Encoder, text: bytes, first: int, longest: int
 ) -> None:
     of_a_file = chunk(text + b"x" * longest + b"\n")
-    for run in encoder.encode(of_a_file, 0, 0):
-        assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
+    for run in encoder.encode_chunk(of_a_file, 0, 0):
+        assert b"".join(run.encode_frames(first)) == b"".join(json_frames(first, list(run.records)))
 
 
 @given(
@@ -282,7 +286,7 @@ def test_lines_that_are_not_utf_8_are_shown_as_each_by_itself__R2(lines: list[by
     text = b"\n".join([*lines, b""])
     records = [
         orjson.loads(record)
-        for cut in BlockEncoder().encode(chunk(text), 0, 0)
+        for cut in BlockEncoder().encode_chunk(chunk(text), 0, 0)
         for record in cut.records
     ]
     singles = [record for record in records if "lines" not in record["log"]]
@@ -305,7 +309,7 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
     """Time says little on a shared machine, so what is done for a line is counted: the event loop
     waits for 262,144 of them.
     """
-    calls, lines, of_a_file = 0, 10_000, TextChunk.whole(b"\xff\n" * 10_000)
+    calls, lines, of_a_file = 0, 10_000, TextChunk.from_whole_file(b"\xff\n" * 10_000)
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
@@ -313,7 +317,7 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
 
     sys.setprofile(count)
     try:
-        runs = BlockEncoder().encode(of_a_file, 0, 0)
+        runs = BlockEncoder().encode_chunk(of_a_file, 0, 0)
     finally:
         sys.setprofile(None)
     assert sum(run.events for run in runs) == lines
@@ -326,7 +330,7 @@ def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: 
     text = unit * (200_000 // len(unit))
     start, records = 0, []
     while start < len(text):
-        cuts = encoder.encode(chunk(text[start:], start), 0, 0)
+        cuts = encoder.encode_chunk(chunk(text[start:], start), 0, 0)
         assert len(cuts) < 80
         records += [record for cut in cuts for record in cut.records]
         assert cuts[-1].position > start
@@ -339,10 +343,10 @@ def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> No
     would be a gigabyte soon.
     """
     text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
-    chunk = TextChunk.whole(text)
+    chunk = TextChunk.from_whole_file(text)
     tracemalloc.start()
     try:
-        runs = BlockEncoder().encode(chunk, 0, 0)
+        runs = BlockEncoder().encode_chunk(chunk, 0, 0)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

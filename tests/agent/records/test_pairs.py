@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.records.batch import Run
-from agent.records.blocks import PIECE_BYTES
+from agent.records.blocks import LINE_PART_BYTES
 from agent.records.chunk import TextChunk
-from agent.records.flatten import flat
+from agent.records.flatten import flatten_labels
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
@@ -32,7 +32,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
     runs, at, previous = list[Run](), 0, number_of(start, None)
     while at < len(data):  # an encoder may stop where the runs get too many
         chunk = TextChunk(start + at, data, at, len(data))
-        runs += encoder.encode(chunk, previous, 0)
+        runs += encoder.encode_chunk(chunk, previous, 0)
         previous, at = runs[-1].number, runs[-1].position - start
     return runs
 
@@ -40,7 +40,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
 def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
     """Return the frames of *run* as a reader has them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
-    frames = reader.feed(b"".join(run.frames(first)))
+    frames = reader.receive_data(b"".join(run.encode_frames(first)))
     assert reader.version == b"1"
     data = [frame for frame in frames if isinstance(frame, KeyValueFrame)]
     assert len(data) == len(frames) == run.events
@@ -69,7 +69,7 @@ def test_the_frame_is_the_golden_one() -> None:
         if each["name"] == "data frame as the agent sends it"
     ]
     (run,) = runs_of(b"hello\n", 42, PairEncoder([("service", "web")], "h", "/a", "0f"))
-    assert b"".join(run.frames(1)) == bytes.fromhex(vector["hex"])
+    assert b"".join(run.encode_frames(1)) == bytes.fromhex(vector["hex"])
 
 
 def test_what_is_not_a_plain_line_says_so() -> None:
@@ -82,9 +82,9 @@ def test_what_is_not_a_plain_line_says_so() -> None:
 
 
 def test_a_long_line_comes_in_pieces_that_say_so() -> None:
-    data = b"x" * (2 * PIECE_BYTES + 7) + b"\n"
+    data = b"x" * (2 * LINE_PART_BYTES + 7) + b"\n"
     frames = [dict(frame.pairs) for run in runs_of(data) for frame in frames_of(run)]
-    assert [len(frame["line"]) for frame in frames] == [PIECE_BYTES, PIECE_BYTES, 7]
+    assert [len(frame["line"]) for frame in frames] == [LINE_PART_BYTES, LINE_PART_BYTES, 7]
     assert [frame.get("log.flags") for frame in frames] == ["partial", "partial", None]
 
 
@@ -139,10 +139,10 @@ def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(
 def test_fields_are_flattened_with_dots(
     fields: dict[str, Any], tags: list[str], pairs: list[tuple[str, str]]
 ) -> None:
-    assert flat(fields, tags) == pairs
+    assert flatten_labels(fields, tags) == pairs
 
 
 @pytest.mark.parametrize("fields", [{"a.b": 1, "a": {"b": 2}}, {"host": 1, "fields": {"host": 2}}])
 def test_no_field_takes_the_place_of_another(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="rename one"):
-        flat(fields, [])
+        flatten_labels(fields, [])

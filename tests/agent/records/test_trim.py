@@ -1,4 +1,4 @@
-"""Runs told from another number on: what is left is exactly the bytes after it (rules D5, A2)."""
+"""A trimmed run has exactly the bytes after the number that the store has (rules D5, A2)."""
 
 import orjson
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.records.blocks import BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
-from agent.records.trim import rebased
+from agent.records.trim import trim_run
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import number_of
 from logdrive.model.records import file_bytes
@@ -25,10 +25,10 @@ _ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0
 def test_a_run_from_another_number_on_holds_the_bytes_after_it(
     text: bytes, data: st.DataObject, encoder: Encoder
 ) -> None:
-    chunk = TextChunk.whole(text)
-    for run in encoder.encode(chunk, 0, 0):
+    chunk = TextChunk.from_whole_file(text)
+    for run in encoder.encode_chunk(chunk, 0, 0):
         start = data.draw(st.integers(run.previous >> 16, run.position - 1))
-        later = rebased(run, number_of(start, text[:start]))
+        later = trim_run(run, number_of(start, text[:start]))
         records = [orjson.loads(payload) for payload in later.records]
         assert b"".join(map(file_bytes, records)) == text[start : run.position]
         assert records[0]["log"]["offset"] == start
@@ -39,8 +39,8 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(
 @pytest.mark.parametrize("encoder", _ENCODERS)
 def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
     text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
-    chunk = TextChunk.whole(text)
-    (run,) = encoder.encode(chunk, 0, 0)
+    chunk = TextChunk.from_whole_file(text)
+    (run,) = encoder.encode_chunk(chunk, 0, 0)
     for start in range(1, 3):
-        (later,) = rebased(run, number_of(start, text[:start])).records
+        (later,) = trim_run(run, number_of(start, text[:start])).records
         assert file_bytes(orjson.loads(later)) == text[start:]

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.records.batch import REMOVED, Mark, Run
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
-from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
+from agent.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
 from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
@@ -49,7 +49,7 @@ def gone(runs: list[Run]) -> Source:
 def content(run: Run) -> bytes:
     """Return the file's bytes in a run of any form."""
     if isinstance(run.records, PairRecords | PairList):
-        return b"".join(file_bytes_of(pairs_of(payload)) for payload in run.records)
+        return b"".join(file_bytes_of(decode_pairs(payload)) for payload in run.records)
     return b"".join(bytes_of(payload)[2] for payload in run.records)
 
 
@@ -61,15 +61,15 @@ odd = st.lists(
 @pytest.mark.parametrize("before", ENCODERS)
 @pytest.mark.parametrize("after", ENCODERS)
 @given(data=odd.filter(bool), start=st.sampled_from([0, 100, 5000]), open_end=st.booleans())
-@example(data=b"short\n" + b"x" * (2 * PIECE_BYTES) + b"\r\ny\n", start=5000, open_end=False)
+@example(data=b"short\n" + b"x" * (2 * LINE_PART_BYTES) + b"\r\ny\n", start=5000, open_end=False)
 @example(data=b"line\n" * 3000, start=0, open_end=False)
-@example(data=b"z" * (PIECE_BYTES + 5), start=0, open_end=True)
+@example(data=b"z" * (LINE_PART_BYTES + 5), start=0, open_end=True)
 def test_the_bytes_and_where_they_lead_stay_the_same(
     before: str, after: str, data: bytes, start: int, open_end: bool
 ) -> None:
     head = random.Random(start).randbytes(start)
     chunk = TextChunk(start, head + data, start, start + len(data), open_end)
-    kept = ENCODERS[before].encode(chunk, number_of(start, head), 7)
+    kept = ENCODERS[before].encode_chunk(chunk, number_of(start, head), 7)
     source = gone(kept)
     end = source.unacknowledged.runs[-1]
     recast(source, ENCODERS[after])

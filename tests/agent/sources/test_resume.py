@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
+from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, make_end_run, make_gap_run
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
 from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
@@ -85,7 +85,7 @@ def test_a_position_inside_a_kept_run_drops_what_can_be_read_anew__D3() -> None:
 
 def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P4() -> None:
     mark = Mark(TRUNCATED, exact=False)
-    kept = [data(at(100), 200), end_run(at(200), mark, 0)]
+    kept = [data(at(100), 200), make_end_run(at(200), mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
     assert isinstance(resumed, Resumed)
     assert positions(resumed.runs) == [(DATA, 150, 200), (END, 200, 200)]
@@ -101,7 +101,9 @@ def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
 
 def test_what_a_store_lost_of_a_file_that_is_gone_is_a_gap__D5_P4() -> None:
     mark = Mark(REMOVED)
-    resumed = resume(standing(at(300), A, [end_run(at(300), mark, 0)], ended=mark), at(100), A, 0)
+    resumed = resume(
+        standing(at(300), A, [make_end_run(at(300), mark, 0)], ended=mark), at(100), A, 0
+    )
     assert isinstance(resumed, Resumed)
     assert resumed.stepped_back
     assert positions(resumed.runs) == [(GAP, 100, 300), (END, 300, 300)]
@@ -138,15 +140,15 @@ def test_a_store_without_numbers_leaves_it_to_the_checkpoint__S5() -> None:
 
 def test_a_closed_number_ends_a_life_that_is_over__G3_D4() -> None:
     mark = Mark(TRUNCATED, exact=False)
-    kept = [end_run(at(300), mark, 0)]
+    kept = [make_end_run(at(300), mark, 0)]
     assert resume(standing(at(300), A, kept, ended=mark), kept[0].number, A, 0) == Closed()
     assert resume(standing(at(300), A, kept, ended=mark), at(500) + CLOSED, A, 0) == Closed()
 
 
 def test_gaps_and_ends_are_told_anew_from_where_the_store_is__P4_G3() -> None:
     mark = Mark(REMOVED, exact=False)
-    gap = gap_run(at(100), number_of(300, None), mark, 0)
-    kept = [gap, end_run(gap.number, mark, 0)]
+    gap = make_gap_run(at(100), number_of(300, None), mark, 0)
+    kept = [gap, make_end_run(gap.number, mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(200), A, 0)
     assert isinstance(resumed, Resumed)
     assert positions(resumed.runs) == [(GAP, 200, 300), (END, 300, 300)]
@@ -174,7 +176,7 @@ def test_what_is_kept_always_follows_the_number_told__D1_D3(
         )
     mark = Mark(TRUNCATED, exact=False) if gone else None
     if mark is not None:
-        kept.append(end_run(kept[-1].number if kept else number, mark, 0))
+        kept.append(make_end_run(kept[-1].number if kept else number, mark, 0))
     resumed = resume(standing(number, store if own else None, kept, ended=mark), told, A, 0)
     assert isinstance(resumed, Resumed)
     if told >= 0:

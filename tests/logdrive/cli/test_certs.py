@@ -11,7 +11,7 @@ from cryptography import x509
 
 from logdrive.cli.certs import certs
 from logdrive.net.certificates import FILES
-from logdrive.net.identity import identity_of, names_in
+from logdrive.net.identity import certificate_names, identity_of
 from logdrive.net.stream import ByteStream, ClientTls, ServerTls
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
@@ -36,7 +36,7 @@ def test_the_promised_files_with_private_keys(tmp_path: Path) -> None:
         assert stat.S_IMODE((directory / name).stat().st_mode) == (
             0o600 if name.endswith(".key") else 0o644
         )
-    names = names_in(load(directory / "server.pem"))
+    names = certificate_names(load(directory / "server.pem"))
     assert names[:2] == ["mill.example", "192.0.2.7"]
     assert {"localhost", "127.0.0.1", "::1"} <= set(names)
     assert identity_of(load(directory / "client.pem")).startswith("dns:")

@@ -18,7 +18,7 @@ from logdrive.pipeline.spark.source import Options, read_rows_of_range
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.reader.dead_letters import read_dead_letters
 from logdrive.services.pravega.reader.stream import ReadableSegment, read_lines
-from receiver.dialects.dead_letters import dead_letters as letter_records
+from receiver.dialects.dead_letters import dead_letter_records as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
 from tests.logdrive.pipeline.segments import lines as text

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from agent.config import AgentConfig
 from logdrive.cli.main import cli
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
@@ -60,7 +60,7 @@ def test_one_command_on_each_side_and_the_receiver_knows_the_agent(
     done = enroll(bundle, etc)
     assert done.exit_code == 0, done.output
     assert f"dns:{CLIENT}" in done.output
-    config = load(str(etc / "agent.toml"), AgentConfig, {})
+    config = load_config(str(etc / "agent.toml"), AgentConfig, {})
     assert config.output.hosts == ["localhost:5044"]
     server = ServerTls(f"{authority}/server.pem", f"{authority}/server.key", f"{authority}/ca.pem")
 
@@ -110,8 +110,8 @@ def test_a_new_agent_toml_reads_what_the_commented_example_reads(
     bundle: Path, tmp_path: Path
 ) -> None:
     assert enroll(bundle, tmp_path / "etc").exit_code == 0
-    made = load(str(tmp_path / "etc/agent.toml"), AgentConfig, {})
-    example = load(str(Path(__file__).parents[3] / "config/agent.toml"), AgentConfig, {})
+    made = load_config(str(tmp_path / "etc/agent.toml"), AgentConfig, {})
+    example = load_config(str(Path(__file__).parents[3] / "config/agent.toml"), AgentConfig, {})
     assert [(table.paths, table.exclude) for table in made.input] == [
         (table.paths, table.exclude) for table in example.input
     ]
@@ -155,7 +155,7 @@ def test_an_agent_toml_without_output_gets_it_and_keeps_the_rest(
     (etc / "agent.toml").write_text(mine)
     assert enroll(bundle, etc).exit_code == 0
     assert (etc / "agent.toml").read_text().startswith(mine + "\n")
-    config = load(str(etc / "agent.toml"), AgentConfig, {})
+    config = load_config(str(etc / "agent.toml"), AgentConfig, {})
     assert config.input[0].paths == ["/tmp/*.log"]
     assert tls_of(config).key == str(etc / "tls/client.key")
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from logdrive.cli.main import cli
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
@@ -112,7 +112,7 @@ def refused(config: Path, key: str, value: str) -> str:
     """Return the remedy of the first mistake, which is about *key*."""
 
     async def main() -> None:
-        auth = load(str(config), StoreConfig, {}).listen.auth
+        auth = load_config(str(config), StoreConfig, {}).listen.auth
         async with open_access(auth, disk=SystemDisk(), clock=SystemClock(), random=Random(1)):
             raise AssertionError("it came in")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.config.environment import override
-from logdrive.config.load import load, naming
+from logdrive.config.environment import apply_environment
+from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.errors import ConfigError, Mistake
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 
@@ -60,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 def parsed(file: Path, text: str = GOOD, **environ: str) -> Config:
     file.write_text(text)
-    return load(str(file), Config, environ)
+    return load_config(str(file), Config, environ)
 
 
 def mistakes(
@@ -68,7 +68,7 @@ def mistakes(
 ) -> list[str]:
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load(str(file), struct, environ)
+        load_config(str(file), struct, environ)
     assert caught.value.file == str(file)
     assert all(line.startswith(f"{file}: ") for line in str(caught.value).splitlines())
     return [str(mistake) for mistake in caught.value.mistakes]
@@ -152,7 +152,7 @@ def test_what_a_table_says_of_itself_is_kept(file: Path) -> None:
 
 def test_a_server_lets_anybody_in_only_when_told_so(file: Path) -> None:
     file.write_text('[tls]\ncert = "a"\nkey = "b"\nclients = "any"')
-    tls = load(str(file), Listen, {}).tls
+    tls = load_config(str(file), Listen, {}).tls
     assert isinstance(tls, ServerTlsConfig)
     assert tls.settings().ca is None
 
@@ -223,7 +223,7 @@ def test_mistakes_of_the_environment_name_the_variable(file: Path) -> None:
     )
     assert found == [
         'LOGDRIVE_ = "x": there is no key : there are agent, input, output',
-        'LOGDRIVE_AGENT__ID__X = "x": agent.id is no table: nothing stands below it',
+        'LOGDRIVE_AGENT__ID__X = "x": agent.id is no table: it has no keys',
         'LOGDRIVE_INPUT__0 = "x": input[0] is a table: after its number goes one of paths, fields',
         (
             'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number '
@@ -280,18 +280,18 @@ def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
         ConfigError,
         match=r"no such file: name one with --config; config/\*.toml are complete examples",
     ):
-        load(str(tmp_path / "none.toml"), Config, {})
+        load_config(str(tmp_path / "none.toml"), Config, {})
     with pytest.raises(ConfigError, match="can't be read: Is a directory"):
-        load(str(tmp_path), Config, {})
+        load_config(str(tmp_path), Config, {})
     file.write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match="UTF-8"):
-        load(str(file), Config, {})
+        load_config(str(file), Config, {})
 
 
 @given(st.text(max_size=30))
 def test_no_text_in_a_variable_can_reach_another_key(text: str) -> None:
     document: dict[str, object] = {"id": "mine"}
-    names, found = override(document, Agent, {"LOGDRIVE_STATE_DIR": text})
+    names, found = apply_environment(document, Agent, {"LOGDRIVE_STATE_DIR": text})
     assert (names, found) == ({"state_dir": "LOGDRIVE_STATE_DIR"}, [])
     assert set(document) == {"id", "state_dir"}
     assert isinstance(msgspec.convert(document, Agent).state_dir, str)
@@ -356,6 +356,6 @@ def test_a_part_that_knows_no_file_is_given_file_and_whole_key() -> None:
         ),
         (ConfigError("/a/store", [Mistake("store", "", "in use")]), "/a/store: store: in use"),
     ):
-        with pytest.raises(ConfigError) as raised, naming("receiver.toml", places):
+        with pytest.raises(ConfigError) as raised, name_keys_in_errors("receiver.toml", places):
             raise error
         assert str(raised.value) == expected

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 from msgspec import Meta, inspect
 
-from logdrive.config.words import described
+from logdrive.config.words import describe_type
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from logdrive.config.words import described
     ],
 )
 def test_bounds_of_numbers_are_told_in_full(type_: object, words: str) -> None:
-    assert described(inspect.type_info(type_)) == words
+    assert describe_type(inspect.type_info(type_)) == words

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from logdrive.net.identity import identity_of, names_in
+from logdrive.net.identity import certificate_names, identity_of
 from tests.support.pki import NOW
 
 
@@ -62,8 +62,8 @@ def test_d6_without_a_certificate_the_identity_is_empty() -> None:
 
 
 def test_the_names_that_a_certificate_speaks_for() -> None:
-    assert names_in(certificate(["b.example", "spiffe://b", "a.example"], ["c"])) == [
+    assert certificate_names(certificate(["b.example", "spiffe://b", "a.example"], ["c"])) == [
         "b.example",
         "a.example",
     ]
-    assert names_in(certificate([], ["c"])) == []
+    assert certificate_names(certificate([], ["c"])) == []

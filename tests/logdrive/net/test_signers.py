@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL import SSL
 
-from logdrive.net.certificates import Issued, issue
+from logdrive.net.certificates import Issued, issue_certificate
 from logdrive.net.tls import client_connection, client_context, server_connection, server_context
 from tests.support.pki import NOW, Pki
 
@@ -75,7 +75,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     pki.add("server", ["localhost"], server=True)
     pki.add("client", ["client.example"])
     usage = ExtendedKeyUsageOID.CLIENT_AUTH
-    made = issue(lower, "signed", ["signed"], usage=usage, now=NOW, days=5)
+    made = issue_certificate(lower, "signed", ["signed"], usage=usage, now=NOW, days=5)
     (pki.directory / "signed.pem").write_bytes(made.certificate_pem)
     (pki.directory / "signed.key").write_bytes(made.key_pem)
     whole = made.certificate_pem + lower.certificate_pem + upper.certificate_pem

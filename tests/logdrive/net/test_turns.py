@@ -25,7 +25,7 @@ class Log:
 
     async def work(self, turns: Turns, name: str, times: int) -> None:
         for _ in range(times):
-            await turns.next()
+            await turns.wait_turn()
             self.done.append((self.round, name))
 
 
@@ -72,7 +72,7 @@ def test_a_portion_is_so_many_steps_and_the_others_run_before_the_next() -> None
         watching = asyncio.create_task(watch())
         for _ in range(20):
             done += 1
-            await portion.step()
+            await portion.end_step()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from logdrive.model.limits import ATTRIBUTES_DEPTH
-from receiver.dialects.attributes import parse
+from receiver.dialects.attributes import parse_attributes
 
 
 def nested(depth: int) -> bytes:
@@ -23,7 +23,7 @@ def test_all_keys_are_optional_and_kept() -> None:
         "tags": ["x"],
         "resend": True,
     }
-    found = parse(orjson.dumps(given))
+    found = parse_attributes(orjson.dumps(given))
     assert (found.host, found.path, found.tags, found.resend) == (
         "web-1",
         "/var/log/a",
@@ -31,7 +31,7 @@ def test_all_keys_are_optional_and_kept() -> None:
         True,
     )
     assert found.fields == given["fields"]
-    assert parse(b"{}").fields == {}
+    assert parse_attributes(b"{}").fields == {}
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_all_keys_are_optional_and_kept() -> None:
 )
 def test_what_is_no_such_object_is_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"^attributes that can't be used: .+"):
-        parse(data)
+        parse_attributes(data)
 
 
 def test_depth_is_limited_and_breadth_is_not() -> None:
-    assert parse(nested(ATTRIBUTES_DEPTH)).fields
-    assert parse(b'{"fields":{"a":[' + b",".join([b"[[]]"] * 3000) + b"]}}").fields
+    assert parse_attributes(nested(ATTRIBUTES_DEPTH)).fields
+    assert parse_attributes(b'{"fields":{"a":[' + b",".join([b"[[]]"] * 3000) + b"]}}").fields
     for depth in (ATTRIBUTES_DEPTH + 1, 200, 8000):
         with pytest.raises(ValueError, match="more than 32 tables and lists inside one another"):
-            parse(nested(depth))
+            parse_attributes(nested(depth))

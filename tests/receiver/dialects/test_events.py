@@ -16,8 +16,8 @@ from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.frames import JsonRun, KeyValueFrame, json_frames
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
-from receiver.dialects.dead_letters import dead_letters
-from receiver.dialects.events import EventGroup, TooLong, chunks, record_of
+from receiver.dialects.dead_letters import dead_letter_records
+from receiver.dialects.events import EventGroup, TooLong, group_events, record_of
 
 
 @settings(max_examples=40)
@@ -32,7 +32,7 @@ def test_chunks_hold_all_records_in_order_within_the_limits(sizes: list[int], sh
         b"short"
     ] * short
     found: list[bytes] = []
-    for chunk in chunks(_read(payloads)):
+    for chunk in group_events(_read(payloads)):
         if isinstance(chunk, TooLong):
             assert len(chunk.payload) > RECORD_BYTES
             found.append(chunk.payload)
@@ -48,7 +48,7 @@ def test_chunks_hold_all_records_in_order_within_the_limits(sizes: list[int], sh
 
 def _read(payloads: list[bytes]) -> list[JsonRun]:
     """Return the runs that a reader finds in one window of *payloads*."""
-    frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
+    frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").receive_data(
         b"".join(json_frames(1, payloads))
     )
     return [frame for frame in frames if isinstance(frame, JsonRun)]
@@ -65,7 +65,7 @@ def _records(framed: bytes) -> list[bytes]:
 
 def test_a_whole_window_of_beats_size_takes_three_batches() -> None:
     runs = _read([b'{"message":"x"}'] * 2048)
-    assert [chunk.records for chunk in chunks(runs) if isinstance(chunk, EventGroup)] == [
+    assert [chunk.records for chunk in group_events(runs) if isinstance(chunk, EventGroup)] == [
         999,
         999,
         50,
@@ -74,7 +74,7 @@ def test_a_whole_window_of_beats_size_takes_three_batches() -> None:
 
 def test_events_that_came_singly_share_a_batch() -> None:
     singles = [JsonRun.of(1, [b"%d" % number]) for number in range(1500)]
-    (first, second) = [chunk for chunk in chunks(singles) if isinstance(chunk, EventGroup)]
+    (first, second) = [chunk for chunk in group_events(singles) if isinstance(chunk, EventGroup)]
     assert (first.records, second.records) == (RUN_RECORDS, 1500 - RUN_RECORDS)
     # an object for each would take more memory than it holds
     assert max(len(first.parts), len(second.parts)) < 100
@@ -106,7 +106,7 @@ def test_the_pieces_of_a_dead_letter_are_records_that_fit_and_give_the_record_ba
     size: int,
 ) -> None:
     payload = bytes(range(256)) * (size // 256 + 1)
-    records = list(dead_letters(payload, UUID(int=5)))
+    records = list(dead_letter_records(payload, UUID(int=5)))
     assert all(len(record) <= RECORD_BYTES for record in records)
     parsed = [orjson.loads(record) for record in records]
     assert b"".join(base64.b64decode(record["original_base64"]) for record in parsed) == payload

@@ -57,7 +57,7 @@ AGENT = (
                 "",
             ),
             (
-                '        """Compare all that was read before, without reading on.\n\n        Raises `SourceTruncatedError` (rule G4).\n        """\n',
+                '        """Compare the first line and the bytes before the position (rule G4).\n\n        Raises `SourceTruncatedError` if they differ.\n        """\n',
                 '        """Compare nothing."""\n        return\n',
             ),
             (
@@ -87,8 +87,8 @@ AGENT = (
         "agent.inputs.files.tail",
         (
             (
-                "            if known.generation.place.is_at(stat):\n",
-                "            if known.generation.place.is_at(stat) and known.generation.place.path == found.path:\n",
+                "            if place.is_at(stat):\n",
+                "            if place.is_at(stat) and place.path == match.path:\n",
             ),
         ),
     ),
@@ -121,8 +121,8 @@ AGENT = (
         (
             ("            if end > position_of(self.cursor):\n", "            if False:\n"),
             (
-                "self.unacknowledged.add(end_run(self.cursor, mark, now_ms))\n",
-                "self.unacknowledged.add(end_run(self.cursor, Mark(mark.reason), now_ms))\n",
+                "        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))\n",
+                "        self.unacknowledged.add(make_end_run(self.cursor, Mark(mark.reason), now_ms))\n",
             ),
         ),
     ),

@@ -7,13 +7,13 @@ BOUNDS = (
         "receiver.quota_of_a_connection_kept",
         "what the sources of a connection took of the quota stays taken once it has ended",
         "receiver.dialects.logdrive1",
-        (("        self._share.close()\n", "        pass\n"),),
+        (("        self._share.release_all()\n", "        pass\n"),),
     ),
     Mutant(
         "receiver.quota_of_a_source_kept",
         "what a source took of the quota stays taken once its index is freed",
         "receiver.dialects.logdrive1",
-        (("        self._share.give_back(SOURCE_BYTES + registration.weight)\n", ""),),
+        (("        self._share.release_bytes(SOURCE_BYTES + registration.weight)\n", ""),),
     ),
     Mutant(
         "receiver.quota_taken_unasked",
@@ -27,8 +27,8 @@ BOUNDS = (
         "receiver.dialects.logdrive1",
         (
             (
-                "if not self._share.take(",
-                "if self._told_full or not self._share.take(",
+                "if not self._share.reserve(",
+                "if self._quota_logged or not self._share.reserve(",
             ),
         ),
     ),

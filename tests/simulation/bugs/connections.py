@@ -49,15 +49,15 @@ CONNECTIONS = (
         "logdrive.net.handshake",
         (
             (
-                "        async with asyncio.timeout(seconds):\n            await until",
-                "        async with asyncio.timeout(None):\n            await until",
+                "    try:\n        async with asyncio.timeout(seconds):\n            await wait_ready(sock, Want.READ)\n",
+                "    try:\n        async with asyncio.timeout(None):\n            await wait_ready(sock, Want.READ)\n",
             ),
         ),
     ),
     Mutant(
         "net.waits_do_not_grow",
         "whoever fails again and again comes back as soon as the first time",
-        "logdrive.net.backoff",
+        "logdrive.net.retry",
         (("        self.failures += 1\n", "        self.failures = 1\n"),),
     ),
     Mutant(

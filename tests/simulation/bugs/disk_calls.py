@@ -29,22 +29,22 @@ DISK_CALLS = (
     Mutant(
         "agent.handles_counted_for_ever",
         "a handle that is given back counts as open",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.open_files",
         (
             (
-                "            generation.close()\n            self._open -= 1\n",
-                "            generation.close()\n",
+                "            generation.close_handle()\n            self._open -= 1\n",
+                "            generation.close_handle()\n",
             ),
         ),
     ),
     Mutant(
         "agent.lack_of_handles_unnoticed",
         "no handle is given back for a file that can't be opened for want of one",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.open_files",
         (
             (
-                "                if error.errno in CODES:\n                    self._lacked_at = self._clock.monotonic()\n                raise\n",
-                "                raise\n",
+                "            if error.errno in HANDLE_ERRORS:\n                self._failed_at = self._clock.monotonic()\n",
+                "",
             ),
         ),
     ),
@@ -87,8 +87,8 @@ DISK_CALLS = (
         "agent.inputs.files.tail",
         (
             (
-                "        if isinstance(error, SourceTruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
-                "        self.truncated(followed)\n",
+                "        if isinstance(error, SourceTruncatedError):\n            self._end_truncated(followed)\n        else:\n            self._on_error(followed, error)\n",
+                "        self._end_truncated(followed)\n",
             ),
         ),
     ),
@@ -107,12 +107,17 @@ DISK_CALLS = (
         "agent.end_found_late",
         "the end of a life that is found once its file can be looked at waits for the next connection",
         "agent.inputs.files.restore",
-        (("        self._tailer.want(source)\n", ""),),
+        (("        self._tailer.enqueue_source(source)\n", ""),),
     ),
     Mutant(
         "agent.start_keeps_handles",
         "a file that can't be read when the agent starts keeps a handle at each attempt",
         "agent.inputs.files.restore",
-        (("            self._tailer.close(generation)  #", "            pass  #"),),
+        (
+            (
+                "            self._tailer.open_files.close_file(generation)\n            raise\n",
+                "            raise\n",
+            ),
+        ),
     ),
 )

@@ -20,7 +20,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "                self._ended(entry, Mark(REMOVED, exact=False))\n            else:\n",
+                "                self._restore_ended(entry, Mark(REMOVED, exact=False))\n            else:\n",
                 "                pass\n            else:\n",
             ),
         ),
@@ -31,7 +31,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n",
+                "            self._restore_ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n",
                 "",
             ),
         ),
@@ -50,10 +50,10 @@ HOLDINGS = (
     Mutant(
         "agent.handle_dropped",
         "a file that is to be closed is only forgotten",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.open_files",
         (
             (
-                "            generation.close()\n            self._open -= 1\n",
+                "            generation.close_handle()\n            self._open -= 1\n",
                 "            generation.file = None\n            self._open -= 1\n",
             ),
         ),
@@ -61,11 +61,11 @@ HOLDINGS = (
     Mutant(
         "agent.idle_files_stay_open",
         "files that rest are not closed, however many are open",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.open_files",
         (
             (
-                "        if not (self._lacking or (idle and self._open > self._max_open)):\n",
-                "        if not self._lacking:\n",
+                "        if not (short or (idle and self._open > self._most_open)):\n",
+                "        if not short:\n",
             ),
         ),
     ),
@@ -75,8 +75,8 @@ HOLDINGS = (
         "receiver.dialects.registration",
         (
             (
-                "        # the error itself leads to the run that failed\n        self._failure = None if failure is None else str(failure)\n",
-                "        self._failure = failure  # the error itself leads to the run that failed\n",
+                "        self._failure = None if failure is None else str(failure)\n",
+                "        self._failure = failure\n",
             ),
         ),
     ),
@@ -86,8 +86,8 @@ HOLDINGS = (
         "receiver.memory_budget",
         (
             (
-                "        self.hold(0)\n        self._memory.close(self)\n",
-                "        self._memory.close(self)\n",
+                "        self.set_buffered(0)\n        self._memory.end_overdraft(self)\n",
+                "        self._memory.end_overdraft(self)\n",
             ),
         ),
     ),

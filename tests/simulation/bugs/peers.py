@@ -30,7 +30,7 @@ PEERS = (
         "receiver.dialects.lumberjack",
         (
             (
-                "        return _QUIET_SECONDS if self._link.acks.open else None\n",
+                "        return _IDLE_SECONDS if self._link.acks.window_open else None\n",
                 "        return None\n",
             ),
         ),

@@ -20,7 +20,7 @@ RECEIVER = (
             ),
             (
                 "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
             ),
         ),
     ),
@@ -50,7 +50,7 @@ RECEIVER = (
             ),
             (
                 "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
             ),
         ),
     ),
@@ -60,11 +60,7 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
-                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
-            ),
-            (
-                "        self._link.services.counters.positions_corrected += 1\n        self._tell(number)\n",
+                "        self._link.services.counters.positions_corrected += 1\n        self._send_position(number)\n",
                 "        self._link.services.counters.positions_corrected += 1\n",
             ),
         ),
@@ -75,10 +71,10 @@ RECEIVER = (
         "receiver.dialects.lumberjack",
         (
             (
-                "        window = link.acks.hold()\n",
-                "        window = link.acks.hold()\n        link.acks.release(window)\n",
+                "        window = link.acks.hold_window()\n",
+                "        window = link.acks.hold_window()\n        link.acks.release_window(window)\n",
             ),
-            ("            self._link.acks.release(window)\n", "            pass\n"),
+            ("            self._link.acks.release_window(window)\n", "            pass\n"),
         ),
     ),
     Mutant(

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from logdrive.net.certificates import issue, issue_authority
+from logdrive.net.certificates import issue_authority, issue_certificate
 from logdrive.net.identity import identity_of
 from tests.receiver.world import in_virtual_time
 from tests.simulation.scenarios.scene import lines, scene, told
@@ -195,7 +195,7 @@ async def test_history_21_a_certificate_renewed_with_its_names_in_another_order(
 
 def _identity(names: list[str]) -> str:
     now = datetime.now(UTC)
-    issued = issue(
+    issued = issue_certificate(
         issue_authority("CA", now=now, days=1),
         names[0],
         names,

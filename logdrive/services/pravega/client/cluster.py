@@ -15,6 +15,7 @@ from zlib import crc32
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
+from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
@@ -112,12 +113,17 @@ class Cluster:
 
         Raises `ConfigError` if certificates can't be loaded.
         """
-        while True:
-            try:
-                return await ask()
-            except (TransientError, RequestRefusedError, UnknownStreamError) as error:
-                self.outage.report_failure(str(error))
-                await self.clock.sleep(_RETRY_SECONDS)
+
+        async def attempt() -> T:
+            return await ask()
+
+        until_answered = retry_async(
+            (TransientError, RequestRefusedError, UnknownStreamError),
+            sleep=self.clock.sleep,
+            wait=wait_fixed(_RETRY_SECONDS),
+            on_failure=lambda error, _: self.outage.report_failure(str(error)),
+        )
+        return await until_answered(attempt)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run *work*, which never ends by itself, as a task until the context ends."""

@@ -6,14 +6,14 @@ without an answer: the host at the other end may be gone without a word.
 
 import asyncio
 from random import Random
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
-from logdrive.net.backoff import Backoff
+from logdrive.net.retry import Backoff, FullJitter, retry_async
 from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
@@ -68,7 +68,7 @@ class PooledConnection:
     ) -> None:
         self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
         self._token = token
-        self._backoff = Backoff(_FIRST_WAIT, _LONGEST_WAIT, random)
+        self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
         self._changed = asyncio.Event()
         self._unusable: ConfigError | None = None
         self.client: SegmentClient | None = None
@@ -91,21 +91,23 @@ class PooledConnection:
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
-        while True:
-            try:
-                failure = await self._run_connection()
-                self._unusable = None
-            except TransientError as error:
-                failure, self._unusable = error, None
-            except ConfigError as error:
-                failure = self._unusable = error
-                self._wake_waiters()
-            self._outage.report_failure(str(failure))
-            del failure  # it leads to what was being written
-            await self._clock.sleep(self._backoff.next())
+        for_ever = retry_async(
+            LogdriveError,
+            sleep=self._clock.sleep,
+            wait=self._backoff,
+            on_failure=self._on_failure,
+        )
+        await for_ever(self._run_connection)
 
-    async def _run_connection(self) -> LogdriveError:
-        """Have one connection, and return why it ended."""
+    def _on_failure(self, error: BaseException, _: float) -> None:
+        # Callers of `wait_connected` get the error of certificates that can't be loaded.
+        self._unusable = error if isinstance(error, ConfigError) else None
+        if self._unusable is not None:
+            self._wake_waiters()
+        self._outage.report_failure(str(error))
+
+    async def _run_connection(self) -> NoReturn:
+        """Make one connection and run it. Raises why it ended, or could not be made."""
         stream = await self._transport.connect(
             self._target.host, self._target.port, self._target.tls
         )
@@ -121,12 +123,15 @@ class PooledConnection:
                 finally:
                     self.client = None
         except* LogdriveError as failures:
-            first = failures.exceptions[0]
-            failure = first if isinstance(first, LogdriveError) else failure
+            if isinstance(failures.exceptions[0], LogdriveError):
+                failure = failures.exceptions[0]
         finally:
             await stream.close()
         raise_if_cancelled()
-        return failure
+        try:
+            raise failure
+        finally:
+            del failure  # it leads to this frame, and to what was being written
 
     async def _watch(self, client: SegmentClient, stream: ByteStream) -> None:
         """Publish *client* once the service has greeted it, then watch for progress.

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
+from logdrive.net.retry import Exponential, retry_async
 from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.routing import key_fraction
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_WAIT = Exponential(0.1, 5.0)
 
 
 class StreamMap:
@@ -67,18 +68,14 @@ class StreamMap:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            pause, reason = _FIRST_PAUSE, ""
-            while self._sealed:
-                try:
-                    await self._refresh()
-                except LogdriveError as error:
-                    if str(error) != reason:
-                        structlog.get_logger("logdrive.sinks").warning(
-                            "the segments that follow are not known yet", reason=str(error)
-                        )
-                    reason = str(error)
-                    await self._service.clock.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
+            if self._sealed:
+                until_known = retry_async(
+                    LogdriveError,
+                    sleep=self._service.clock.sleep,
+                    wait=_WAIT,
+                    on_failure=_warning_of_each_reason(),
+                )
+                await until_known(self._refresh)
 
     async def _refresh(self) -> None:
         controller, first = self._service.controller, self.segments[0]
@@ -102,3 +99,18 @@ class StreamMap:
         structlog.get_logger("logdrive.sinks").info(
             "the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found)
         )
+
+
+def _warning_of_each_reason() -> Callable[[BaseException, float], None]:
+    """Return a function that logs a failure, but not the same one twice in a row."""
+    last = ""
+
+    def warn(error: BaseException, _: float) -> None:
+        nonlocal last
+        if str(error) != last:
+            structlog.get_logger("logdrive.sinks").warning(
+                "the segments that follow are not known yet", reason=str(error)
+            )
+        last = str(error)
+
+    return warn

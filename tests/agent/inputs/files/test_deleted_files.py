@@ -1,4 +1,4 @@
-"""Deleted files are held within bounds, whatever comes and goes (history 26)."""
+"""Deleted files are held open within limits: their space on the disk is not seen otherwise."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +20,10 @@ def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(
     for key, unread, later, forgotten in steps:
         now += later
         if forgotten:
-            held.forget(key)
+            held.untrack(key)
             waiting.pop(key, None)
             continue
-        reason = held.excess(key, unread, now)
+        reason = held.track_unread(key, unread, now)
         if not unread:
             waiting.pop(key, None)
             assert reason == ""
@@ -37,5 +37,5 @@ def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(
 def test_file_that_is_read_to_its_end_now_and_then_is_held_for_as_long_as_it_is_written() -> None:
     held = DeletedFiles(1.0, 1000)
     for day in range(30):
-        assert held.excess((1, 1), 500, day * _DAY * 0.9) == ""
-        assert held.excess((1, 1), 0, day * _DAY * 0.9 + 60) == ""
+        assert held.track_unread((1, 1), 500, day * _DAY * 0.9) == ""
+        assert held.track_unread((1, 1), 0, day * _DAY * 0.9 + 60) == ""

@@ -1,6 +1,4 @@
-"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3,
-D4).
-"""
+"""A generation is read in whole lines, and no byte of another one is returned (G4, P1, P3, D4)."""
 
 from zlib import crc32
 
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent.config import InputTable
 from agent.inputs.files.file import Generation
+from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
@@ -27,16 +26,20 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
     generation = Generation(
         FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
     )
-    generation.open(disk)
+    generation.open_handle(disk)
     first_line = FirstLine.find_in(content, ended=True)
     assert first_line is not None
     generation.set_first_line(first_line)
-    generation.look(stat, 0.0)
+    generation.on_stat(stat, 0.0)
     return disk, generation
 
 
+def text_of(chunk: TextChunk) -> bytes:
+    return chunk.data[chunk.begin : chunk.end]
+
+
 def look(disk: MemoryDisk, generation: Generation, now: float = 1.0) -> None:
-    generation.look(disk.stat(PATH), now)
+    generation.on_stat(disk.stat(PATH), now)
 
 
 def look_and_read(disk: MemoryDisk, generation: Generation) -> None:
@@ -55,7 +58,7 @@ def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> N
     disk, generation = opened(b"one\ntwo\nthr")
     chunk = generation.read_lines(0.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text, chunk.open_end) == (0, b"one\ntwo\n", False)
+    assert (chunk.start, text_of(chunk), chunk.open_end) == (0, b"one\ntwo\n", False)
     assert generation.read_lines(0.0) is None
     assert not generation.has_lines
     disk.write(PATH, b"ee\n")
@@ -63,7 +66,7 @@ def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> N
     assert generation.has_lines
     chunk = generation.read_lines(0.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text) == (8, b"three\n")
+    assert (chunk.start, text_of(chunk)) == (8, b"three\n")
 
 
 def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None:
@@ -71,7 +74,7 @@ def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None
     generation.release_last_line()
     chunk = generation.read_lines(0.0)
     assert chunk is not None
-    assert chunk.text == b"one\ntw"
+    assert text_of(chunk) == b"one\ntw"
     disk.write(PATH, b"o")
     look(disk, generation)
     assert not generation.final
@@ -80,7 +83,7 @@ def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None
     look(disk, generation)
     chunk = generation.read_lines(0.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text) == (6, b"o\n")
+    assert (chunk.start, text_of(chunk)) == (6, b"o\n")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     generation.resume_from(number_of(8, content[:8]))
     chunk = generation.read_lines(0.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
+    assert (chunk.start, text_of(chunk), chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
     generation.resume_from(number_of(8, b"other"))
     with pytest.raises(SourceTruncatedError):
         generation.read_lines(0.0)
@@ -148,25 +151,25 @@ def test_a_stored_number_fits_or_not__D4() -> None:
 
 def test_a_name_that_became_another_files_is_not_opened__G1() -> None:
     disk, generation = opened(b"one\n")
-    generation.close()
+    generation.close_handle()
     disk.replace(PATH, f"{PATH}.1")
     disk.write(PATH, b"two\n")
     with pytest.raises(FileNotFoundError):
-        generation.open(disk)
+        generation.open_handle(disk)
 
 
 def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
     disk, generation = opened(b"one\n")
     assert generation.read_lines(0.0) is not None
     rewrite(disk, b"next\n")
-    successor = generation.successor()
+    successor = generation.make_successor()
     assert generation.retired
     assert generation.file is None
-    successor.first_line = FirstLine.find_in(successor.head())
-    successor.look(disk.stat(PATH), 1.0)
+    successor.first_line = FirstLine.find_in(successor.read_head())
+    successor.on_stat(disk.stat(PATH), 1.0)
     chunk = successor.read_lines(1.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text) == (0, b"next\n")
+    assert (chunk.start, text_of(chunk)) == (0, b"next\n")
 
 
 @given(
@@ -183,13 +186,13 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
             break
         assert chunk.start == at
         assert chunk.tail_at(at) == content[max(0, at - 256) : at]
-        chunk.text.decode()
+        text_of(chunk).decode()
         assert chunk.open_end == (
-            b"\n" not in chunk.text and at + len(chunk.text) < len(content)
-        ) or len(chunk.text) + at == len(content)
-        at += len(chunk.text)
+            b"\n" not in text_of(chunk) and at + len(text_of(chunk)) < len(content)
+        ) or len(text_of(chunk)) + at == len(content)
+        at += len(text_of(chunk))
         assert chunk.number_at(at) == generation.number_at(at) == number_of(at, content[:at])
-        parts.append(chunk.text)
+        parts.append(text_of(chunk))
     assert b"".join(parts) == content
 
 

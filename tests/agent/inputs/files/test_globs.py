@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.globs import FileInputs, Listing, Pattern
+from agent.inputs.files.globs import DirectoryListing, FileInputs, PathPattern
 from logdrive.host.disk import FileStat
 from tests.support.memory_disk import MemoryDisk
 
@@ -46,16 +46,18 @@ def disk() -> MemoryDisk:
     ],
 )
 def test_expanding_and_matching_agree(disk: MemoryDisk, pattern: str, named: list[str]) -> None:
-    expanded = {path for path in Pattern(pattern).expand(Listing(disk)) if path in FILES}
+    expanded = {
+        path for path in PathPattern(pattern).expand_paths(DirectoryListing(disk)) if path in FILES
+    }
     assert sorted(expanded) == named
-    assert [path for path in FILES if Pattern(pattern).matches(path)] == named
+    assert [path for path in FILES if PathPattern(pattern).matches_path(path)] == named
 
 
 def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryDisk) -> None:
     first = InputTable(paths=["/logs/*.log"], exclude=["/logs/b*"])
     second = InputTable(paths=["/logs/**/*.log", "/logs/b.txt"])
     inputs = FileInputs([first, second])
-    found = {item.path: item.settings for item in inputs.scan(Listing(disk))}
+    found = {item.path: item.settings for item in inputs.scan_files(DirectoryListing(disk))}
     assert found == {
         "/logs/a.log": first,
         "/logs/b.txt": second,
@@ -68,14 +70,14 @@ def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryD
 
 
 def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:
-    listing = Listing(disk)
+    listing = DirectoryListing(disk)
     list(
-        FileInputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(
-            listing
-        )
+        FileInputs(
+            [InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]
+        ).scan_files(listing)
     )
-    assert listing.listed == ["/logs", "/other"]
-    assert list(listing.troubles) == ["/none"]
+    assert listing.listed_directories == ["/logs", "/other"]
+    assert list(listing.errors) == ["/none"]
 
 
 def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(
@@ -89,6 +91,6 @@ def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(
         return stat(path)
 
     monkeypatch.setattr(disk, "stat", noting)
-    found = list(Pattern("/logs/**/*.log").expand(Listing(disk)))
+    found = list(PathPattern("/logs/**/*.log").expand_paths(DirectoryListing(disk)))
     assert "/logs/app/deep/er/d.log" in found
     assert not {*looked} & {*FILES}

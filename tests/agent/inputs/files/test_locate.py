@@ -1,6 +1,4 @@
-"""A file that rotates while it is looked for is found: taken for removed, it would be sent a second
-time (rules G1, G2).
-"""
+"""A file that rotates while it is searched is found, and not sent twice (rules G1, G2)."""
 
 from collections.abc import Callable
 
@@ -13,7 +11,7 @@ from tests.support.memory_disk import MemoryDisk
 
 
 class BusyDisk(MemoryDisk):
-    """A disk on which others act: *meanwhile* has what happens behind each listing, the first one
+    """A disk that changes: *meanwhile* has what happens after each listing, the first one
     first.
     """
 
@@ -52,7 +50,7 @@ def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(
     for _ in range(rotations):
         rotated(disk, 9)
     disk.meanwhile = [lambda: rotated(disk, 9)] * under_way
-    found = Locator(disk, Fingerprinter("agent", "host", disk)).find(place)
+    found = Locator(disk, Fingerprinter("agent", "host", disk)).find_file(place)
     if rotations == 0:  # where it was at the first look
         assert found == ("/logs/a.log", stat)
     else:
@@ -70,4 +68,4 @@ def test_a_file_that_is_gone_is_not_found_and_no_other_is_taken_for_it__G2() -> 
     disk.remove("/logs/a.log.1")
     disk.next_inode = stat.inode
     disk.write("/logs/a.log.2", b"another with its inode\n")
-    assert Locator(disk, Fingerprinter("agent", "host", disk)).find(place) is None
+    assert Locator(disk, Fingerprinter("agent", "host", disk)).find_file(place) is None

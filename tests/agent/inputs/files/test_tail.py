@@ -1,4 +1,4 @@
-"""The tailer by itself: how often files are looked at, and how many are open at a time."""
+"""How often the tailer looks at files, and how many are open at a time."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,11 @@ import pytest
 from agent.config import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
-from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import FileInputs, Listing
+from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.globs import DirectoryListing, FileInputs
+from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
-from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
@@ -28,7 +29,7 @@ HOUR = 3600.0
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that moves only when it is set."""
 
     now = HOUR
 
@@ -92,54 +93,59 @@ class Tail:
         for path in self.paths:
             self.disk.write(path, lines(0, 2))
         inputs = FileInputs([InputTable(paths=["/logs/*.log"])])
-        self.book = SourceRegistry("h", "a", inputs)
+        self.registry = SourceRegistry("h", "a", inputs)
         self.tailer = Tailer(
-            self.book,
+            self.registry,
             SendQueue(),
-            namer=Fingerprinter("a", "h", self.disk),
+            fingerprinter=Fingerprinter("a", "h", self.disk),
             disk=self.disk,
             clock=self.clock,
             encoder_of=lambda source: BlockEncoder(),
-            max_open_files=max_open_files,
-            close_idle_seconds=close_idle_seconds,
-            handles=handles,
-            held=DeletedFiles(1.0, 1 << 30),
+            open_files=OpenFiles(
+                self.disk,
+                self.clock,
+                Log(),
+                max_open_files=max_open_files,
+                close_idle_seconds=close_idle_seconds,
+                handles=handles,
+            ),
+            deleted_files=DeletedFiles(1.0, 1 << 30),
             log=Log(),
             file_log=FileLog(Log(), self.clock),
         )
         self.scanner = Scanner(
             inputs,
-            self.book,
+            self.registry,
             self.tailer,
             disk=self.disk,
             clock=self.clock,
             rescan_seconds=10.0,
             file_log=FileLog(Log(), self.clock),
         )
-        for found in inputs.scan(Listing(self.disk)):
-            self.tailer.found(found, Counting.KNOWN)
+        for found in inputs.scan_files(DirectoryListing(self.disk)):
+            self.tailer.on_match(found, Counting.KNOWN)
 
     def scans(self) -> set[str]:
         """Scan once; return which files were looked at."""
         self.disk.looked.clear()
-        asyncio.run(self.scanner.scan())
+        asyncio.run(self.scanner.scan_inputs())
         return self.disk.looked - {"/logs"}
 
-    def followed(self, path: str) -> Followed:
+    def followed(self, path: str) -> FollowedFile:
         return next(
-            each for each in self.tailer.living.values() if each.generation.place.path == path
+            each for each in self.tailer.followed.values() if each.generation.place.path == path
         )
 
     def open(self) -> set[str]:
         """Return the paths of the files that are open."""
         return {
             each.generation.place.path
-            for each in self.tailer.living.values()
+            for each in self.tailer.followed.values()
             if each.generation.file is not None
         }
 
     def read_all(self) -> None:
-        for each in self.tailer.living.values():
+        for each in self.tailer.followed.values():
             while each.generation.file is not None and each.generation.has_lines:
                 each.generation.read_lines(self.clock.now)
 
@@ -182,7 +188,7 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(
     tail = Tail(4000)
     tail.rests(90)
     polls, looks = 0, 0
-    rests, look = Generation.rests, Generation.look
+    rests, look = Generation.is_at_rest, Generation.on_stat
 
     def counted_poll(generation: Generation) -> bool:
         nonlocal polls
@@ -194,8 +200,8 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(
         looks += 1
         look(generation, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Generation, "rests", counted_poll)
-    monkeypatch.setattr(Generation, "look", counted_look)
+    monkeypatch.setattr(Generation, "is_at_rest", counted_poll)
+    monkeypatch.setattr(Generation, "on_stat", counted_look)
     tail.rests(40)
     assert 40 * 1200 < polls + looks <= 40 * 2000
     assert looks <= 4 * 4000 + 4000, "a close look every ten seconds"
@@ -226,7 +232,7 @@ def test_no_more_files_are_open_than_there_are_handles() -> None:
 def test_files_take_turns_for_few_handles_all_read_before_they_could_be_rotated_away() -> None:
     tail = Tail(150, handles=32)
     tail.rests(5)
-    read = [each.generation.position for each in tail.tailer.living.values()]
+    read = [each.generation.position for each in tail.tailer.followed.values()]
     assert read == [len(lines(0, 2))] * 150
 
 
@@ -299,7 +305,7 @@ def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
     assert tail.scans() == {tail.paths[0]}
     (new,) = [
         each
-        for each in tail.tailer.living.values()
+        for each in tail.tailer.followed.values()
         if each not in (rotated, *map(tail.followed, tail.paths[1:]))
     ]
     tail.rests(20)

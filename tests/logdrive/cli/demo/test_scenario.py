@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from logdrive.cli.access import login_options
 from logdrive.cli.demo.scenario import login_variables, sink_login_variables
-from logdrive.config.load import load
+from logdrive.config.load import load_config
 from logdrive.services.pravega.client.controller import Login
 from receiver.config import ReceiverConfig
 
@@ -35,7 +35,10 @@ def test_a_receiver_takes_it_from_its_variables(tmp_path: Path, login: Login) ->
         '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = '
         '"pravega://127.0.0.1:9090/demo/logs"\n'
     )
-    assert load(str(config), ReceiverConfig, sink_login_variables(login)).sink.credentials == login
+    assert (
+        load_config(str(config), ReceiverConfig, sink_login_variables(login)).sink.credentials
+        == login
+    )
     assert sink_login_variables(None) == {}
 
 

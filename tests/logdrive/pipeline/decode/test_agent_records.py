@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords
@@ -36,7 +36,7 @@ ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="fu
 def sent(encoder: Encoder, data: bytes) -> Segment:
     segment, at = Segment(), 0
     while at < len(data):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(TextChunk(at, data, at, len(data)), 0, 0):
+        for cut in encoder.encode_chunk(TextChunk(at, data, at, len(data)), 0, 0):
             segment.data_batch("a", at, cut.position, cut.records, cut.events)
             at = cut.position
     return segment
@@ -64,7 +64,9 @@ odd = st.lists(
 @pytest.mark.parametrize("encoder", ENCODERS)
 @settings(deadline=None, max_examples=60)
 @given(data=odd)
-@example(data=b"x" * (2 * PIECE_BYTES + 7) + b"\r\n" + "ä".encode() * PIECE_BYTES + b"\n\xff" * 3)
+@example(
+    data=b"x" * (2 * LINE_PART_BYTES + 7) + b"\r\n" + "ä".encode() * LINE_PART_BYTES + b"\n\xff" * 3
+)
 @example(data=b"\0" * 300_000)
 @example(data=b"line\n" * 200_000)
 def test_r2_what_the_agent_sends_becomes_the_file_again(encoder: Encoder, data: bytes) -> None:
@@ -81,7 +83,7 @@ def test_r2_real_logs_come_back_byte_for_byte(encoder: Encoder, real_logs: list[
 def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -> None:
     data = b"one\r\n\xff\nthree"
     segment = Segment()
-    for cut in FULL.encode(TextChunk.whole(data), 0, 0):
+    for cut in FULL.encode_chunk(TextChunk.from_whole_file(data), 0, 0):
         segment.foreign("agent", cut.records)
     decoder = Decoder(STREAM)
     decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
@@ -92,14 +94,14 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
 
 @given(data=odd)
 @example(data=b"one\r\n\xff\nthree")
-@example(data=b"x" * (PIECE_BYTES + 7) + b"\r\n")
+@example(data=b"x" * (LINE_PART_BYTES + 7) + b"\r\n")
 @example(data=b"plain\n" * 2000)
 def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: bytes) -> None:
     segment = Segment()
-    for cut in PAIRS.encode(TextChunk.whole(data), 0, 0) if data else []:
+    for cut in PAIRS.encode_chunk(TextChunk.from_whole_file(data), 0, 0) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
-        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
-            cut.records.frames(1)
+        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").receive_data(
+            cut.records.encode_frames(1)
         )
         segment.foreign(
             "agent", [record_of(frame) for frame in frames if isinstance(frame, KeyValueFrame)]
@@ -135,7 +137,7 @@ def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: 
     segment = Segment()
     for path in real_logs:
         at, data = 0, path.read_bytes()
-        for cut in BlockEncoder().encode(TextChunk.whole(data), 0, 0):
+        for cut in BlockEncoder().encode_chunk(TextChunk.from_whole_file(data), 0, 0):
             segment.data_batch(path.name, at, cut.position, cut.records, cut.events)
             at = cut.position
     catch_up(tmp_path, segment)

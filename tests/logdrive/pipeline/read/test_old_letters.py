@@ -14,7 +14,7 @@ from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.reader import ServiceReader
-from receiver.dialects.dead_letters import dead_letters as letter_records
+from receiver.dialects.dead_letters import dead_letter_records as letter_records
 from tests.logdrive.pipeline.audit.test_sources import batches_in
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id

@@ -154,7 +154,9 @@ def reader(
 
 def feed_in_steps(frames: FrameReader, stream: bytes, step: int) -> list[Frame]:
     return [
-        frame for i in range(0, len(stream), step) for frame in frames.feed(stream[i : i + step])
+        frame
+        for i in range(0, len(stream), step)
+        for frame in frames.receive_data(stream[i : i + step])
     ]
 
 

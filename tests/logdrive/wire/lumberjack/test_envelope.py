@@ -223,28 +223,28 @@ def test_deflates_own_best_is_within_the_default_ratio() -> None:
 def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: FrameDialect) -> None:
     limits = LumberjackLimits(inflated=MIB)
     with pytest.raises(ProtocolError, match="unpacks to more than") as refused:
-        reader(dialect, limits=limits).feed(EnvelopeFrame(BOMBS["zlib"]).encode())
+        reader(dialect, limits=limits).receive_data(EnvelopeFrame(BOMBS["zlib"]).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
 def test_a_plain_peers_stream_has_no_zstd() -> None:
     with pytest.raises(ProtocolError, match="does not inflate"):
-        reader().feed(EnvelopeFrame(pack(FRAME, "zstd")).encode())
+        reader().receive_data(EnvelopeFrame(pack(FRAME, "zstd")).encode())
 
 
 def test_a_logdrive_stream_has_nothing_after_what_an_envelope_packs() -> None:
     """Rule D1: one frame."""
     with pytest.raises(ProtocolError, match="after its zlib stream"):
-        reader("logdrive/1").feed(EnvelopeFrame(pack(RUN) + b"x").encode())
+        reader("logdrive/1").receive_data(EnvelopeFrame(pack(RUN) + b"x").encode())
 
 
 def test_an_envelope_in_an_envelope_is_refused() -> None:
     inner = EnvelopeFrame(pack(RUN)).encode()
     for dialect in ("lumberjack", "logdrive/1"):
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(EnvelopeFrame(pack(inner)).encode())
+            reader(dialect).receive_data(EnvelopeFrame(pack(inner)).encode())
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(
+            reader(dialect).receive_data(
                 EnvelopeFrame(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode()
             )
 
@@ -252,7 +252,7 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
 @pytest.mark.parametrize("cut", [1, 5, 9, 10, len(FRAME) - 1])
 def test_an_envelope_holds_whole_frames_only(cut: int) -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(
+        reader().receive_data(
             EnvelopeFrame(pack(FRAME + FRAME[:cut])).encode()
             + EnvelopeFrame(pack(FRAME[cut:])).encode()
         )
@@ -260,7 +260,7 @@ def test_an_envelope_holds_whole_frames_only(cut: int) -> None:
 
 def test_an_envelope_cut_in_a_data_frame_is_refused() -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(EnvelopeFrame(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
+        reader().receive_data(EnvelopeFrame(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
 
 
 def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
@@ -269,7 +269,7 @@ def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
         + EnvelopeFrame(b"").encode()
         + EnvelopeFrame(pack(b"")).encode()
     )
-    assert events(reader().feed(stream)) == [WindowFrame(1), EVENT]
+    assert events(reader().receive_data(stream)) == [WindowFrame(1), EVENT]
 
 
 @pytest.mark.parametrize(
@@ -278,12 +278,12 @@ def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
 def test_envelopes_of_logdrive_1_hold_runs_only(content: bytes) -> None:
     """Rule D1: never an S inside a C, and a W before it."""
     with pytest.raises(ProtocolError, match="can't stand here"):
-        reader("logdrive/1").feed(EnvelopeFrame(pack(content)).encode())
+        reader("logdrive/1").receive_data(EnvelopeFrame(pack(content)).encode())
 
 
 def test_refused_envelopes_say_why_in_the_peers_words() -> None:
     with pytest.raises(ProtocolError, match="cut off") as refused:
-        reader().feed(WindowFrame(1).encode() + EnvelopeFrame(pack(FRAME)[:-2]).encode())
+        reader().receive_data(WindowFrame(1).encode() + EnvelopeFrame(pack(FRAME)[:-2]).encode())
     assert (refused.value.code, refused.value.offset) == (RefusalCode.PROTOCOL, 6)
 
 

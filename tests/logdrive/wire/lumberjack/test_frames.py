@@ -51,7 +51,7 @@ def built(kind: str, fields: dict[str, Any]) -> Frame:
 @pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
 def test_golden_bytes_are_read_as_the_document_says(vector: dict[str, Any]) -> None:
     frames = reader(vector["dialect"], vector["side"])
-    assert frames.feed(bytes.fromhex(vector["hex"])) == [
+    assert frames.receive_data(bytes.fromhex(vector["hex"])) == [
         built(*frame) for frame in vector["frames"]
     ]
 
@@ -80,7 +80,7 @@ def test_frames_have_the_lengths_that_the_tables_give() -> None:
 
 def test_data_that_is_not_utf_8_becomes_replacement_characters() -> None:
     stream = bytes.fromhex("31 44 00000001 00000001 00000001 ff 00000002 61fe")
-    assert reader().feed(stream) == [KeyValueFrame(1, (("�", "a�"),))]
+    assert reader().receive_data(stream) == [KeyValueFrame(1, (("�", "a�"),))]
 
 
 payload_lists = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=20)

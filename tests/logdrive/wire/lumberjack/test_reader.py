@@ -74,8 +74,10 @@ def test_any_split_of_replies_gives_the_same_frames(
 @given(plain_streams())
 def test_steps_give_what_feed_gives(sent: tuple[bytes, list[Any]]) -> None:
     stream, expected = sent
-    assert [frame for step in reader().steps(stream) for frame in step] == reader().feed(stream)
-    assert events(reader().feed(stream)) == expected
+    assert [
+        frame for step in reader().receive_in_steps(stream) for frame in step
+    ] == reader().receive_data(stream)
+    assert events(reader().receive_data(stream)) == expected
 
 
 def test_what_came_before_an_envelope_is_given_before_it_is_opened() -> None:
@@ -87,7 +89,7 @@ def test_what_came_before_an_envelope_is_given_before_it_is_opened() -> None:
         + content[1]
         + JsonFrame(8, b"{}").encode()
     )
-    steps = [[e.sequence for e in events(step)] for step in reader().steps(stream)]
+    steps = [[e.sequence for e in events(step)] for step in reader().receive_in_steps(stream)]
     assert [step for step in steps if step] == [[1], [2], [3], [5], [8]]
 
 
@@ -171,7 +173,7 @@ def test_a_frame_that_is_not_the_peers_to_send_is_refused_from_its_two_bytes(
     dialect: FrameDialect, side: Side, head: bytes
 ) -> None:
     with pytest.raises(ProtocolError, match="can't stand here"):
-        reader(dialect, side).feed(head)
+        reader(dialect, side).receive_data(head)
 
 
 def test_a_writer_has_no_dialect_to_find_out() -> None:
@@ -187,19 +189,19 @@ def test_a_plain_first_frame_makes_the_connection_plain_for_good(
     first: WindowFrame | KeyValueFrame | JsonFrame | EnvelopeFrame, version: bytes
 ) -> None:
     frames = reader("detect")
-    frames.feed(first.encode(version))
+    frames.receive_data(first.encode(version))
     assert (frames.dialect, frames.version) == ("lumberjack", version)
     with pytest.raises(ProtocolError):
-        frames.feed(SOURCE.encode())
+        frames.receive_data(SOURCE.encode())
 
 
 def test_a_source_as_the_first_frame_makes_the_connection_logdrives_with_its_limits() -> None:
     frames = reader("detect")
     dialects: list[FrameDialect] = [frames.dialect]
-    assert frames.feed(SOURCE.encode()) == [SOURCE]
+    assert frames.receive_data(SOURCE.encode()) == [SOURCE]
     assert [*dialects, frames.dialect] == ["detect", "logdrive/1"]
     with pytest.raises(ProtocolError) as refused:
-        frames.feed(WindowFrame(LOGDRIVE_1.window + 1).encode())
+        frames.receive_data(WindowFrame(LOGDRIVE_1.window + 1).encode())
     assert refused.value.code == 2
 
 
@@ -211,7 +213,7 @@ def test_versions_may_be_mixed_and_the_first_is_the_connections() -> None:
         + JsonFrame(2, b"{}").encode(b"2")
         + KeyValueFrame(3, ()).encode(b"2")
     )
-    assert events(frames.feed(mixed)) == [
+    assert events(frames.receive_data(mixed)) == [
         WindowFrame(3),
         JsonFrame(1, b"{}"),
         JsonFrame(2, b"{}"),
@@ -221,7 +223,7 @@ def test_versions_may_be_mixed_and_the_first_is_the_connections() -> None:
 
 
 def test_frames_that_run_on_come_as_one_object() -> None:
-    (run,) = reader().feed(b"".join(json_frames(1, [b"{}"] * 500)))
+    (run,) = reader().receive_data(b"".join(json_frames(1, [b"{}"] * 500)))
     assert isinstance(run, JsonRun)
     assert (run.first, run.last) == (1, 500)
 
@@ -235,7 +237,9 @@ def test_numbers_that_do_not_run_on_begin_another_run() -> None:
             *consecutive(7, [b"e", b"f"]),
         ]
     )
-    assert [(run.first, run.last) for run in reader().feed(stream) if isinstance(run, JsonRun)] == [
+    assert [
+        (run.first, run.last) for run in reader().receive_data(stream) if isinstance(run, JsonRun)
+    ] == [
         (0, 1),
         (0, 0),
         (0, 0),
@@ -249,10 +253,10 @@ def test_frames_of_another_kind_end_a_run_whatever_their_numbers() -> None:
         KeyValueFrame(2, (("k", "v"),)),
         JsonFrame(3, b"{}"),
     ]
-    assert events(reader().feed(encoded(mixed, b"1"))) == mixed
+    assert events(reader().receive_data(encoded(mixed, b"1"))) == mixed
     versions = JsonFrame(1, b"{}").encode(b"1") + JsonFrame(2, b"{}").encode(b"2")
     assert [
-        (run.first, run.last) for run in reader().feed(versions) if isinstance(run, JsonRun)
+        (run.first, run.last) for run in reader().receive_data(versions) if isinstance(run, JsonRun)
     ] == [(1, 1), (2, 2)]
 
 
@@ -265,14 +269,16 @@ def test_the_envelope_that_held_a_frame_is_told() -> None:
         + content
     )
     runs = [
-        frame for frame in reader("detect").feed(stream) if isinstance(frame, RunFrame | JsonRun)
+        frame
+        for frame in reader("detect").receive_data(stream)
+        if isinstance(frame, RunFrame | JsonRun)
     ]
     assert [frame.envelope for frame in runs] == [1, 1, 2, 2, 0, 0]
 
 
 def test_an_error_names_the_offset_of_its_frame_and_frames_before_it_come_first() -> None:
     good = WindowFrame(1).encode() + JsonFrame(1, b"{}").encode()
-    steps = reader().steps(good + b"HTTP/1.1")
+    steps = reader().receive_in_steps(good + b"HTTP/1.1")
     assert events(next(steps)) == [WindowFrame(1), JsonFrame(1, b"{}")]
     with pytest.raises(ProtocolError) as refused:
         next(steps)
@@ -282,7 +288,7 @@ def test_an_error_names_the_offset_of_its_frame_and_frames_before_it_come_first(
 def test_an_error_inside_an_envelope_names_the_envelopes_offset() -> None:
     good = WindowFrame(1).encode()
     with pytest.raises(ProtocolError) as refused:
-        reader().feed(
+        reader().receive_data(
             good + EnvelopeFrame(pack(JsonFrame(1, b"{}").encode() + b"2A\0\0\0\0")).encode()
         )
     assert refused.value.offset == len(good)
@@ -343,12 +349,12 @@ def test_a_large_envelope_in_large_reads_is_copied_at_most_twice() -> None:
 
 def test_whole_frames_in_one_read_are_not_copied() -> None:
     frames = reader()
-    frames.feed(b"".join(json_frames(1, [b"x" * 370] * 100)))
+    frames.receive_data(b"".join(json_frames(1, [b"x" * 370] * 100)))
     assert frames.copied == 0
 
 
 def test_acknowledgements_are_read_from_one_buffer() -> None:
-    assert reader(side="writer").feed(AckFrame(0).encode() * 2 + AckFrame(7).encode()) == [
+    assert reader(side="writer").receive_data(AckFrame(0).encode() * 2 + AckFrame(7).encode()) == [
         AckFrame(0),
         AckFrame(0),
         AckFrame(7),

@@ -60,9 +60,9 @@ def test_a_length_over_its_limit_is_refused_from_the_header(what: str, step: int
     frames = make(dialect, side)
     header = head + u32(limit + 1)
     for i in range(0, len(header) - 1, step):
-        assert frames.feed(header[i : min(i + step, len(header) - 1)]) == []
+        assert frames.receive_data(header[i : min(i + step, len(header) - 1)]) == []
     with pytest.raises(ProtocolError) as refused:
-        frames.feed(header[-1:])
+        frames.receive_data(header[-1:])
     assert (refused.value.code, refused.value.offset) == (RefusalCode.LIMIT, 0)
 
 
@@ -71,14 +71,14 @@ def test_a_length_over_its_limit_is_refused_from_the_header(what: str, step: int
 def test_lengths_beyond_any_memory_are_refused(what: str, size: int) -> None:
     dialect, side, head, _ = CASES[what]
     with pytest.raises(ProtocolError) as refused:
-        make(dialect, side).feed(head + u32(size))
+        make(dialect, side).receive_data(head + u32(size))
     assert refused.value.code == RefusalCode.LIMIT
 
 
 @pytest.mark.parametrize("what", CASES)
 def test_a_length_at_its_limit_is_taken(what: str) -> None:
     dialect, side, head, limit = CASES[what]
-    make(dialect, side).feed(head + u32(limit))
+    make(dialect, side).receive_data(head + u32(limit))
 
 
 def make(dialect: FrameDialect, side: Side) -> FrameReader:
@@ -87,7 +87,7 @@ def make(dialect: FrameDialect, side: Side) -> FrameReader:
 
 def test_a_long_event_behind_short_ones_is_refused_from_its_header() -> None:
     stream = b"".join(json_frames(1, [b"{}"] * 5)) + b"2J" + u32(6) + u32(LIMITS.payload + 1)
-    steps = make("lumberjack", "reader").steps(stream)
+    steps = make("lumberjack", "reader").receive_in_steps(stream)
     assert len(events(next(steps))) == 5
     with pytest.raises(ProtocolError) as refused:
         next(steps)
@@ -97,20 +97,20 @@ def test_a_long_event_behind_short_ones_is_refused_from_its_header() -> None:
 def test_a_long_event_that_is_all_there_is_refused_too() -> None:
     stream = b"".join(json_frames(1, [b"{}", b"x" * (LIMITS.payload + 1), b"{}"]))
     with pytest.raises(ProtocolError, match=f"over {LIMITS.payload}"):
-        make("lumberjack", "reader").feed(stream)
+        make("lumberjack", "reader").receive_data(stream)
 
 
 def test_limits_hold_inside_envelopes() -> None:
     content = JsonFrame(1, b"x" * (LIMITS.payload + 1)).encode()
     with pytest.raises(ProtocolError) as refused:
-        make("lumberjack", "reader").feed(EnvelopeFrame(pack(content)).encode())
+        make("lumberjack", "reader").receive_data(EnvelopeFrame(pack(content)).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
 @pytest.mark.parametrize("payloads", [[b""], [b"{}", b"", b"{}"]])
 def test_a_frame_without_json_is_refused(payloads: list[bytes]) -> None:
     with pytest.raises(ProtocolError, match="without JSON") as refused:
-        make("lumberjack", "reader").feed(b"".join(json_frames(1, payloads)))
+        make("lumberjack", "reader").receive_data(b"".join(json_frames(1, payloads)))
     assert refused.value.code == RefusalCode.PROTOCOL
 
 
@@ -118,10 +118,10 @@ def test_an_envelope_holds_a_limited_number_of_frames() -> None:
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
     whole = EnvelopeFrame(pack(b"".join(json_frames(1, [b"{}"] * 100)))).encode()
-    assert len(events(frames.feed(whole))) == 100
+    assert len(events(frames.receive_data(whole))) == 100
     for content in (b"".join(json_frames(1, [b"{}"] * 101)), b"2W\0\0\0\0" * 101):
         with pytest.raises(ProtocolError, match="more than 100 frames") as refused:
-            FrameReader(limits, side="reader", dialect="lumberjack").feed(
+            FrameReader(limits, side="reader", dialect="lumberjack").receive_data(
                 EnvelopeFrame(pack(content)).encode()
             )
         assert refused.value.code == RefusalCode.LIMIT
@@ -131,22 +131,22 @@ def test_the_pairs_of_v1_events_count_with_the_frames_of_their_envelope() -> Non
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
     event = KeyValueFrame(1, (("key", "value"),) * 24)
-    assert len(frames.feed(EnvelopeFrame(pack(event.encode() * 4)).encode(VERSION_1))) == 4
+    assert len(frames.receive_data(EnvelopeFrame(pack(event.encode() * 4)).encode(VERSION_1))) == 4
     with pytest.raises(ProtocolError, match="more than 100 frames and pairs") as refused:
-        frames.feed(EnvelopeFrame(pack(event.encode() * 5)).encode(VERSION_1))
+        frames.receive_data(EnvelopeFrame(pack(event.encode() * 5)).encode(VERSION_1))
     assert refused.value.code == RefusalCode.LIMIT
 
 
 def test_a_first_byte_that_is_no_version_is_not_taken_for_one() -> None:
     frames = FrameReader(LumberjackLimits(), side="reader", dialect="lumberjack")
     with pytest.raises(ProtocolError, match="begins"):
-        frames.feed(b"\xff\xff\xff\xff")
+        frames.receive_data(b"\xff\xff\xff\xff")
     assert frames.version == b""
 
 
 def test_bare_frames_are_not_limited_in_number() -> None:
     frames = FrameReader(LumberjackLimits(frames=100), side="reader", dialect="lumberjack")
-    runs = frames.feed(b"".join(json_frames(1, [b"{}"] * 2500)))
+    runs = frames.receive_data(b"".join(json_frames(1, [b"{}"] * 2500)))
     assert [len(run) for run in runs if isinstance(run, JsonRun)] == [
         RUN_RECORDS,
         RUN_RECORDS,

@@ -36,9 +36,9 @@ def bomb(count: int = 81) -> bytes:
 
 def opened(frames: FrameReader, stream: bytes) -> Iterator[int]:
     """Give what *frames* keep of an envelope after each step."""
-    for _ in frames.steps(stream):
-        yield frames.opened
-    yield frames.opened
+    for _ in frames.receive_in_steps(stream):
+        yield frames.unpacked_bytes
+    yield frames.unpacked_bytes
 
 
 def _take_all(steps: Iterator[list[Frame]], given: list[Frame]) -> None:
@@ -52,18 +52,18 @@ def test_a_step_gives_a_few_frames_whatever_their_numbers(enveloped: bool) -> No
     content = SAME_NUMBER * (5 * STEP_FRAMES)
     stream = EnvelopeFrame(pack(content)).encode() if enveloped else content
     limits = LumberjackLimits(frames_per_byte=1000)
-    steps = list(reader(limits=limits).steps(stream))
+    steps = list(reader(limits=limits).receive_in_steps(stream))
     assert max(map(len, steps)) == STEP_FRAMES
     assert sum(map(len, steps)) == 5 * STEP_FRAMES
 
 
 def test_nothing_is_unpacked_before_the_first_step_of_an_envelope_was_taken() -> None:
     frames = reader()
-    steps = frames.steps(JsonFrame(1, b"{}").encode() + bomb())
+    steps = frames.receive_in_steps(JsonFrame(1, b"{}").encode() + bomb())
     assert len(events(next(steps))) == 1
-    assert frames.opened == 0
+    assert frames.unpacked_bytes == 0
     next(steps)
-    assert 0 < frames.opened <= PIECE
+    assert 0 < frames.unpacked_bytes <= PIECE
 
 
 def test_of_a_long_envelope_a_few_mebibytes_are_in_memory_however_much_it_holds() -> None:
@@ -72,15 +72,15 @@ def test_of_a_long_envelope_a_few_mebibytes_are_in_memory_however_much_it_holds(
     try:
         frames = reader()
         most, count = 0, 0
-        for step in frames.steps(stream):
-            most, count = max(most, frames.opened), count + len(events(step))
+        for step in frames.receive_in_steps(stream):
+            most, count = max(most, frames.unpacked_bytes), count + len(events(step))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert count == 81
     assert PIECE < most <= KEPT
     assert peak < 3 * KEPT, "81 events take 57 MB"
-    assert frames.opened == 0
+    assert frames.unpacked_bytes == 0
 
 
 def test_what_is_unpacked_is_told_from_step_to_step_and_no_longer_once_it_is_given() -> None:
@@ -99,7 +99,11 @@ def test_frames_across_the_pieces_of_a_long_envelope_are_whole(size: int) -> Non
     content = b"".join(json_frames(1, payloads))
     assert len(content) > KEPT
     frames = reader(limits=LumberjackLimits(envelope=64 * MIB))
-    runs = [f for f in frames.feed(EnvelopeFrame(pack(content)).encode()) if isinstance(f, JsonRun)]
+    runs = [
+        f
+        for f in frames.receive_data(EnvelopeFrame(pack(content)).encode())
+        if isinstance(f, JsonRun)
+    ]
     assert [payload for run in runs for payload in run.payloads] == payloads
     assert runs[0].first == 1
     assert runs[-1].last == len(payloads)
@@ -109,7 +113,7 @@ def test_key_value_frames_across_the_pieces_of_a_long_envelope_are_whole() -> No
     sent = [KeyValueFrame(n, (("key", "v" * MIB), ("other", "w" * 300_000))) for n in range(1, 12)]
     content = b"".join(frame.encode() for frame in sent)
     assert len(content) > KEPT
-    assert reader().feed(EnvelopeFrame(pack(content)).encode(b"1")) == sent
+    assert reader().receive_data(EnvelopeFrame(pack(content)).encode(b"1")) == sent
 
 
 def test_of_a_long_envelope_with_a_wrong_checksum_nothing_is_given() -> None:
@@ -117,14 +121,14 @@ def test_of_a_long_envelope_with_a_wrong_checksum_nothing_is_given() -> None:
     packed[-1] ^= 1
     given: list[Frame] = []
     with pytest.raises(ProtocolError, match="does not inflate"):
-        _take_all(reader().steps(EnvelopeFrame(bytes(packed)).encode()), given)
+        _take_all(reader().receive_in_steps(EnvelopeFrame(bytes(packed)).encode()), given)
     assert given == []
 
 
 def test_a_long_envelope_that_ends_within_a_frame_is_refused() -> None:
     content = b"".join(json_frames(1, [EVENT] * 81))
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(EnvelopeFrame(pack(content[:-1])).encode())
+        reader().receive_data(EnvelopeFrame(pack(content[:-1])).encode())
 
 
 def test_more_frames_than_packed_bytes_can_number_are_refused_after_a_few_thousand() -> None:
@@ -135,7 +139,7 @@ def test_more_frames_than_packed_bytes_can_number_are_refused_after_a_few_thousa
     assert len(whole) < 7000
     given: list[Frame] = []
     with pytest.raises(ProtocolError, match="more frames than its size allows") as refused:
-        _take_all(reader().steps(whole), given)
+        _take_all(reader().receive_in_steps(whole), given)
     assert refused.value.code == RefusalCode.LIMIT
     assert 4096 < len(given) <= 4096 + 2 * len(whole) + 1
 
@@ -146,6 +150,8 @@ def test_frames_that_count_up_are_taken_however_well_they_pack(codec: Codec, lev
     content = json_frames(1, [b"{}"] * 65_535)
     packed = pack(content, codec, level)
     frames = reader("logdrive/1", limits=LOGDRIVE_1)
-    with_run = [f for f in frames.feed(EnvelopeFrame(packed).encode()) if isinstance(f, JsonRun)]
+    with_run = [
+        f for f in frames.receive_data(EnvelopeFrame(packed).encode()) if isinstance(f, JsonRun)
+    ]
     assert sum(map(len, with_run)) == 65_535
     assert len(packed) < 65_535 * 1.1 or codec == "zlib"

@@ -12,6 +12,7 @@ import structlog
 
 from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
+from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server import endpoint
@@ -79,8 +80,10 @@ async def serve_segment_store(
 
 async def _publish_later(disk: Disk, directory: str, where: endpoint.PublishedEndpoint) -> None:
     """Publish the address once the disk, which had no room at the start, has some."""
-    while True:
-        await asyncio.sleep(_RETRY_SECONDS)
-        with contextlib.suppress(OSError):
-            endpoint.publish_endpoint(disk, directory, where)
-            return
+
+    async def publish() -> None:
+        endpoint.publish_endpoint(disk, directory, where)
+
+    await asyncio.sleep(_RETRY_SECONDS)
+    until_published = retry_async(OSError, sleep=asyncio.sleep, wait=wait_fixed(_RETRY_SECONDS))
+    await until_published(publish)

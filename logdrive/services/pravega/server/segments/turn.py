@@ -41,6 +41,6 @@ class ConnectionTurn:
 
     async def next_turn(self) -> None:
         """Wait for this task's next turn."""
-        await self._turns.next()
+        await self._turns.wait_turn()
         self._steps = 0
         self._since = self._time()

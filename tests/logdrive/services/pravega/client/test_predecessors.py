@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
+from logdrive.host.clock import SystemClock
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.cluster import Cluster
@@ -109,7 +110,9 @@ def test_what_was_before_is_forgotten_before_others_take_the_place_of_segments()
     async def main() -> None:
         controller = Split(LOW)
         service = SimpleNamespace(
-            controller=controller, locate_connection=controller.locate_connection
+            controller=controller,
+            locate_connection=controller.locate_connection,
+            clock=SystemClock(),
         )
         seen: list[list[int]] = []
         found = StreamMap(

@@ -50,11 +50,11 @@ def test_each_round_of_the_loop_has_one_turn_in_order() -> None:
 def test_a_cancelled_wait_costs_no_turn() -> None:
     async def main() -> None:
         turns = Turns()
-        first, second = (asyncio.create_task(turns.next()) for _ in range(2))
+        first, second = (asyncio.create_task(turns.wait_turn()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         await second
         assert first.cancelled()
-        await turns.next()
+        await turns.wait_turn()
 
     virtual_time.run(main())

@@ -25,7 +25,7 @@ from logdrive.wire.lumberjack.frames import (
     json_frames,
 )
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, WINDOW_BYTES
-from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd
+from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived, WindowEnd
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
 
 N = 1 << 16  # the number of position 1
@@ -49,15 +49,15 @@ def js(first: int, *payloads: bytes) -> JsonRun:
 
 
 def received(*frames: Frame) -> Sequence[Any]:
-    return RunReader().feed([SOURCE, *frames])[1:]
+    return RunReader().check_frames([SOURCE, *frames])[1:]
 
 
 def refused(*frames: Frame) -> ProtocolError:
     """Return why the last of *frames* is refused; those before it must not be."""
     runs = RunReader()
-    runs.feed([SOURCE, *frames[:-1]])
+    runs.check_frames([SOURCE, *frames[:-1]])
     with pytest.raises(ProtocolError) as error:
-        runs.feed(frames[-1:], offset=77)
+        runs.check_frames(frames[-1:], offset=77)
     assert error.value.offset == 77
     return error.value
 
@@ -83,10 +83,13 @@ def test_a_run_gives_its_records_framed() -> None:
 
 def test_records_may_come_in_several_reads() -> None:
     runs = RunReader()
-    assert runs.feed([SOURCE, WindowFrame(3), run(records=3), js(1, b"a")]) == [SOURCE]
-    assert runs.feed([js(2, b"b")]) == []
+    assert runs.check_frames([SOURCE, WindowFrame(3), run(records=3), js(1, b"a")]) == [SOURCE]
+    assert runs.check_frames([js(2, b"b")]) == []
     parts = (*js(1, b"a").parts, *js(2, b"b").parts, *js(3, b"c").parts)
-    assert runs.feed([js(3, b"c")]) == [RunReceived(run(records=3), 3, parts, 27), WindowEnd(3)]
+    assert runs.check_frames([js(3, b"c")]) == [
+        RunReceived(run(records=3), 3, parts, 27),
+        WindowEnd(3),
+    ]
 
 
 def test_numbers_run_on_over_windows() -> None:
@@ -100,18 +103,18 @@ def test_numbers_run_on_over_windows() -> None:
 @pytest.mark.parametrize(
     ("frames", "reason"),
     [
-        ([run()], "RunFrame where S or W is due"),
-        ([js(1)], "JsonRun where S or W is due"),
-        ([WindowFrame(2), WindowFrame(2)], "WindowFrame where B is due"),
-        ([WindowFrame(2), js(1)], "JsonRun where B is due"),
-        ([WindowFrame(2), SOURCE], "SourceFrame where B is due"),
-        ([WindowFrame(2), run(), SOURCE], "SourceFrame where J is due"),
-        ([WindowFrame(2), run(), run(N, 2 * N)], "RunFrame where J is due"),
-        ([WindowFrame(2), run(), WindowFrame(1)], "WindowFrame where J is due"),
-        ([WindowFrame(2), run(), js(1), SOURCE], "SourceFrame where B is due"),
-        ([WindowFrame(2), run(), js(1), WindowFrame(1)], "WindowFrame where B is due"),
-        ([WindowFrame(1), run(), js(1), js(2)], "JsonRun where S or W is due"),
-        ([WindowFrame(2), run(), js(1), js(2)], "JsonRun where B is due"),
+        ([run()], "frame B where S or W is due"),
+        ([js(1)], "frame J where S or W is due"),
+        ([WindowFrame(2), WindowFrame(2)], "frame W where B is due"),
+        ([WindowFrame(2), js(1)], "frame J where B is due"),
+        ([WindowFrame(2), SOURCE], "frame S where B is due"),
+        ([WindowFrame(2), run(), SOURCE], "frame S where J is due"),
+        ([WindowFrame(2), run(), run(N, 2 * N)], "frame B where J is due"),
+        ([WindowFrame(2), run(), WindowFrame(1)], "frame W where J is due"),
+        ([WindowFrame(2), run(), js(1), SOURCE], "frame S where B is due"),
+        ([WindowFrame(2), run(), js(1), WindowFrame(1)], "frame W where B is due"),
+        ([WindowFrame(1), run(), js(1), js(2)], "frame J where S or W is due"),
+        ([WindowFrame(2), run(), js(1), js(2)], "frame J where B is due"),
         ([WindowFrame(2), run(), js(1, b"a", b"b")], "more than the 1 records"),
         ([WindowFrame(0)], "a window of no events"),
         ([WindowFrame(1), run(index=4)], "unknown index 4"),
@@ -214,12 +217,12 @@ def test_numbers_end_before_they_roll_over() -> None:
     end.
     """
     runs = RunReader()
-    runs.feed([SOURCE, WindowFrame(2), run(records=2)])
+    runs.check_frames([SOURCE, WindowFrame(2), run(records=2)])
     runs._sequence = 2**32 - 4
-    runs.feed([js(2**32 - 3)])
-    assert runs.feed([js(2**32 - 2)])[-1] == WindowEnd(2**32 - 2)
+    runs.check_frames([js(2**32 - 3)])
+    assert runs.check_frames([js(2**32 - 2)])[-1] == WindowEnd(2**32 - 2)
     with pytest.raises(ProtocolError, match="sequence number 4294967295"):
-        runs.feed([WindowFrame(1), run(N, 2 * N), js(2**32 - 1)])
+        runs.check_frames([WindowFrame(1), run(N, 2 * N), js(2**32 - 1)])
 
 
 def test_a_window_has_at_most_65535_frames() -> None:
@@ -240,23 +243,25 @@ def test_an_index_names_one_source_until_it_is_freed() -> None:
 
 def test_so_many_indices_may_be_live() -> None:
     runs = RunReader()
-    runs.feed([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
+    runs.check_frames([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
     with pytest.raises(ProtocolError) as error:
-        runs.feed([SourceFrame(LIVE_INDICES, ORIGIN, b"{}")])
+        runs.check_frames([SourceFrame(LIVE_INDICES, ORIGIN, b"{}")])
     assert error.value.code == RefusalCode.LIMIT
     runs = RunReader()
-    runs.feed([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
+    runs.check_frames([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
     again = [
         SourceFrame(5, ORIGIN, b"{}"),
         SourceFrame(0, ORIGIN, b""),
         SourceFrame(LIVE_INDICES, ORIGIN, b"{}"),
     ]
-    assert runs.feed(again) == again
+    assert runs.check_frames(again) == again
 
 
 def through(*parts: bytes) -> list[Any]:
     frames, runs = reader("logdrive/1"), RunReader()
-    return runs.feed(frames.feed(SOURCE.encode() + b"".join(parts)), offset=frames.offset)
+    return runs.check_frames(
+        frames.receive_data(SOURCE.encode() + b"".join(parts)), offset=frames.offset
+    )
 
 
 def c(content: bytes) -> bytes:
@@ -325,7 +330,7 @@ def test_every_run_sent_is_received_whole_however_the_stream_is_split(
             sent.append((opened, records, sequence))
     frames, runs, got, ends = reader("logdrive/1"), RunReader(), list[Any](), list[int]()
     for i in range(0, len(stream), step):
-        for g in runs.feed(frames.feed(stream[i : i + step])):
+        for g in runs.check_frames(frames.receive_data(stream[i : i + step])):
             if isinstance(g, RunReceived):
                 got.append((g.run, g.payloads, g.last))
             elif isinstance(g, WindowEnd):
@@ -364,7 +369,7 @@ def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_wha
     runs, records = RunReader(), 0
     try:
         for frame in [SOURCE, *frames]:
-            for g in runs.feed([frame]):
+            for g in runs.check_frames([frame]):
                 if isinstance(g, RunReceived):
                     records += len(g.payloads)
                     assert (len(g.payloads), g.last) == (g.run.records, records)

@@ -19,7 +19,7 @@ from logdrive.wire.lumberjack.frames import (
     SourceFrame,
     WindowFrame,
 )
-from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
+from logdrive.wire.lumberjack.plain_windows import Batch, WindowReader, keepalive
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, consecutive, encoded, reader
 
 
@@ -38,15 +38,15 @@ class Receiver:
     def feed(self, stream: bytes, step: int | None = None) -> "Receiver":
         step = step or len(stream)
         for i in range(0, len(stream), step):
-            for batch in self.windows.feed(
-                self.frames.feed(stream[i : i + step]), self.frames.version
+            for batch in self.windows.group_frames(
+                self.frames.receive_data(stream[i : i + step]), self.frames.version
             ):
                 self.take(batch)
         return self
 
     def quiet(self) -> "Receiver":
         """Let a second pass without a byte."""
-        if (batch := self.windows.flush()) is not None:
+        if (batch := self.windows.end_on_idle()) is not None:
             self.take(batch)
         return self
 
@@ -225,13 +225,15 @@ def test_half_a_window_of_bare_frames_is_acknowledged_on_silence_and_goes_on() -
 
 def test_events_are_given_at_once_and_the_acknowledgement_with_the_last() -> None:
     windows = WindowReader()
-    (first,) = windows.feed([WindowFrame(3), JsonRun.of(1, [b"a", b"b"])])
-    (second,) = windows.feed([JsonRun.of(3, [b"c"])])
+    (first,) = windows.group_frames([WindowFrame(3), JsonRun.of(1, [b"a", b"b"])])
+    (second,) = windows.group_frames([JsonRun.of(3, [b"c"])])
     assert (first.count, first.ack, second.count, second.ack) == (2, None, 1, 3)
 
 
 def test_a_run_longer_than_its_window_is_split_there() -> None:
-    batches = WindowReader().feed([WindowFrame(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])])
+    batches = WindowReader().group_frames(
+        [WindowFrame(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])]
+    )
     assert [(batch.count, batch.ack) for batch in batches] == [(2, 2), (2, 4), (1, None)]
     assert [
         event.payloads for batch in batches for event in batch.events if isinstance(event, JsonRun)
@@ -251,17 +253,17 @@ def test_a_window_is_open_from_its_announcement_to_its_last_event() -> None:
         [JsonRun.of(2, [b"b"])],
         [JsonRun.of(3, [b"c"])],
     ):
-        windows.feed(frames)
+        windows.group_frames(frames)
         seen.append(windows.open)
     assert seen == [False, True, True, False, True]
-    windows.flush()
+    windows.end_on_idle()
     assert not windows.open
 
 
 def test_a_quiet_streaming_writer_is_not_waiting() -> None:
     windows = WindowReader()
-    windows.feed([WindowFrame(1000), JsonRun.of(1, [b"a"])])
-    windows.flush()
+    windows.group_frames([WindowFrame(1000), JsonRun.of(1, [b"a"])])
+    windows.end_on_idle()
     assert not windows.open
 
 
@@ -281,7 +283,7 @@ def test_frames_of_other_dialects_are_the_callers_mistake(
     frame: SourceFrame | RunFrame | AckFrame,
 ) -> None:
     with pytest.raises(TypeError):
-        WindowReader().feed([frame])
+        WindowReader().group_frames([frame])
 
 
 @given(
@@ -312,7 +314,7 @@ def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
 
 
 def test_json_frames_of_one_event_count_as_one() -> None:
-    (batch,) = WindowReader().feed(
-        reader().feed(WindowFrame(1).encode() + JsonFrame(9, b"{}").encode())
+    (batch,) = WindowReader().group_frames(
+        reader().receive_data(WindowFrame(1).encode() + JsonFrame(9, b"{}").encode())
     )
     assert (batch.count, batch.ack) == (1, 9)

@@ -1,0 +1,73 @@
+"""Records the end of a generation with its source (rules G3, P3)."""
+
+from collections.abc import Callable
+
+from agent.inputs.files.file import Generation
+from agent.records.batch import Mark
+from agent.records.blocks import Encoder
+from agent.records.chunk import TextChunk
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.incarnation_search import Counting
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Source
+from logdrive.host.clock import Clock
+
+
+class EndRecorder:
+    """Adds end records to sources, and makes sources for files that end without a first line."""
+
+    def __init__(
+        self,
+        registry: SourceRegistry,
+        send_queue: SendQueue,
+        *,
+        fingerprinter: Fingerprinter,
+        clock: Clock,
+        encoder_of: Callable[[Source], Encoder],
+    ) -> None:
+        self._registry = registry
+        self._send_queue = send_queue
+        self._fingerprinter = fingerprinter
+        self._clock = clock
+        self._encoder_of = encoder_of
+
+    def record_end(
+        self, generation: Generation, source: Source | None, head: bytes, mark: Mark
+    ) -> None:
+        """End *source* as *mark* says, and enqueue it, so that its end record is sent.
+
+        If the generation had no first line, *head* are all its bytes: they become the only line of
+        a new source (rule P3). Without any bytes there is nothing to record.
+        """
+        now_ms = self._clock.now_ms()
+        first_line = FirstLine.find_in(head, ended=True)
+        if source is None and first_line is not None:
+            source = self._make_source(generation, head, first_line, now_ms)
+
+        if source is not None:
+            source.end_generation(mark, now_ms)
+            self._registry.mark_changed()
+            self._send_queue.enqueue(source, self._clock.monotonic())
+
+    def _make_source(
+        self, generation: Generation, head: bytes, first_line: FirstLine, now_ms: int
+    ) -> Source:
+        """Return a source whose only line is *head*."""
+        place = generation.place
+        identity = Identity(
+            self._fingerprinter.agent,
+            self._fingerprinter.host,
+            place.mount,
+            place.inode,
+            place.birth_ns,
+            first_line.text,
+        )
+        generation.set_first_line(first_line)
+        source = self._registry.add_generation(generation, identity, Counting.KNOWN)
+
+        # encoded now: the file can't be read any more
+        chunk = TextChunk.from_whole_file(head)
+        generation.on_whole_file_read(len(head))
+        source.add_runs(self._encoder_of(source).encode_chunk(chunk, 0, now_ms))
+        return source

@@ -1,0 +1,122 @@
+"""Finds files: scans all inputs at intervals, and soon after a directory has changed."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
+from agent.inputs.files.tail import Tailer
+from agent.inputs.files.watcher import Watcher
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.file_log import FileLog
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text
+from agent.sources.place import same_birth
+from agent.sources.registry import SourceRegistry
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+
+_FILES_A_TURN: Final = 256
+"""Files per turn of the event loop."""
+
+_SETTLING_SECONDS: Final = 0.05
+"""Shortest pause between two scans: several changes of a directory lead to one scan."""
+
+_PAUSE_FACTOR: Final = 20
+"""The pause after a scan is at least this many times as long as the scan."""
+
+_THOROUGH_SECONDS: Final = 60.0
+"""Seconds between two scans that look at each file itself.
+
+The others trust the directory where it has the name and inode of a file that is followed.
+"""
+
+
+class Scanner:
+    """Scans the inputs and passes the files that match to the tailer."""
+
+    def __init__(
+        self,
+        inputs: FileInputs,
+        registry: SourceRegistry,
+        tailer: Tailer,
+        *,
+        disk: Disk,
+        clock: Clock,
+        rescan_seconds: float,
+        file_log: FileLog,
+    ) -> None:
+        """Scan every *rescan_seconds*, or earlier when `wake_event` is set."""
+        self._inputs = inputs
+        self._registry = registry
+        self._tailer = tailer
+        self._disk = disk
+        self._clock = clock
+        self._rescan_seconds = rescan_seconds
+        self._file_log = file_log
+        self._failed: dict[str, str] = {}  # directories that can't be listed, and why
+        self._thorough_at = 0.0  # when the next scan looks at each file itself (s)
+        self.wake_event = asyncio.Event()  # set it to scan soon
+
+    async def scan_inputs(self, counting: Counting = Counting.KNOWN) -> DirectoryListing:
+        """Scan all inputs once, letting other tasks run; return what was listed.
+
+        *counting* is for files never seen before. Takes about 3 µs for a file that is followed
+        under its name, 10 µs once a minute.
+        """
+        now = self._clock.monotonic()
+        if now >= self._thorough_at:
+            listing, self._thorough_at = DirectoryListing(self._disk), now + _THOROUGH_SECONDS
+        else:
+            listing = DirectoryListing(self._disk, self._tailer.is_followed)
+
+        self._tailer.missing.on_scan_started()
+        waiting: dict[int, list[CheckpointEntry]] = {}  # absent entries by inode
+        for entry in self._registry.absent.values():
+            waiting.setdefault(entry.inode, []).append(entry)
+
+        for number, match in enumerate(self._inputs.scan_files(listing)):
+            # the file of an absent entry is left to the restorer: it is no new file
+            if not any(self._may_be(entry, match) for entry in waiting.get(match.stat.inode, ())):
+                self._tailer.on_match(match, counting)
+            if number % _FILES_A_TURN == _FILES_A_TURN - 1:
+                await asyncio.sleep(0)
+        self._tailer.missing.on_scan_ended()
+
+        self._warn_of_failed(listing)
+        return listing
+
+    def _warn_of_failed(self, listing: DirectoryListing) -> None:
+        """Log each directory that can't be listed, once until it can."""
+        failed = {
+            directory: error.strerror or str(error) for directory, error in listing.errors.items()
+        }
+        for directory in sorted(failed.keys() - self._failed.keys()):
+            self._file_log.warning("directory can't be listed", directory, reason=failed[directory])
+        self._failed = failed
+
+    def _may_be(self, entry: CheckpointEntry, match: MatchedFile) -> bool:
+        """Return whether *match*, of the same inode, may be the file of an absent *entry*."""
+        directory = os.path.dirname(self._disk.real_path(match.path))
+        return same_birth(match.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(
+            directory
+        ) == path_from_text(entry.mount)
+
+    async def scan_repeatedly(self, watcher: Watcher, before_scan: Callable[[], None]) -> None:
+        """Scan until cancelled; *before_scan* is called before each scan.
+
+        *watcher* is told after each scan which directories to watch.
+        """
+        while True:
+            self.wake_event.clear()
+            began = self._clock.monotonic()
+            before_scan()
+            watcher.watch_directories((await self.scan_inputs()).listed_directories)
+            took = self._clock.monotonic() - began
+
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._rescan_seconds):
+                    await self.wake_event.wait()
+            await self._clock.sleep(max(_SETTLING_SECONDS, took * _PAUSE_FACTOR))

@@ -1,0 +1,111 @@
+"""Files are looked at in the order in which they are due, and seldom while they are at rest."""
+
+from agent.config import InputTable
+from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.look_schedule import LookSchedule
+from agent.sources.place import FileLocation
+from logdrive.host.clock import Clock
+from tests.agent.world import World
+from tests.support.virtual_time import run
+
+
+class _Clock(Clock):
+    """A clock that moves only when it is set."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+def followed_file(number: int, end_after_seconds: float = 60.0) -> FollowedFile:
+    settings = InputTable(paths=["/logs/*"], end_after_seconds=end_after_seconds)
+    place = FileLocation(f"/logs/{number}", f"/logs/{number}", "/", 1, number, 0)
+    return FollowedFile(Generation(place, settings))
+
+
+def test_files_that_are_due_at_the_same_time_keep_their_order() -> None:
+    clock = _Clock()
+    files = [followed_file(number) for number in range(5)]
+    schedule = LookSchedule(clock, files)
+    for each in files:
+        schedule.add_due_now(each)
+    due = []
+    while (next_file := schedule.next_due(clock.now)) is not None:
+        due.append(next_file)
+        schedule.remove_next()
+    assert due == files
+    assert schedule.seconds_until_due(clock.now) is None
+
+
+def test_a_file_without_growth_is_looked_at_less_and_less_often_until_it_grows() -> None:
+    clock = _Clock()
+    file = followed_file(1)
+    schedule = LookSchedule(clock, [file] * 1000)
+    schedule.add_after_look(file, clock.now, has_grown=True)
+    first = file.interval
+    intervals = [first]
+    for _ in range(20):
+        clock.now += file.interval
+        assert schedule.next_due(clock.now) is file
+        schedule.postpone_next(clock.now)
+        intervals.append(file.interval)
+    assert intervals == sorted(intervals)
+    assert intervals[-1] > first
+    schedule.remove_next()
+    schedule.add_after_look(file, clock.now, has_grown=True)
+    assert file.interval == first
+
+
+def test_a_file_is_looked_at_closely_well_before_a_deleted_one_counts_as_ended__G1() -> None:
+    clock = _Clock()
+    file = followed_file(1, end_after_seconds=4.0)
+    schedule = LookSchedule(clock, [file])
+    schedule.add_after_look(file, clock.now, has_grown=False)
+    assert 0 < file.look_closely_at - clock.now <= 2.0
+
+
+def test_a_file_that_lacks_a_handle_asks_again_sooner_than_one_at_rest_would() -> None:
+    clock = _Clock()
+    waiting, resting = followed_file(1), followed_file(2)
+    clock.now = 1000.0
+    schedule = LookSchedule(clock, [resting] * 20_000)
+    waiting.set_trouble("too many open files", lacks_handle=True)
+    for file in (waiting, resting):
+        file.interval = 10.0
+        schedule.add_after_look(file, clock.now, has_grown=False)
+    assert waiting.interval < resting.interval
+
+
+def test_thousands_of_resting_files_cost_little() -> None:
+    world = World()
+    for number in range(3000):
+        world.write(b"line\n", f"/logs/{number}.log")
+
+    async def main() -> None:
+        world.start()
+        await world.clock.sleep(10)
+        agent = world.agent
+        assert agent is not None
+        assert len(agent.tailer.followed) == 3000
+        polls = 0
+        look = agent.tailer._look_at
+
+        def counted(followed: object) -> None:
+            nonlocal polls
+            polls += 1
+            look(followed)  # type: ignore[arg-type]
+
+        agent.tailer._look_at = counted  # type: ignore[method-assign]
+        await world.clock.sleep(4)
+        assert polls <= 22_000, "at most five thousand looks a second"
+        await world.kill()
+
+    run(main())
