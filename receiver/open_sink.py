@@ -68,21 +68,34 @@ async def open_sink(
     Raises `ConfigError` if an address, a certificate or the store's directory can't be used, and
     `StorageError` if the disk fails.
     """
-    address = config.sink.stream
-    if isinstance(address, StreamAddress):
-        async with _open_embedded(
-            config, address.path, clock, disk, transport, executor, random, serve_rpc
-        ) as found:
-            yield found
-        return
-    limits = store_limits(config)
-    target = Target(address.host, address.port, config.sink.settings)
+    opening: contextlib.AbstractAsyncContextManager[OpenedSink | None]
+    match config.sink.stream:  # the one place that chooses a sink by the kind of address
+        case StreamAddress(path=path):
+            opening = _open_embedded(
+                config, path, clock, disk, transport, executor, random, serve_rpc
+            )
+        case ServiceAddress() as address:
+            opening = _open_service(config, address, clock, transport, random, stop, controllers)
+    async with opening as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def _open_service(
+    config: ReceiverConfig,
+    address: ServiceAddress,
+    clock: Clock,
+    transport: Transport,
+    random: Random,
+    stop: asyncio.Event,
+    controllers: Controllers,
+) -> AsyncIterator[OpenedSink | None]:
     connections = open_cluster(
         transport,
-        target,
+        Target(address.host, address.port, config.sink.settings),
         clock=clock,
         random=random,
-        in_flight_bytes=limits.pending,
+        in_flight_bytes=store_limits(config).pending,
         login=config.sink.credentials,
         controllers=controllers,
     )

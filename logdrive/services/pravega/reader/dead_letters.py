@@ -62,9 +62,9 @@ async def read_dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLet
     found: dict[str, DeadLetter] = {}
     for there in segments:
         reader = SegmentReader(there.client, there.state.segment)
-        async for hop, records in reader.read_batches(there.state.start, there.state.length):
-            for record in events_of(records) if hop.header is not None else ():
-                _add(found, there, hop.header, (hop.offset, hop.next), record)
+        async for batch, records in reader.read_batches(there.state.start, there.state.length):
+            for record in events_of(records) if batch.header is not None else ():
+                _add(found, there, batch.header, (batch.offset, batch.next), record)
     return list(found.values())
 
 

@@ -1,5 +1,6 @@
-"""Reads a segment by batches over the network: from header to header, with or without the records
-(rules R4, R5). `BatchWalker` finds the batches in what was read.
+"""Reads the batches of a segment over the network, with or without their records (R4, R5).
+
+`SegmentReader` decides what to request; `BatchWalker` finds the batches in the bytes.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -14,25 +15,25 @@ from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.reader import HeaderDigest
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
-_HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
-# below it, reading the records too costs less than one more round trip a batch
+_HEAD_GUESS: Final = 4 * KIB  # bytes of a read that hold nearly every header
+# After a batch smaller than this, records are read with the headers: that costs less than one more
+# round trip for each batch.
 _SMALL_BATCH: Final = 32 * KIB
-_WINDOW: Final = 64 * KIB
+_WINDOW: Final = 64 * KIB  # bytes of a read that is to hold several small batches
 
 
 class SegmentReader:
-    """Batches of one segment."""
+    """Reads the batches of one segment with *client*, each call from a given offset."""
 
     def __init__(self, client: SegmentClient, segment: str) -> None:
         self._client = client
         self._segment = segment
 
     async def read_batch_refs(self, start: int, end: int) -> AsyncIterator[BatchRef]:
-        """Yield the batches that lie whole in [start, end), *start* being one's place; their
-        records stay where they are.
+        """Yield references to the batches in [*start*, *end*), without reading all records.
 
-        Costs a round trip a batch of 32 KiB or more, less for smaller ones. Raises `StorageError`
-        where there are no events.
+        *start* must be the offset of a batch. Costs a round trip for each batch of 32 KiB or more,
+        less for smaller ones. Raises `StorageError` if there are no events at an offset.
         """
         walker, guess = self._walker(start), _HEAD_GUESS
         while (
@@ -42,8 +43,9 @@ class SegmentReader:
             guess = _WINDOW if batch.next - batch.offset < _SMALL_BATCH else _HEAD_GUESS
 
     async def read_batches(self, start: int, end: int) -> AsyncIterator[tuple[BatchRef, bytes]]:
-        """Yield the batches that lie whole in [start, end), each with its records, which are empty
-        for a headless one.
+        """Yield the batches in [*start*, *end*), each with its records.
+
+        *start* must be the offset of a batch. The records of a headless batch are empty.
         """
         walker, place = self._walker(start), start
         async for piece in self._client.read_range(self._segment, start, end):
@@ -53,19 +55,19 @@ class SegmentReader:
                 yield batch, walker.records_of(batch)
 
     async def read_header(self, offset: int, end: int) -> BatchRef | None:
-        """Return the batch at *offset*, None where its header does not lie whole before *end*."""
+        """Return the batch at *offset*, None if its header is not complete before *end*."""
         return await self._next_header(self._walker(offset), end, _HEAD_GUESS)
 
     async def count_known_headers(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
-        """Return how many of *marks*, in order of place, from the first on are still what the
-        segment says (rule R5).
+        """Return how many of *marks*, from the first on, still match the segment (rule R5).
 
-        A store that was restored from a backup agrees with a reader up to some place and not
-        beyond; few of the marks are read.
+        *marks* are ordered by offset; the segment is [*start*, *end*). A store that was restored
+        from a backup has the same headers up to some offset and not beyond, so a binary search
+        reads few of them.
         """
         low, high = 0, len(marks)
         while low < high:
-            # nearly always the last one matches
+            # Try the last one first: it nearly always matches.
             middle = high - 1 if high == len(marks) else (low + high) // 2
             if await self._matches(marks[middle], start, end):
                 low = middle + 1
@@ -86,9 +88,9 @@ class SegmentReader:
         return BatchWalker(self._segment, position, max_event=PRAVEGA_FRAME_BYTES)
 
     async def _next_header(self, walker: BatchWalker, end: int, guess: int) -> BatchRef | None:
-        """Return the next batch, None where its header does not lie whole before *end*.
+        """Return the next batch, None if its header is not complete before *end*.
 
-        Where the walker has no bytes of it, at least *guess* bytes are read at once.
+        If the walker has no bytes of the header, at least *guess* bytes are read.
         """
         while (batch := walker.next_header()) is None:
             place, size = walker.position, walker.header_bytes

@@ -53,13 +53,13 @@ async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentC
     """Count batches, events and sources of a segment; reads headers only."""
     batches = events = 0
     sources: set[str] = set()
-    async for hop in SegmentReader(client, state.segment).read_batch_refs(
+    async for batch in SegmentReader(client, state.segment).read_batch_refs(
         state.start, state.length
     ):
         batches += 1
-        if hop.header is not None:
-            events += hop.header.events
-            sources.add(hop.header.source)
+        if batch.header is not None:
+            events += batch.header.events
+            sources.add(batch.header.source)
     return SegmentContents(state, batches, events, len(sources))
 
 
@@ -73,21 +73,22 @@ async def read_lines(
     place, end = state.start, state.length
     reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
     while True:
-        async for hop, records in reader.read_batches(place, end):
-            place = hop.next
-            if hop.header is None:
-                yield record_text(hop.payload)
+        async for batch, records in reader.read_batches(place, end):
+            place = batch.next
+            if batch.header is None:
+                yield record_text(batch.payload)
             elif (
-                hop.header.kind == "foreign" and (piece := piece_in_header(hop.header)) is not None
+                batch.header.kind == "foreign"
+                and (piece := piece_in_header(batch.header)) is not None
             ):
                 whole = unfinished.add_piece(
-                    hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
+                    batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
                 )
                 if whole is not None:
                     yield foreign_text(await _put_together(client, state.segment, whole, records))
-            elif hop.header.kind == "foreign":
+            elif batch.header.kind == "foreign":
                 yield b"".join(foreign_text(record) for record in events_of(records))
-            elif hop.header.kind == "data":
+            elif batch.header.kind == "data":
                 yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
