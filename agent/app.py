@@ -39,7 +39,7 @@ from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_t
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.net.stream import Transport
+from logdrive.host.transport import Transport
 
 _POLLS_AT_ONCE: Final = 256
 """Files that are looked at before other tasks run."""

@@ -24,9 +24,9 @@ from logdrive.address import host_port
 from logdrive.check import Finding
 from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
 from logdrive.host.disk import Disk
+from logdrive.host.transport import Transport
 from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.model.numbers import position_of
-from logdrive.net.stream import Transport
 
 _UNREADABLE = "can't be read"
 

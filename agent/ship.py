@@ -43,8 +43,8 @@ from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
+from logdrive.host.transport import Transport
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import Transport
 
 _REST_SECONDS: Final = 0.02
 """Progress is looked at no more often than this: a look takes about 1 µs a file."""

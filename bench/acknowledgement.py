@@ -24,7 +24,7 @@ from bench.processes import (
     free_port,
     wait_for_listener,
 )
-from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import AckFrame, Frame, PositionFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1

@@ -15,7 +15,7 @@ from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import Child, family, free_port, wait_for_listener
 from logdrive.cli.runtime import raise_open_files_limit
-from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
 
 CONNECTIONS: Final = 1_000

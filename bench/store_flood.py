@@ -17,10 +17,10 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
+from logdrive.host.transport import ByteStream
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.wire.pravega.appends import AppendBlockEnd, SetupAppend

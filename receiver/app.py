@@ -11,7 +11,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.host.heap import Heap
-from logdrive.net.stream import Transport
+from logdrive.host.transport import Transport
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc

@@ -15,10 +15,10 @@ from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
+from logdrive.host.transport import ByteStream, ServerTls, Transport
 from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ByteStream, ServerTls, Transport
 from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments

@@ -11,11 +11,11 @@ import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
 from logdrive.config.bounds import Count, Positive
+from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
-from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
     VERSION_2,

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.frames import RefusalCode
 from logdrive.wire.lumberjack.limits import CONNECTION_BYTES
 from receiver.connection import Disconnect

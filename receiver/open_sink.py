@@ -15,8 +15,8 @@ from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
+from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
-from logdrive.net.stream import Transport
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink

@@ -8,8 +8,8 @@ import asyncio
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 
 WAITING_BYTES = 256 * KIB
 """Limit on the bytes that wait for one peer: more than the answers to all that it may ask at once.

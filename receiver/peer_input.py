@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Protocol
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.connection import ConnectionContext, Disconnect
 

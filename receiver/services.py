@@ -7,7 +7,7 @@ import structlog
 
 from logdrive.host.clock import Clock
 from logdrive.host.heap import Heap
-from logdrive.net.stream import Peer
+from logdrive.host.transport import Peer
 from logdrive.net.turns import Turns
 from logdrive.services.sink import Sink
 from logdrive.store.running import Failure

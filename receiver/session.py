@@ -14,7 +14,7 @@ out what is queued and closes the stream.
 import asyncio
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import ByteStream, Peer
+from logdrive.host.transport import ByteStream, Peer
 from logdrive.wire.lumberjack.extent import KIND_HEAD
 from logdrive.wire.lumberjack.frames import RefusalCode
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK

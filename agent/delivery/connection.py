@@ -17,8 +17,8 @@ from agent.sources.recast import recast
 from logdrive.address import host_port
 from logdrive.errors import LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
+from logdrive.host.transport import ByteStream, ClientTls, Peer, Transport
 from logdrive.net.retry import Backoff, FullJitter, retry_async
-from logdrive.net.stream import ByteStream, ClientTls, Peer, Transport
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from agent.config import DialectSetting
-from logdrive.net.stream import Peer
+from logdrive.host.transport import Peer
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 
 NATIVE: Final = "logdrive/1"

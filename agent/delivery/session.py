@@ -20,8 +20,8 @@ from agent.delivery.window_size import WindowSizer
 from agent.failures import first_cause
 from agent.sources.registration import SourceState
 from logdrive.host import faults
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.ack_tracker import AckTracker
 from logdrive.wire.lumberjack.frames import AckFrame
 

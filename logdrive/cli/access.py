@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.services.pravega.client.controller import Login
 
 _PASSWORD_VARIABLE = "LOGDRIVE_PASSWORD"  # noqa: S105 - a variable's name, no password

@@ -13,7 +13,7 @@ from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk, SystemDisk
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.host.heap import keep_freed_memory
-from logdrive.net.stream import Transport
+from logdrive.host.transport import Transport
 from logdrive.net.tcp import SystemTransport
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from OpenSSL import SSL
 from logdrive.errors import ConfigError
 from logdrive.host.disk import SystemDisk
 from logdrive.host.file_stamp import FileStamp, read_stamp
-from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.host.transport import ClientTls, ServerTls
 
 _log = structlog.get_logger("logdrive.net")
 # OpenSSL reads the files of a context from the machine's file system, past every other disk

@@ -6,10 +6,10 @@ import socket
 from OpenSSL import SSL
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import Peer
 from logdrive.net.failures import tls_failure
 from logdrive.net.identity import identity_of
 from logdrive.net.readiness import wait_ready
-from logdrive.net.stream import Peer
 from logdrive.net.verification import Handshake
 from logdrive.net.wires import Want
 

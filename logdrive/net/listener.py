@@ -11,9 +11,9 @@ from typing import Any, Final
 import structlog
 
 from logdrive.errors import ConfigError, TransientError
+from logdrive.host.transport import Accept
 from logdrive.net.handshake import SilentPeerError
 from logdrive.net.readiness import drain_unread
-from logdrive.net.stream import Accept
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.wires import read_bytes
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.host.transport import ClientTls, ServerTls
 
 
 class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

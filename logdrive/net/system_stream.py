@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import Peer
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB, MIB
 from logdrive.net.readiness import drain_unread, wait_ready
-from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
 
 _CLOSE_SECONDS: Final = 2.0

@@ -9,11 +9,11 @@ import socket
 from typing import Any, Final
 
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
+from logdrive.host.transport import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure
 from logdrive.net.handshake import complete_handshake, wait_first_byte
 from logdrive.net.listener import Admission, SystemListener
-from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tls import client_connection, client_context, server_connection, server_context
 from logdrive.net.wires import PlainWire, TlsWire

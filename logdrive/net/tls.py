@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from OpenSSL import SSL, crypto
 
 from logdrive.errors import ConfigError, Mistake, os_error_text
+from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.net.signers import signers_to_send
-from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.net.verification import Handshake, is_address, verify_certificate
 
 _MODE_ENABLE_PARTIAL_WRITE = 1  # SSL_MODE_ENABLE_PARTIAL_WRITE of openssl/ssl.h, set by pyOpenSSL

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER

@@ -8,7 +8,7 @@ from random import Random, SystemRandom
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.net.stream import Transport
+from logdrive.host.transport import Transport
 from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc

@@ -12,7 +12,7 @@ from agent.check import check_agent
 from agent.config import AgentConfig, DialectSetting
 from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream, Peer, ServerTls
+from logdrive.host.transport import ByteStream, Peer, ServerTls
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame
 from tests.agent.test_dialects import TLS, PlainModel
 from tests.agent.test_ship import shipped

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logdrive.errors import RejectedError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, AckFrame
 from tests.agent.test_ship import shipped
 from tests.agent.v1_model import V1Model

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import ByteStream, ServerTls
+from logdrive.host.transport import ByteStream, ServerTls
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.plain_windows import WindowReader

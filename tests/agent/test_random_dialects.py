@@ -9,7 +9,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel

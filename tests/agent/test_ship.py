@@ -10,9 +10,9 @@ import pytest
 
 from agent.ship import Shipped, output_for, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk, MemoryFile

@@ -5,7 +5,7 @@ acknowledges whole windows.
 import base64
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader

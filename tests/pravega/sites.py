@@ -11,8 +11,8 @@ from typing import Any
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.transport import ClientTls, Transport
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls, Transport
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.blocking import Target

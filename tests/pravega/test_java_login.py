@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from logdrive.host.clock import SystemClock
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store

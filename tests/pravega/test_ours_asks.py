@@ -16,10 +16,10 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.auth.config import AuthConfig

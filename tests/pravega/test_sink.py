@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT, CLOSED
-from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.cluster import Cluster

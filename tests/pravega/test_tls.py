@@ -5,10 +5,10 @@ Pravega over TLS is in test_login.
 import asyncio
 from pathlib import Path
 
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments

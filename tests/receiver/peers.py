@@ -6,9 +6,9 @@ from uuid import UUID
 
 import orjson
 
+from logdrive.host.transport import ByteStream
 from logdrive.model.numbers import number_of
 from logdrive.model.records import DATA, block_record, gap_record
-from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,

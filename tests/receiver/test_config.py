@@ -9,9 +9,9 @@ import pytest
 from logdrive.address import ServiceAddress
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
+from logdrive.host.transport import ClientTls
 from logdrive.model.identity import NAMESPACE
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time
 

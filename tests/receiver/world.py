@@ -10,8 +10,8 @@ from functools import wraps
 from random import Random
 from typing import Any, ParamSpec
 
+from logdrive.host.transport import ClientTls
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ClientTls
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from receiver import app

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.wire.lumberjack.frames import AckFrame, WindowFrame, json_frames
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader

@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     VERSION_1,

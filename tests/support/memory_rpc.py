@@ -18,7 +18,7 @@ import grpc.aio
 
 from logdrive.errors import TransientError
 from logdrive.host.disk import Disk
-from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
+from logdrive.host.transport import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.services.pravega.client.controller import ControllerClient, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc

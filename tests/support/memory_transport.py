@@ -18,8 +18,8 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.host.transport import Accept, ClientTls, Peer, ServerTls
 from logdrive.model.framing import Part
-from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from tests.support.memory_pipe import Pipe
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.net.certificates import Issued, issue_authority, issue_certificate
-from logdrive.net.stream import ClientTls, ServerTls
 
 NOW = datetime.now(UTC)
 DIALECTS = ("logdrive/1", "lumberjack/2")

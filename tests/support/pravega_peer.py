@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store

@@ -14,10 +14,10 @@ from uuid import UUID
 import orjson
 
 from logdrive.errors import ProtocolError, TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, position_of
 from logdrive.model.records import DATA, END
-from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
     AckFrame,

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from logdrive.address import StreamAddress, stream_address
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.pipeline.read.stream import stream_client
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import ServiceReader

@@ -11,7 +11,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.choose_reader import choose_reader
 from logdrive.pipeline.read.stream import StreamClient

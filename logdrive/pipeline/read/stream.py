@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
+from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store

@@ -42,8 +42,8 @@ from pyspark.sql.streaming.datasource import (
 
 from logdrive.address import StreamAddress
 from logdrive.errors import ConfigError, Mistake, StorageError
+from logdrive.host.transport import ClientTls
 from logdrive.model.units import MIB
-from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain_schema
 from logdrive.pipeline.read.choose_reader import choose_reader

@@ -16,8 +16,8 @@ from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
+from logdrive.host.transport import ClientTls, Transport
 from logdrive.net.retry import retry_async, wait_fixed
-from logdrive.net.stream import ClientTls, Transport
 from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.server import endpoint

@@ -6,7 +6,7 @@ import pytest
 
 from agent.delivery.logdrive1 import refusal_pause_seconds
 from agent.sources.queue import SendQueue
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from random import Random
 
 from agent.delivery.window_size import WindowSizer
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import KIB, MIB
-from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run

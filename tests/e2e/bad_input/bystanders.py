@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+from logdrive.host.transport import ClientTls
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import number_of
 from logdrive.model.records import DATA, block_record
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import ClientTls
 from logdrive.net.certificates import issue_authority
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from tests.e2e.bad_input.outlaw import say
 from tests.e2e.bad_input.victim import Victim

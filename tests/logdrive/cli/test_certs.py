@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from cryptography import x509
 
 from logdrive.cli.certs import certs
+from logdrive.host.transport import ByteStream, ClientTls, ServerTls
 from logdrive.net.certificates import FILES
 from logdrive.net.identity import certificate_names, identity_of
-from logdrive.net.stream import ByteStream, ClientTls, ServerTls
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from agent.config import AgentConfig
 from logdrive.cli.main import cli
 from logdrive.config.load import load_config
+from logdrive.host.transport import ByteStream, ServerTls
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 CLIENT = "web-1.example.com"

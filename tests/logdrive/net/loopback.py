@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Accept, ByteStream, ServerTls
+from logdrive.host.transport import Accept, ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
+from logdrive.host.transport import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 from tests.logdrive.net.loopback import Echo, eventually, listening, run

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import unavailable
 from tests.logdrive.net.loopback import Echo, eventually, listening, read_exactly, run

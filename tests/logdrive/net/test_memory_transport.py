@@ -8,7 +8,7 @@ import random
 import pytest
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import Accept, ByteStream, ClientTls, ServerTls
+from logdrive.host.transport import Accept, ByteStream, ClientTls, ServerTls
 from tests.support.memory_transport import MemoryNetwork, MemoryStream
 from tests.support.virtual_time import run
 

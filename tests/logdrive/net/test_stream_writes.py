@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import Peer
 from logdrive.model.units import KIB
-from logdrive.net.stream import Peer
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.wires import Want
 

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
 from tests.logdrive.net.loopback import eventually, listening, read_exactly, run

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from logdrive.errors import ConfigError
-from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.net.tls import client_context, server_context
 from tests.support.pki import Pki
 

@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import KIB, MIB
 from logdrive.net.listener import Admission
-from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.net.wires import PlainWire, Want, read_bytes
 from tests.logdrive.net.loopback import listening, run

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
+from logdrive.host.transport import ClientTls
 from logdrive.model.framing import Part
-from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import Login

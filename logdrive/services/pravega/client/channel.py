@@ -12,9 +12,9 @@ from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
+from logdrive.host.transport import ByteStream
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message

@@ -19,9 +19,9 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
+from logdrive.host.transport import ByteStream, ClientTls, Transport
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream, ClientTls, Transport
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import M, RequestRefusedError, expect_answer
 from logdrive.services.pravega.client.writer import AppendWriter

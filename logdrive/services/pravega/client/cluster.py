@@ -14,9 +14,9 @@ from zlib import crc32
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
+from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
-from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import (

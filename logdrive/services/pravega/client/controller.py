@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.wire.pravega.names import epoch_of_id, number_of_id, segment_name
 
 

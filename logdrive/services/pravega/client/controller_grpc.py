@@ -19,8 +19,8 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
+from logdrive.host.transport import ClientTls
 from logdrive.model.units import MIB
-from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.client.controller import (
     Login,
     SegmentStoreAddress,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream, Transport
+from logdrive.host.transport import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello

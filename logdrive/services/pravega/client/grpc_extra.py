@@ -6,7 +6,7 @@ gRPC comes with the extra `pravega`, which a client of segment stores does witho
 from contextlib import AbstractAsyncContextManager
 
 from logdrive.errors import ConfigError, Mistake
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.services.pravega.client.controller import ControllerClient, Login
 
 

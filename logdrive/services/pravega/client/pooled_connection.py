@@ -13,8 +13,8 @@ import structlog
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
+from logdrive.host.transport import ByteStream, Transport
 from logdrive.net.retry import Backoff, FullJitter, retry_async
-from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from logdrive.net.stream import Transport
+from logdrive.host.transport import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import (

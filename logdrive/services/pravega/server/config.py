@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 from logdrive.address import host_port, is_loopback, is_wildcard
+from logdrive.host.transport import ServerTls
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ServerTls
 from logdrive.services.auth.config import AuthConfig
 from logdrive.store.config import DirectoryConfig, RetentionConfig
 

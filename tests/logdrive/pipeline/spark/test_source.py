@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from logdrive.errors import ConfigError
-from logdrive.net.stream import ClientTls
+from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.source import parse_options

@@ -14,8 +14,8 @@ from logdrive.errors import ConfigError, TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.transport import ServerTls
 from logdrive.model.units import MIB
-from logdrive.net.stream import ServerTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import BlockingClient, Target

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Cluster, open_cluster

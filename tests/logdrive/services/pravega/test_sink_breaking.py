@@ -7,7 +7,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.pooled_connection import (

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from random import Random
 from uuid import UUID
 
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.cluster import open_cluster

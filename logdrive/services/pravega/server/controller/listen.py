@@ -13,8 +13,8 @@ import grpc.aio
 
 from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text
 from logdrive.host.disk import Disk
+from logdrive.host.transport import ServerTls
 from logdrive.model.units import MIB
-from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.authorization import ControllerAuthorization
 from logdrive.services.pravega.server.controller.kv_tables import KeyValueTableMethods

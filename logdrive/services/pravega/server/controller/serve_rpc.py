@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from logdrive.host.disk import Disk
-from logdrive.net.stream import ServerTls
+from logdrive.host.transport import ServerTls
 
 ServeRpc = Callable[
     [Any, tuple[str, int], ServerTls | None, Disk], AbstractAsyncContextManager[int]

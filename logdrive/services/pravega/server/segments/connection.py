@@ -20,8 +20,8 @@ from typing import Final
 import structlog
 
 from logdrive.errors import LogdriveError, ProtocolError
+from logdrive.host.transport import ByteStream
 from logdrive.model.units import KIB
-from logdrive.net.stream import ByteStream
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.appending import Appender, HangUpError
 from logdrive.services.pravega.server.segments.authorization import RequestAuthorization

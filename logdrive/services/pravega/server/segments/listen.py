@@ -12,8 +12,8 @@ import structlog
 
 from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
+from logdrive.host.transport import ServerTls, Transport
 from logdrive.net.retry import retry_async, wait_fixed
-from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.server import POLL_SECONDS, SegmentStoreServer

@@ -5,7 +5,7 @@ import contextlib
 from random import Random, SystemRandom
 from typing import Final
 
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.connection import SegmentConnection
 from logdrive.services.pravega.server.segments.shared import new_shared_state

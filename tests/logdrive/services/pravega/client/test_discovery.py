@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ByteStream
+from logdrive.host.transport import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.discovery import is_controller
 from tests.receiver.world import in_virtual_time

@@ -5,8 +5,8 @@ from random import Random
 from uuid import UUID
 
 from logdrive.errors import TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.client import SegmentClient

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from random import Random
 from uuid import UUID
 
-from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import (

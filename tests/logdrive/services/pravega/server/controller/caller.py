@@ -10,7 +10,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from logdrive.host.disk import SystemDisk
-from logdrive.net.stream import ServerTls
+from logdrive.host.transport import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.listen import serve_controller_at
 from logdrive.store.engine import Store

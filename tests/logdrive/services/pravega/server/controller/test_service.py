@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 
 from logdrive.errors import ConfigError
-from logdrive.net.stream import ServerTls
+from logdrive.host.transport import ServerTls
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.logdrive.services.pravega.server.controller.caller import Caller, calling
 
