@@ -5,7 +5,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
-from random import Random
 from typing import Any, Final
 
 import structlog
@@ -36,10 +35,8 @@ from agent.sources.registry import SourceRegistry
 from agent.status import Status
 from agent.summary import AgentSummary
 from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text, os_error_text
-from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.host.executor import Executor
-from logdrive.host.transport import Transport
+from logdrive.host.host import Host
 
 _POLLS_AT_ONCE: Final = 256
 """Files that are looked at before other tasks run."""
@@ -76,51 +73,46 @@ class Agent:
         self,
         config: AgentConfig,
         *,
-        clock: Clock,
-        disk: Disk,
-        transport: Transport,
-        executor: Executor,
-        random: Random,
+        host: Host,
         open_files: int = sys.maxsize,
         when_idle: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
         self._config = config
-        self._clock = clock
-        self._disk = disk
+        self._host = host
         self._log = log if log is not None else structlog.get_logger("agent")
-        agent = resolve_agent_id(config, disk)
-        host = config.agent.host or os.uname().nodename
-        self._fingerprinter = Fingerprinter(agent, host, disk)
+        agent = resolve_agent_id(config, host.disk)
+        host_name = config.agent.host or os.uname().nodename
+        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)
         self._inputs = FileInputs(config.input)
-        self.registry = SourceRegistry(host, agent, self._inputs)
+        self.registry = SourceRegistry(host_name, agent, self._inputs)
         self.send_queue = SendQueue()
-        encoders = Encoders(agent, host, clock)
-        self._file_log = FileLog(self._log, clock)
+        encoders = Encoders(agent, host_name, host.clock)
+        self._file_log = FileLog(self._log, host.clock)
         self.tailer = self._make_tailer(encoders, open_files)
         services = SessionServices(
             registry=self.registry,
             send_queue=self.send_queue,
             input=self.tailer,
-            source_reader=SourceReader(self.tailer, clock, encoders.encoder_for),
-            clock=clock,
-            executor=executor,
-            random=random,
+            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
+            clock=host.clock,
+            executor=host.executor,
+            random=host.random,
             settings=config.output,
             log=self._log,
             file_log=self._file_log,
         )
-        self.connection = Connector(services, transport, encoders)
+        self.connection = Connector(services, host.transport, encoders)
         self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
         self._summary = AgentSummary(
-            self.registry, self.tailer.followed, clock, self._log, when_idle=when_idle
+            self.registry, self.tailer.followed, host.clock, self._log, when_idle=when_idle
         )
-        self._file = CheckpointFile(disk, config.agent.state_dir)
+        self._file = CheckpointFile(host.disk, config.agent.state_dir)
         self._checkpointer = Checkpointer(
             self.registry,
             self._file,
-            clock=clock,
-            executor=executor,
+            clock=host.clock,
+            executor=host.executor,
             keep_days=config.agent.keep_ended_days,
             log=self._log,
         )
@@ -131,12 +123,12 @@ class Agent:
             self.registry,
             self.send_queue,
             fingerprinter=self._fingerprinter,
-            disk=self._disk,
-            clock=self._clock,
+            disk=self._host.disk,
+            clock=self._host.clock,
             encoder_of=encoders.encoder_for,
             open_files=OpenFiles(
-                self._disk,
-                self._clock,
+                self._host.disk,
+                self._host.clock,
                 self._log,
                 max_open_files=settings.max_open_files,
                 close_idle_seconds=settings.close_idle_seconds,
@@ -152,8 +144,8 @@ class Agent:
             self._inputs,
             self.registry,
             self.tailer,
-            disk=self._disk,
-            clock=self._clock,
+            disk=self._host.disk,
+            clock=self._host.clock,
             rescan_seconds=self._config.agent.rescan_seconds,
             file_log=self._file_log,
         )
@@ -164,8 +156,8 @@ class Agent:
             self.registry,
             self.tailer,
             self._fingerprinter,
-            self._disk,
-            self._clock,
+            self._host.disk,
+            self._host.clock,
             self._log,
             self._file_log,
         )
@@ -184,8 +176,8 @@ class Agent:
     def _hold_state_dir(self, held: contextlib.ExitStack) -> None:
         state_dir = self._config.agent.state_dir
         try:
-            self._disk.make_directory(state_dir)
-            held.enter_context(self._disk.lock(os.path.join(state_dir, "lock")))
+            self._host.disk.make_directory(state_dir)
+            held.enter_context(self._host.disk.lock(os.path.join(state_dir, "lock")))
         except BlockingIOError:
             remedy = "another agent runs with it: stop that one, or give this one its own"
             raise UnavailableError(
@@ -233,7 +225,7 @@ class Agent:
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
             arrival = FirstRunSource(
-                self.registry, self.send_queue, self._clock, self._file.path, labels, self._log
+                self.registry, self.send_queue, self._host.clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore_entries(entries)
@@ -307,15 +299,15 @@ class Agent:
                 if wait is None
                 else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             )
-            await self._clock.sleep(nap if wait != 0.0 else 0.0)
+            await self._host.clock.sleep(nap if wait != 0.0 else 0.0)
 
     async def _drain(self) -> None:
         """Deliver what is there now, for at most `drain_seconds`."""
-        until = self._clock.monotonic() + self._config.agent.drain_seconds
+        until = self._host.clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._scanner.scan_inputs()
         self.tailer.poll_all()
-        while (left := until - self._clock.monotonic()) > 0:
+        while (left := until - self._host.clock.monotonic()) > 0:
             # Files that were read give their handles to those that lack one.
             lacking = self.tailer.poll_waiting()
             if self.connection.is_settled and not lacking and not self._is_outstanding(until):
@@ -323,7 +315,7 @@ class Agent:
             await self.connection.wait_for_change(
                 min(left, _HANDLE_LOOK_SECONDS) if lacking else left
             )
-            await self._clock.sleep(_REST_SECONDS)
+            await self._host.clock.sleep(_REST_SECONDS)
         if undelivered := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
@@ -362,11 +354,7 @@ def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
 async def run_agent(
     config: AgentConfig,
     *,
-    clock: Clock,
-    disk: Disk,
-    transport: Transport,
-    executor: Executor,
-    random: Random,
+    host: Host,
     stop: asyncio.Event,
     make_watcher: MakeWatcher = DirectoryWatcher,
     open_files: int = sys.maxsize,
@@ -375,11 +363,7 @@ async def run_agent(
     """Run an agent until *stop* is set and it has drained; see `Agent`."""
     agent = Agent(
         config,
-        clock=clock,
-        disk=disk,
-        transport=transport,
-        executor=executor,
-        random=random,
+        host=host,
         open_files=open_files,
         when_idle=when_idle,
     )

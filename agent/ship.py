@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any, Final, Literal
 
 import structlog
@@ -40,10 +39,8 @@ from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
-from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.host.executor import Executor
-from logdrive.host.transport import Transport
+from logdrive.host.host import Host
 from logdrive.net.settings import ClientTlsConfig
 
 _REST_SECONDS: Final = 0.02
@@ -72,13 +69,9 @@ async def ship(
     files: Sequence[str],
     output: OutputTable,
     *,
-    clock: Clock,
-    disk: Disk,
-    transport: Transport,
-    executor: Executor,
-    random: Random,
+    host: Host,
     agent: str | None = None,
-    host: str | None = None,
+    host_name: str | None = None,
     labels: InputTable | None = None,
     give_up_seconds: float = 60.0,
     progress: Callable[[Shipped], None] | None = None,
@@ -86,15 +79,16 @@ async def ship(
 ) -> Shipped:
     """Deliver *files*; return once all of them is acknowledged, or *stop* is set.
 
-    *agent* is the agent id, by default one made from the machine id; *host* the host's name.
+    *agent* is the agent id, by default made from the machine id, *host_name* the name in records.
     *labels* are added to all lines. *progress* is called whenever something was acknowledged.
 
     Raises `ConfigError` for files that can't be read. Raises `TransientError` if the receiver can't
     be reached, acknowledges nothing for *give_up_seconds*, or refuses a source for longer.
     """
+    clock, disk = host.clock, host.disk
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
-    fingerprinter = Fingerprinter(agent, host or os.uname().nodename, disk)
+    fingerprinter = Fingerprinter(agent, host_name or os.uname().nodename, disk)
     settings = labels or InputTable(paths=["/"])
     registry = SourceRegistry(fingerprinter.host, agent, FileInputs([settings]))
     send_queue = SendQueue()
@@ -121,13 +115,13 @@ async def ship(
         input=tailer,
         source_reader=SourceReader(tailer, clock, encoders.encoder_for),
         clock=clock,
-        executor=executor,
-        random=random,
+        executor=host.executor,
+        random=host.random,
         settings=output,
         log=log,
         file_log=file_log,
     )
-    connector = Connector(services, transport, encoders, patient=False)
+    connector = Connector(services, host.transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
     try:
         return await shipment.run(stop or asyncio.Event())

@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random, SystemRandom
+from random import Random
 
 import structlog
 
 from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk
-from logdrive.host.executor import Executor
 from logdrive.host.heap import Heap
-from logdrive.host.transport import Transport
+from logdrive.host.host import Host
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
@@ -43,12 +41,8 @@ class Started:
 async def run(
     config: ReceiverConfig,
     *,
-    clock: Clock,
-    disk: Disk,
-    transport: Transport,
-    executor: Executor,
+    host: Host,
     stop: asyncio.Event,
-    random: Random | None = None,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = connect_controller,
     serve_rpc: ServeRpc | None = None,
@@ -56,8 +50,8 @@ async def run(
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
-    *executor* has one thread, for the store. *started* is called once connections are taken, which
-    is not before the sink's service answers. *controllers* connects to the controller of the
+    *host*.executor has one thread, for the store. *started* is called once connections are taken,
+    which is not before the sink's service answers. *controllers* connects to the controller of the
     sink's Pravega; *serve_rpc*, if given, serves the store's own controller instead of gRPC.
 
     *outbox_bytes* is the limit on what waits to be written to one peer.
@@ -65,14 +59,9 @@ async def run(
     Raises `ConfigError` if an address or the store's directory can't be used, and `StorageError` if
     the disk fails: nothing was acknowledged since, and the process must end.
     """
-    random = random or SystemRandom()
     sinks = open_sink(
         config,
-        clock=clock,
-        disk=disk,
-        transport=transport,
-        executor=executor,
-        random=random,
+        host=host,
         stop=stop,
         controllers=controllers,
         serve_rpc=serve_rpc,
@@ -80,11 +69,11 @@ async def run(
     async with sinks as found:
         if found is None:
             return
-        services = _services(config, found, clock, random, outbox_bytes)
+        services = _services(config, found, host.clock, host.random, outbox_bytes)
         sessions = Sessions(services)
-        host, port = config.listen.where
-        listener = await transport.listen(
-            host, port, config.listen.settings, sessions.serve_connection
+        address, port = config.listen.where
+        listener = await host.transport.listen(
+            address, port, config.listen.settings, sessions.serve_connection
         )
         try:
             started(

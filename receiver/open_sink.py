@@ -6,16 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
-from random import Random
 from typing import TypeVar
 
 import structlog
 
 from logdrive.address import ServiceAddress, StreamAddress
-from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk
-from logdrive.host.executor import Executor
-from logdrive.host.transport import Transport
+from logdrive.host.host import Host
 from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
@@ -54,11 +50,7 @@ class OpenedSink:
 async def open_sink(
     config: ReceiverConfig,
     *,
-    clock: Clock,
-    disk: Disk,
-    transport: Transport,
-    executor: Executor,
-    random: Random,
+    host: Host,
     stop: asyncio.Event,
     controllers: Controllers,
     serve_rpc: ServeRpc | None = None,
@@ -71,11 +63,9 @@ async def open_sink(
     opening: contextlib.AbstractAsyncContextManager[OpenedSink | None]
     match config.sink.stream:  # the one place that chooses a sink by the kind of address
         case StreamAddress(path=path):
-            opening = _open_embedded(
-                config, path, clock, disk, transport, executor, random, serve_rpc
-            )
+            opening = _open_embedded(config, path, host, serve_rpc)
         case ServiceAddress() as address:
-            opening = _open_service(config, address, clock, transport, random, stop, controllers)
+            opening = _open_service(config, address, host, stop, controllers)
     async with opening as opened:
         yield opened
 
@@ -84,17 +74,15 @@ async def open_sink(
 async def _open_service(
     config: ReceiverConfig,
     address: ServiceAddress,
-    clock: Clock,
-    transport: Transport,
-    random: Random,
+    host: Host,
     stop: asyncio.Event,
     controllers: Controllers,
 ) -> AsyncIterator[OpenedSink | None]:
     connections = open_cluster(
-        transport,
+        host.transport,
         Target(address.host, address.port, config.sink.settings),
-        clock=clock,
-        random=random,
+        clock=host.clock,
+        random=host.random,
         in_flight_bytes=store_limits(config).pending,
         login=config.sink.credentials,
         controllers=controllers,
@@ -110,30 +98,28 @@ async def _open_service(
 async def _open_embedded(
     config: ReceiverConfig,
     path: str,
-    clock: Clock,
-    disk: Disk,
-    transport: Transport,
-    executor: Executor,
-    random: Random,
+    host: Host,
     serve_rpc: ServeRpc | None,
 ) -> AsyncIterator[OpenedSink]:
     failure = Failure()
     store_runs = open_store(
         path,
         failure,
-        disk=disk,
-        executor=executor,
-        clock=clock,
+        disk=host.disk,
+        executor=host.executor,
+        clock=host.clock,
         limits=store_limits(config),
-        random=random,
+        random=host.random,
         retention=[table.policy for table in config.retention],
     )
     async with (
-        open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        open_access(
+            config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
+        ) as access,
         store_runs as store,
-        _serve_face(config, store, transport, disk, access.verifier if access else None) as face,
+        _serve_face(config, store, host, access.verifier if access else None) as face,
     ):
-        catalogue = Catalog(store, clock=clock, random=random)
+        catalogue = Catalog(store, clock=host.clock, random=host.random)
         sink = await _embedded_sink(
             config, store, catalogue, config.sink.stream, config.sink.segments
         )
@@ -142,7 +128,7 @@ async def _open_embedded(
             catalogue,
             config.listen.controller,
             face or ("", 0),
-            disk=disk,
+            disk=host.disk,
             serve_rpc=serve_rpc,
             access=access,
         ):
@@ -172,19 +158,24 @@ async def _embedded_sink(
 async def _serve_face(
     config: ReceiverConfig,
     store: Store,
-    transport: Transport,
-    disk: Disk,
+    host: Host,
     verifier: TokenVerifier | None,
 ) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
     if face is None:
         yield None
         return
-    host, port = face.host_and_port
+    address, port = face.host_and_port
     async with serve_segment_store(
-        store, host, port, face.tls_settings, transport=transport, disk=disk, verifier=verifier
-    ) as address:
-        yield address
+        store,
+        address,
+        port,
+        face.tls_settings,
+        transport=host.transport,
+        disk=host.disk,
+        verifier=verifier,
+    ) as listening:
+        yield listening
 
 
 def store_limits(config: ReceiverConfig) -> StoreLimits:

@@ -57,11 +57,7 @@ def run(path: str, log_level: str) -> None:
     async def program(machine: Machine) -> None:
         await follow(
             config,
-            clock=machine.clock,
-            disk=machine.disk,
-            transport=machine.transport,
-            executor=machine.executor,
-            random=machine.random,
+            host=machine,
             stop=machine.stop,
             open_files=machine.open_files,
             when_idle=give_back_freed_memory,

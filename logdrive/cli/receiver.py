@@ -63,12 +63,8 @@ def run(path: str, log_level: str) -> None:
         await require_usable_certificates(config, machine.transport)
         await receive(
             config,
-            clock=machine.clock,
-            disk=machine.disk,
-            transport=machine.transport,
-            executor=machine.executor,
+            host=machine,
             stop=machine.stop,
-            random=machine.random,
             started=started,
         )
 

@@ -13,6 +13,7 @@ from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk, SystemDisk
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.host.heap import keep_freed_memory
+from logdrive.host.host import Host
 from logdrive.host.transport import Transport
 from logdrive.net.tcp import SystemTransport
 
@@ -23,7 +24,7 @@ PACKING_THREADS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(Host):
     """The host's real clock, disk, network …, and *stop*, the event that asks a program to end."""
 
     executor: Executor

@@ -121,11 +121,7 @@ def ship(
         return await ship_files(
             files,
             output,
-            clock=machine.clock,
-            disk=machine.disk,
-            transport=machine.transport,
-            executor=machine.executor,
-            random=machine.random,
+            host=machine,
             agent=name,
             give_up_seconds=give_up,
             progress=tell,

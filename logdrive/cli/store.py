@@ -83,12 +83,8 @@ def run(path: str, log_level: str) -> None:
     async def program(machine: Machine) -> None:
         await serve(
             config,
-            clock=machine.clock,
-            disk=machine.disk,
-            transport=machine.transport,
-            executor=machine.executor,
+            host=machine,
             stop=machine.stop,
-            random=machine.random,
             started=lambda address: structlog.get_logger("store").info(
                 "listening", address=f"{address[0]}:{address[1]}"
             ),

@@ -71,10 +71,7 @@ def open_service(
         return nullcontext(target)
     return attach_store(
         address,
-        disk=machine.disk,
-        executor=machine.executor,
-        clock=machine.clock,
-        transport=machine.transport,
+        host=machine,
         tls=access.tls,
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from agent.ship import Shipped, output_for, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
+from logdrive.host.host import Host
 from logdrive.host.transport import ByteStream
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
@@ -26,13 +27,15 @@ async def shipped(
     return await ship(
         files or (LOG,),
         output_for("reader", table, windows_in_flight=2, window_bytes=MIB, dialect=dialect),
-        clock=world.clock,
-        disk=world.disk,
-        transport=world.network.host("agent", identity="dns:agent"),
-        executor=InlineExecutor(),
-        random=world.random,
+        host=Host(
+            clock=world.clock,
+            disk=world.disk,
+            transport=world.network.host("agent", identity="dns:agent"),
+            executor=InlineExecutor(),
+            random=world.random,
+        ),
         agent="a",
-        host="h",
+        host_name="h",
         **options,
     )
 

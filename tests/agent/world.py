@@ -12,6 +12,7 @@ import msgspec
 from agent.app import Agent, MakeWatcher
 from agent.config import AgentConfig
 from agent.inputs.files.watcher import NoWatcher
+from logdrive.host.host import Host
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork
@@ -61,11 +62,13 @@ class World:
         self._stop = asyncio.Event()
         self.agent = Agent(
             config,
-            clock=self.clock,
-            disk=self.disk,
-            transport=self.network.host("agent", identity="dns:agent"),
-            executor=self.executor,
-            random=self.random,
+            host=Host(
+                clock=self.clock,
+                disk=self.disk,
+                transport=self.network.host("agent", identity="dns:agent"),
+                executor=self.executor,
+                random=self.random,
+            ),
             **machine,
         )
         self._task = asyncio.get_running_loop().create_task(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from logdrive.host.host import Host
 from logdrive.wire.lumberjack.frames import AckFrame, JsonRun, WindowFrame
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
@@ -157,12 +158,14 @@ async def test_a_receiver_told_to_stop_while_it_waits_for_the_service_ends() -> 
     running = asyncio.create_task(
         app.run(
             _configuration(),
-            clock=VirtualClock(),
-            disk=MemoryDisk(),
-            transport=site.network.host("east"),
-            executor=InlineExecutor(),
+            host=Host(
+                clock=VirtualClock(),
+                disk=MemoryDisk(),
+                transport=site.network.host("east"),
+                executor=InlineExecutor(),
+                random=Random(1),
+            ),
             stop=stop,
-            random=Random(1),
             started=lambda started: pytest.fail(f"it listens without a service: {started}"),
         )
     )

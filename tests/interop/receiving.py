@@ -10,6 +10,7 @@ from pathlib import Path
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
@@ -37,10 +38,12 @@ async def with_a_receiver(work: Path, use: Callable[[int, Path], None]) -> Ledge
         group.create_task(
             app.run(
                 config,
-                clock=SystemClock(),
-                disk=SystemDisk(),
-                transport=SystemTransport(),
-                executor=executor,
+                host=Host(
+                    clock=SystemClock(),
+                    disk=SystemDisk(),
+                    transport=SystemTransport(),
+                    executor=executor,
+                ),
                 stop=stop,
                 started=started.set_result,
             )

@@ -11,6 +11,7 @@ from typing import Any
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.login import LoginConfig
 from receiver import app
@@ -44,12 +45,14 @@ async def receiver(
     running = asyncio.create_task(
         app.run(
             config,
-            clock=SystemClock(),
-            disk=SystemDisk(),
-            transport=SystemTransport(),
-            executor=executor,
+            host=Host(
+                clock=SystemClock(),
+                disk=SystemDisk(),
+                transport=SystemTransport(),
+                executor=executor,
+                random=Random(1),
+            ),
             stop=stop,
-            random=Random(1),
             started=started.set_result,
         )
     )

@@ -11,6 +11,7 @@ from typing import Any
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.host.transport import ClientTls, Transport
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
@@ -100,10 +101,12 @@ async def our_site(
     running = asyncio.create_task(
         serve_store(
             config,
-            clock=SystemClock(),
-            disk=SystemDisk(),
-            transport=SystemTransport(),
-            executor=executor,
+            host=Host(
+                clock=SystemClock(),
+                disk=SystemDisk(),
+                transport=SystemTransport(),
+                executor=executor,
+            ),
             stop=stop,
             started=started.set_result,
         )

@@ -10,6 +10,7 @@ from logdrive.errors import ConfigError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.grpc_extra import connect_controller
@@ -25,11 +26,13 @@ def test_certificates_that_can_not_be_loaded_end_the_start_at_once(tmp_path: Pat
     async def start() -> None:
         sinks = open_sink(
             config,
-            clock=SystemClock(),
-            disk=SystemDisk(),
-            transport=SystemTransport(),
-            executor=ThreadExecutor("unused"),
-            random=Random(1),
+            host=Host(
+                clock=SystemClock(),
+                disk=SystemDisk(),
+                transport=SystemTransport(),
+                executor=ThreadExecutor("unused"),
+                random=Random(1),
+            ),
             stop=asyncio.Event(),
             controllers=connect_controller,
         )

@@ -10,6 +10,7 @@ from functools import wraps
 from random import Random
 from typing import Any, ParamSpec
 
+from logdrive.host.host import Host
 from logdrive.host.transport import ClientTls
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store.engine import Store
@@ -136,12 +137,14 @@ async def receiver(
     task = asyncio.create_task(
         app.run(
             config or configuration(),
-            clock=VirtualClock(),
-            disk=disk,
-            transport=transport,
-            executor=executor,
+            host=Host(
+                clock=VirtualClock(),
+                disk=disk,
+                transport=transport,
+                executor=executor,
+                random=Random(seed),
+            ),
             stop=stop,
-            random=Random(seed),
             started=started.set_result,
         ),
         name="receiver",

@@ -15,6 +15,7 @@ from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
 from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat
+from logdrive.host.host import Host
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
@@ -99,11 +100,13 @@ class AgentHost(Process):
         config = msgspec.structs.replace(config, agent=few)
         agent = Agent(
             config,
-            clock=self.clock,
-            disk=self.watched_disk,
-            transport=transport,
-            executor=self.executor,
-            random=self.random,
+            host=Host(
+                clock=self.clock,
+                disk=self.watched_disk,
+                transport=transport,
+                executor=self.executor,
+                random=self.random,
+            ),
             open_files=self.plan.handles or sys.maxsize,
         )
         self.agent = agent
@@ -281,12 +284,14 @@ class ReceiverHost(Process):
         transport = self.network.host(self.name, f"cn:{self.name}")
         await receiver_app.run(
             self._config,
-            clock=self.clock,
-            disk=self.watched_disk,
-            transport=transport,
-            executor=self.executor,
+            host=Host(
+                clock=self.clock,
+                disk=self.watched_disk,
+                transport=transport,
+                executor=self.executor,
+                random=self.random,
+            ),
             stop=stop,
-            random=self.random,
             started=self._started,
             controllers=reaching(transport),
             serve_rpc=serving(transport),
@@ -403,12 +408,14 @@ class StoreHost(Process):
         transport = self.network.host(self.name, f"cn:{self.name}")
         await store_app.serve_store(
             self._config,
-            clock=self.clock,
-            disk=self.watched_disk,
-            transport=transport,
-            executor=self.executor,
+            host=Host(
+                clock=self.clock,
+                disk=self.watched_disk,
+                transport=transport,
+                executor=self.executor,
+                random=self.random,
+            ),
             stop=stop,
-            random=self.random,
             limits=self._limits,
             serve_rpc=serving(transport),
         )

@@ -5,6 +5,7 @@ and started again.
 import asyncio
 from random import Random
 
+from logdrive.host.host import Host
 from logdrive.services.pravega.server.config import FaceConfig, StoreConfig, StoreListenConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
@@ -39,12 +40,14 @@ class StoreService:
         self._task = asyncio.create_task(
             serve_store(
                 config,
-                clock=VirtualClock(),
-                disk=self.disk,
-                transport=self.network.host(HOST),
-                executor=InlineExecutor(self._sync_seconds),
+                host=Host(
+                    clock=VirtualClock(),
+                    disk=self.disk,
+                    transport=self.network.host(HOST),
+                    executor=InlineExecutor(self._sync_seconds),
+                    random=Random(5),
+                ),
                 stop=self._stop,
-                random=Random(5),
             ),
             name="store",
         )

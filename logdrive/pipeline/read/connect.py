@@ -11,6 +11,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.host.transport import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.choose_reader import choose_reader
@@ -65,10 +66,12 @@ def _serve_store(
         try:
             async with attach_store(
                 address,
-                disk=SystemDisk(),
-                executor=executor,
-                clock=SystemClock(),
-                transport=SystemTransport(),
+                host=Host(
+                    clock=SystemClock(),
+                    disk=SystemDisk(),
+                    transport=SystemTransport(),
+                    executor=executor,
+                ),
                 tls=tls,
             ) as target:
                 ready.set_result(StreamClient(target, address.scope, address.stream))

@@ -8,14 +8,12 @@ for both.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.address import StreamAddress, host_port
 from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
-from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.host.executor import Executor
+from logdrive.host.host import Host
 from logdrive.host.transport import ClientTls, Transport
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
@@ -40,29 +38,26 @@ class _NoFaceError(ConfigError):
 async def attach_store(
     address: StreamAddress,
     *,
-    disk: Disk,
-    executor: Executor,
-    clock: Clock,
-    transport: Transport,
+    host: Host,
     tls: ClientTls | None = None,
-    random: Random | None = None,
 ) -> AsyncIterator[Target]:
     """Yield the address at which the store listens inside the context.
 
-    *executor* must have a single thread; *tls* is for a network face that asks for certificates.
-    Waits up to 5 s for a process that has just locked the store to listen.
+    *host*.executor must have a single thread; *tls* is for a network face that asks for
+    certificates. Waits up to 5 s for a process that has just locked the store to listen.
 
     Raises `ConfigError` if there is no store at the address, if another process has it open and
     serves no face that can be reached, or if the store that was opened here lacks the stream.
     """
+    clock, disk = host.clock, host.disk
     _check_there(disk, address)
 
     async def open_or_find() -> Store | Target:
         try:
-            return await Store.open(address.path, disk=disk, executor=executor, clock=clock)
+            return await Store.open(address.path, disk=disk, executor=host.executor, clock=clock)
         except StoreInUseError:
             pass
-        return await _served_elsewhere(disk, address, transport, tls)
+        return await _served_elsewhere(disk, address, host.transport, tls)
 
     deadline = clock.monotonic() + _START_SECONDS
     until_served = retry_async(
@@ -77,8 +72,8 @@ async def attach_store(
         return
 
     # for whoever asked for it, not for all who are on this host
-    verifier = TokenVerifier(new_local_token(random or SystemRandom()), clock)
-    async with _served_here(found, address, disk, transport, verifier) as target:
+    verifier = TokenVerifier(new_local_token(host.random), clock)
+    async with _served_here(found, address, disk, host.transport, verifier) as target:
         yield target
 
 

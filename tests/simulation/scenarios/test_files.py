@@ -10,6 +10,7 @@ import pytest
 
 from agent.config import OutputTable
 from agent.ship import Shipped, ship
+from logdrive.host.host import Host
 from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
 from logdrive.model.units import KIB
 from tests.receiver.world import in_virtual_time
@@ -360,11 +361,13 @@ async def _shipped(world: Scene, host: AgentHost) -> Shipped:
     return await ship(
         ["/logs/a.log"],
         output,
-        clock=host.clock,
-        disk=host.disk,
-        transport=world.network.host("agent1", host.identity),
-        executor=host.executor,
-        random=host.random,
+        host=Host(
+            clock=host.clock,
+            disk=host.disk,
+            transport=world.network.host("agent1", host.identity),
+            executor=host.executor,
+            random=host.random,
+        ),
         agent="agent1",
-        host="agent1",
+        host_name="agent1",
     )

@@ -14,6 +14,7 @@ from logdrive.errors import ConfigError, TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
 from logdrive.model.units import MIB
 from logdrive.net.tcp import SystemTransport
@@ -60,10 +61,9 @@ class Machine:
     def attached(self) -> AbstractAsyncContextManager[Target]:
         return attach_store(
             ADDRESS,
-            disk=self.disk,
-            executor=InlineExecutor(),
-            clock=self.clock,
-            transport=self.host,
+            host=Host(
+                clock=self.clock, disk=self.disk, transport=self.host, executor=InlineExecutor()
+            ),
         )
 
     async def read(self) -> bytes:
@@ -196,10 +196,12 @@ async def test_a_stream_that_is_not_there_is_told_with_those_that_are() -> None:
     ):
         async with attach_store(
             wrong,
-            disk=machine.disk,
-            executor=InlineExecutor(),
-            clock=machine.clock,
-            transport=machine.host,
+            host=Host(
+                clock=machine.clock,
+                disk=machine.disk,
+                transport=machine.host,
+                executor=InlineExecutor(),
+            ),
         ):
             pass
     assert await machine.read() == b"0123456789"
@@ -244,7 +246,10 @@ def test_a_worker_without_a_loop_reads_over_real_sockets(tmp_path: Path) -> None
         await running
         address = StreamAddress(str(tmp_path / "store"), "logs", "app")
         async with attach_store(
-            address, disk=disk, executor=executor, clock=SystemClock(), transport=SystemTransport()
+            address,
+            host=Host(
+                clock=SystemClock(), disk=disk, transport=SystemTransport(), executor=executor
+            ),
         ) as target:
             announced = json.loads((tmp_path / "store" / "endpoint.json").read_text())
             assert announced["pravega"] == f"{target.host}:{target.port}"
