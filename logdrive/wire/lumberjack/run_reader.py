@@ -145,6 +145,8 @@ class RunReader:
                 self._begin_run(frame)
             elif isinstance(frame, JsonRun):
                 self._add_records(frame, given)
+            else:
+                raise TypeError(f"{type(frame).__name__} may come, but nothing acts on it")
         return given
 
     def _check_source(self, source: SourceFrame) -> SourceFrame:

@@ -1,15 +1,18 @@
-"""Streams for the tests of the codec: hypothesis strategies, a reader of each kind, and frames made
-comparable.
+"""Streams for the tests of the codec: golden vectors, hypothesis strategies, a reader of each kind,
+and frames made comparable.
 """
 
+import json
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import zstandard
 from hypothesis import strategies as st
 
+from logdrive.errors import ProtocolError
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
@@ -26,6 +29,17 @@ from logdrive.wire.lumberjack.frames import (
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader, Side
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "vectors/lumberjack/frames.json").read_text()
+)
+SPOKEN: tuple[tuple[FrameDialect, Side], ...] = (
+    ("lumberjack", "reader"),
+    ("lumberjack", "writer"),
+    ("logdrive/1", "reader"),
+    ("logdrive/1", "writer"),
+)
+"""Each dialect, and the side that reads."""
 
 ORIGIN = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -150,6 +164,18 @@ def reader(
         side=side,
         dialect=dialect,
     )
+
+
+def kinds_taken(dialect: FrameDialect, side: Side) -> set[str]:
+    """Return the types of bare frames that a reader takes: others are refused by their head."""
+    taken: set[str] = set()
+    for kind in range(256):
+        try:
+            reader(dialect, side).receive_data(b"2" + bytes([kind]))
+        except ProtocolError:
+            continue
+        taken.add(chr(kind))
+    return taken
 
 
 def feed_in_steps(frames: FrameReader, stream: bytes, step: int) -> list[Frame]:

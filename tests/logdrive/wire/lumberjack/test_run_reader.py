@@ -26,7 +26,7 @@ from logdrive.wire.lumberjack.frames import (
 )
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, WINDOW_BYTES
 from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived, WindowEnd
-from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
+from tests.logdrive.wire.lumberjack.streams import ORIGIN, VECTORS, kinds_taken, reader
 
 N = 1 << 16  # the number of position 1
 SOURCE = SourceFrame(3, ORIGIN, b"{}")
@@ -60,6 +60,31 @@ def refused(*frames: Frame) -> ProtocolError:
         runs.check_frames(frames[-1:], offset=77)
     assert error.value.offset == 77
     return error.value
+
+
+def is_due(frame: Frame, *before: Frame) -> bool:
+    runs = RunReader()
+    runs.check_frames([SOURCE, *before])
+    try:
+        runs.check_frames([frame])
+    except ProtocolError as error:
+        return "is due" not in str(error)
+    return True
+
+
+def test_every_frame_that_a_writer_may_send_is_due_somewhere() -> None:
+    kinds = kinds_taken("logdrive/1", "reader")
+    vectors = [(bytes.fromhex(v["hex"]), v["dialect"]) for v in VECTORS if v["side"] == "reader"]
+    frames = {
+        type(frame): frame
+        for stream, dialect in vectors
+        if chr(stream[1]) in kinds - {"C"}  # envelopes are opened before
+        for frame in reader(dialect).receive_data(stream)
+    }
+    assert {WindowFrame, SourceFrame} < frames.keys()
+    places = ((), (WindowFrame(1),), (WindowFrame(1), run()))
+    for frame in frames.values():
+        assert any(is_due(frame, *before) for before in places), frame
 
 
 def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
