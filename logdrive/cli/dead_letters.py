@@ -53,7 +53,7 @@ DismissedOne = tuple[Dismissed, DismissalOutcome]
     epilog="Example: logdrive store dead-letters ls file:///var/lib/logdrive/store#logs/events",
 )
 def dead_letters_group() -> None:
-    """List, print, replay and dismiss events of foreign clients that were too long for the stream.
+    """List, print, replay and dismiss events of foreign peers that were too long for the stream.
 
     They are kept in a second stream beside that of the URI. Name each by its id, or by the
     beginning of its id.

@@ -11,7 +11,7 @@ HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header record of a batch: its source, positions, counts, times and attributes.
 
-    Positions are None for foreign writers. *size* (`bytes`) counts the bytes after the header,
+    Positions are None for foreign peers. *size* (`bytes`) counts the bytes after the header,
     framing included. *read* and *received* are in ms since 1970: when the run's last byte was read,
     and when the receiver had it.
     """

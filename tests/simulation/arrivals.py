@@ -118,7 +118,7 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
 
 
 def foreign_events(batches: Iterable[Batch]) -> list[bytes]:
-    """Return what foreign writers sent; an event in pieces once its last one is there (rule R6)."""
+    """Return what foreign peers sent; an event in pieces once its last one is there (rule R6)."""
     events: list[bytes] = []
     begun: dict[str, bytes] = {}
     for batch in batches:

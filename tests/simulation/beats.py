@@ -1,4 +1,4 @@
-"""A foreign writer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is
+"""A foreign peer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is
 sent again.
 """
 

@@ -36,7 +36,7 @@ class Bronze:
 
     heads: list[BatchRow] = field(default_factory=list)
     rows: dict[str, list[Row]] = field(default_factory=dict)
-    """By source; a foreign writer's have no place."""
+    """By source; a foreign peer's have no place."""
     _found: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict:

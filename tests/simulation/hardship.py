@@ -62,7 +62,7 @@ def _rotten(plan: Plan) -> Plan:
     restored from a backup.
 
     A restored store may have lost what its users were told, so such a history has only agents that
-    keep positions, and foreign writers: nobody tells an agent in the plain dialect that its lines
+    keep positions, and foreign peers: nobody tells an agent in the plain dialect that its lines
     are there no more.
     """
     pick = Random(f"rot {plan.seed}")
@@ -88,7 +88,7 @@ def _rot(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _with_strangers(plan: Plan) -> Plan:
-    """Return *plan* with odd foreign writers in some of all histories, and agents that speak the
+    """Return *plan* with odd foreign peers in some of all histories, and agents that speak the
     plain dialect.
     """
     pick = Random(f"strangers {plan.seed}")

@@ -1,4 +1,4 @@
-"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never
+"""Foreign peers that do not do as Beats do: version 1, several windows in flight, windows never
 filled, and lies.
 """
 
@@ -126,5 +126,5 @@ ODD: Final[dict[str, type[Beat]]] = {
 
 
 def beat_of(name: str, hosts: list[str], network: MemoryNetwork) -> Beat:
-    """Return the foreign writer of that *name*."""
+    """Return the foreign peer of that *name*."""
     return ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)

@@ -268,11 +268,11 @@ def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
         raise BrokenPromise("nothing is invented", str(error)) from error
 
 
-# Foreign writers --------------------------------------------------------------------------------
+# Foreign peers ----------------------------------------------------------------------------------
 
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
-    """What a foreign writer had acknowledged is there, at least once; what it never sent is not."""
+    """What a foreign peer had acknowledged is there, at least once; what it never sent is not."""
     stored = dict.fromkeys(event for event in foreign_events(batches) if beat.mark in event)
     missing = [event for event in beat.acknowledged if event not in stored]
     if missing:

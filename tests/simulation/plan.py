@@ -128,7 +128,7 @@ class Plan:
         )
 
     def without_beats(self) -> "Plan":
-        """Return the same without foreign writers."""
+        """Return the same without foreign peers."""
         return replace(
             self, beats=(), steps=tuple(step for step in self.steps if step.who not in self.beats)
         )

@@ -72,7 +72,7 @@ class Steps(Stage):
     def _tick(self, who: str, times: int, seed: int) -> None:
         next(ticker for ticker in self.tickers if ticker.name == who).do(times)
 
-    # Foreign writers -----------------------------------------------------------------------------
+    # Foreign peers -------------------------------------------------------------------------------
 
     def _burst(self, who: str, lines: int, **_: Any) -> None:
         next(beat for beat in self.beats if beat.name == who).burst(lines)

@@ -28,7 +28,7 @@ class Gap:
 
 @dataclass(slots=True)
 class AuditedSource:
-    """A source: one generation of a file as sent by one client, or a foreign client."""
+    """A source: one generation of a file as sent by one client, or a foreign peer."""
 
     source: str
     host: str | None = None
@@ -61,7 +61,7 @@ class AuditedSource:
 
     @property
     def is_open(self) -> bool:
-        """True if more of this file may come; a foreign client is never open."""
+        """True if more of this file may come; a foreign peer is never open."""
         return self.state == "open" and not self.foreign
 
     @property

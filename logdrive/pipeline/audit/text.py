@@ -99,7 +99,7 @@ def _remarks(found: Verdict) -> Iterator[str]:
     if found.dead_letters:
         letters, size = _counted(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
         yield (
-            f"{letters} of foreign clients ({size}) went to the dead letters and are in no row: "
+            f"{letters} of foreign peers ({size}) went to the dead letters and are in no row: "
             "see `logdrive store dead-letters`"
         )
     if found.dismissed_dead_letters:
@@ -127,7 +127,7 @@ def _remarks(found: Verdict) -> Iterator[str]:
         yield f"{sources} open, the one heard of longest ago {oldest}"
     if found.foreign_events:
         foreign = sum(source.lines for source in found.by_source if source.foreign)
-        yield f"{_counted(foreign, 'line')} of foreign clients are not judged (at least once)"
+        yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
 
 
 def _unknown_ends(found: Verdict) -> str:
@@ -210,7 +210,7 @@ def _source_table(sources: list[AuditedSource]) -> Table:
         table.add_row(
             source.source[:length],
             escape(source.host or ""),
-            escape(source.path or ("(foreign client)" if source.foreign else source.source)),
+            escape(source.path or ("(foreign peer)" if source.foreign else source.source)),
             escape(f"{ended}, end not seen" if source.lost_at_least else ended),
             "" if source.foreign else f"{source.last:,}",
             f"{source.lines:,}",

@@ -179,7 +179,7 @@ def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
     """
     from pyspark.sql import functions as f
 
-    path = "coalesce(if(form = 'foreign', path, ''), '') as file"  # a foreign client has many files
+    path = "coalesce(if(form = 'foreign', path, ''), '') as file"  # a foreign peer has many files
     rows = _frame(spark, events, EVENTS).filter("start is not null")
     unended = rows.filter("eol = ''").selectExpr("source", path, "end as start").distinct()
     places = rows.selectExpr("source", path, "start")

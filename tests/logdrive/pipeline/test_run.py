@@ -32,7 +32,7 @@ CONFIG = Path(__file__).parents[3] / "config"
 
 
 def stream(count: int = 4, turns: int = 40) -> list[Segment]:
-    """Segments with a source each, and a foreign client."""
+    """Segments with a source each, and a foreign peer."""
     found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(count)]
     for number, segment in enumerate(found):
         at = 0

@@ -121,7 +121,7 @@ def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:
     catch_up(tmp_path, segment)
     text = Reader(render_report(str(tmp_path), judged(tmp_path))).text
     assert "Not complete" in text
-    assert "1 event of foreign clients (20,000,000 bytes) went to the dead letters" in text
+    assert "1 event of foreign peers (20,000,000 bytes) went to the dead letters" in text
     assert "1 dead letters" in text
     segment.dismissal(letter, 20_000_000, "<ada>", "a <core> dump")
     catch_up(tmp_path, segment)

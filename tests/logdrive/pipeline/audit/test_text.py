@@ -69,7 +69,7 @@ def test_what_is_not_judged_follows_the_figures() -> None:
     )
     assert beside == (
         "2 sources open, the one heard of longest ago 2023-11-14 22:13:20+00:00; 3 lines "
-        "of foreign clients are not judged (at least once)"
+        "of foreign peers are not judged (at least once)"
     )
 
 
@@ -134,7 +134,7 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     said = verdict_line(found, allow_unknown_ends=True)
     assert said.startswith("NOT COMPLETE: 3 lines, ")
     assert (
-        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and are in "
+        "; 2 events of foreign peers (50,000,000 bytes) went to the dead letters and are in "
         "no row: see `logdrive store dead-letters`"
     ) in said
     assert found.as_json()["by_source"][1]["dead_letters"] == 2
@@ -205,14 +205,14 @@ def test_lines_and_rows_are_counted_each_by_its_name() -> None:
     assert (found.as_json()["lines"], found.as_json()["rows"]) == (3, 5)
 
 
-def test_lines_of_foreign_clients_are_counted_as_lines_not_as_rows() -> None:
+def test_lines_of_foreign_peers_are_counted_as_lines_not_as_rows() -> None:
     segment = Segment()
     segment.foreign("beats", [b'{"message":"x"}'] * 5)
     (source,) = judged(segment).values()
     found = verdict([source], Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source.source: 2})
     said = verdict_line(found)
     assert said.startswith("complete: 3 lines, ")
-    assert "; 3 lines of foreign clients are not judged (at least once)" in said
+    assert "; 3 lines of foreign peers are not judged (at least once)" in said
 
 
 def test_a_fault_of_the_rows_is_never_allowed() -> None:

@@ -66,7 +66,7 @@ def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("wanted", ["app.log", "", source_id("beats")])
 def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: str) -> None:
-    """A foreign client has no file: its lines have no positions."""
+    """A foreign peer has no file: its lines have no positions."""
     with pytest.raises(ValueError, match="matches no source") as refused:
         find_source(directory, wanted)
     listed = str(refused.value)

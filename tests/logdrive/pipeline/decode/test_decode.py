@@ -308,7 +308,7 @@ def test_r4_columns_of_a_batch_come_from_its_header_and_survive_the_table() -> N
 
 
 def test_r5_a_header_is_known_by_its_place_only() -> None:
-    """History 10: a foreign client sends a record that looks like a header."""
+    """History 10: a foreign peer sends a record that looks like a header."""
     fake = Segment()
     fake.data_batch("b", 0, 5, [], 0, size=500_000)
     segment = Segment()
