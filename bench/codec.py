@@ -11,7 +11,7 @@ from uuid import UUID
 from bench.frames import full
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive.model import records as record
+from logdrive.model import records
 from logdrive.model.limits import BLOCK_TEXT_BYTES
 from logdrive.model.numbers import number_of
 from logdrive.wire.lumberjack.envelope import pack, unpack
@@ -59,10 +59,10 @@ def block_stream(data: bytes) -> Iterator[bytes]:
             )
             text = data[start:end]
             lines = text.count(b"\n")
-            payloads.append(record.block_record(start, end, lines, text.decode()))
+            payloads.append(records.block_record(start, end, lines, text.decode()))
             start, events = end, events + lines
         number = number_of(start, data[start - 256 : start])
-        run = RunFrame(0, record.DATA, previous, number, 0, 0, events, len(payloads))
+        run = RunFrame(0, records.DATA, previous, number, 0, 0, events, len(payloads))
         yield (
             WindowFrame(len(payloads)).encode()
             + EnvelopeFrame(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from logdrive.model import records as record
+from logdrive.model import records
 from logdrive.model.limits import BLOCK_TEXT_BYTES
 
 VERSION = 1
@@ -68,7 +68,7 @@ def blocks(log: Path) -> Iterator[bytes]:
         )
         text = data[start:end]
         number += 1
-        yield _framed(number, record.block_record(start, end, text.count(b"\n"), text.decode()))
+        yield _framed(number, records.block_record(start, end, text.count(b"\n"), text.decode()))
         start = end
 
 

@@ -119,13 +119,13 @@ async def _open_embedded(
         store_runs as store,
         _serve_face(config, store, host, access.verifier if access else None) as face,
     ):
-        catalogue = Catalog(store, clock=host.clock, random=host.random)
+        catalog = Catalog(store, clock=host.clock, random=host.random)
         sink = await _embedded_sink(
-            config, store, catalogue, config.sink.stream, config.sink.segments
+            config, store, catalog, config.sink.stream, config.sink.segments
         )
-        dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
+        dead = await _embedded_sink(config, store, catalog, config.sink.dead_letters, 1)
         async with serve_controller(
-            catalogue,
+            catalog,
             config.listen.controller,
             face or ("", 0),
             disk=host.disk,
@@ -138,7 +138,7 @@ async def _open_embedded(
 async def _embedded_sink(
     config: ReceiverConfig,
     store: Store,
-    catalogue: Catalog,
+    catalog: Catalog,
     stream: StreamAddress | ServiceAddress,
     segments: int,
 ) -> EmbeddedSink:
@@ -150,7 +150,7 @@ async def _embedded_sink(
     if config.listen.controller is None and store.info(JOURNAL) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
     return await EmbeddedSink.open_scaling_stream(
-        store, Streams(catalogue), stream.scope, stream.stream, segments
+        store, Streams(catalog), stream.scope, stream.stream, segments
     )
 
 

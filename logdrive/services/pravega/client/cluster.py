@@ -210,7 +210,7 @@ class Cluster:
             self._stores[endpoint] = made
             for number, connection in enumerate(made):
                 self.spawn(
-                    connection.run(), f"pravega-lane-{endpoint.host}:{endpoint.port}-{number}"
+                    connection.run(), f"pravega-connection-{endpoint.host}:{endpoint.port}-{number}"
                 )
         return self._stores[endpoint]
 

@@ -115,7 +115,7 @@ class PooledConnection:
         try:
             async with asyncio.TaskGroup() as tasks:
                 client = SegmentClient(stream, token=self._token)
-                tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
+                tasks.create_task(self._watch(client, stream), name="pravega-connection-watch")
                 try:
                     # Raised, not returned: the task group must end the watching task at once (see
                     # `raise_if_cancelled`).

@@ -166,10 +166,10 @@ def test_a2_cut_batches_are_complete(tmp_path: Path, spark: Any) -> None:
 
 
 def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: Any) -> None:
-    from logdrive.model import records as record
+    from logdrive.model import records
 
     segment = Segment()
-    block = record.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
+    block = records.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
     segment.data_batch("a", 0, 20, [block], 1, skipped=10)
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
@@ -194,13 +194,13 @@ def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(
 def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(
     tmp_path: Path, spark: Any
 ) -> None:
-    from logdrive.model import records as record
+    from logdrive.model import records
 
     segment = Segment()
-    segment.data_batch("a", 0, 900, [record.lean_record(0, 900, "short")], 1)
-    segment.data_batch("b", 0, 10, [record.lean_record(0, 10, "redacted")], 1)
-    segment.data_batch("b", 5, 15, [record.lean_record(5, 15, "redacted")], 1)
-    segment.data_batch("c", 0, 6, [record.lean_record(0, 6, "short")], 1)
+    segment.data_batch("a", 0, 900, [records.lean_record(0, 900, "short")], 1)
+    segment.data_batch("b", 0, 10, [records.lean_record(0, 10, "redacted")], 1)
+    segment.data_batch("b", 5, 15, [records.lean_record(5, 15, "redacted")], 1)
+    segment.data_batch("c", 0, 6, [records.lean_record(0, 6, "short")], 1)
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
     assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
@@ -233,7 +233,7 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one
     later.
     """
-    from logdrive.model import records as record
+    from logdrive.model import records
 
     segment = Segment()
 
@@ -245,7 +245,7 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
                 start,
                 end,
                 [
-                    record.lean_record(
+                    records.lean_record(
                         start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else ""
                     )
                 ],
