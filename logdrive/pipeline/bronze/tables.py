@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.bronze.files import AddedFile, sync_file
@@ -95,7 +96,11 @@ class BronzeTable:
 
     def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
         """Return *columns* of the rows that match the Arrow expression *where*."""
-        return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+        # delta-rs's own file system calls Python from Arrow's threads: one that is still at it when
+        # the interpreter ends aborts the process
+        files = SubTreeFileSystem(os.path.abspath(self.path), LocalFileSystem())
+        dataset = self._delta.to_pyarrow_dataset(filesystem=files)
+        return dataset.to_table(columns=list(columns), filter=where)
 
     def compact_files(self) -> None:
         """Join small files, and delete files that no version of the last week has.
