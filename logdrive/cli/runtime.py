@@ -6,12 +6,11 @@ import resource
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from random import Random, SystemRandom
 from typing import Any, TypeVar
 
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk, SystemDisk
-from logdrive.host.executor import Executor, ThreadExecutor
+from logdrive.host.executor import ThreadExecutor
 from logdrive.host.heap import keep_freed_memory
 from logdrive.host.host import Host
 from logdrive.host.transport import Transport
@@ -27,11 +26,9 @@ PACKING_THREADS = 2
 class Machine(Host):
     """The host's real clock, disk, network …, and *stop*, the event that asks a program to end."""
 
-    executor: Executor
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=SystemDisk)
     transport: Transport = field(default_factory=SystemTransport)
-    random: Random = field(default_factory=SystemRandom)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     open_files: int = 1024
     """Limit on files and connections that the process may have open."""
