@@ -14,20 +14,15 @@ the input `end_generation`. All fields are read-only outside of this file.
 
 from uuid import UUID
 
-from agent.records.batch import (
-    NOT_WANTED,
-    Mark,
-    Run,
-    make_end_run,
-    make_gap_run,
-    number_without_check,
-)
+from agent.records.batch import Mark, Run, make_end_run
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.ending import make_last_runs
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
 from agent.sources.readable import Readable
 from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
+from agent.sources.stored_number_check import StoredNumberCheck
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
@@ -215,7 +210,7 @@ class Source:
 
         Raises OSError where the bytes to compare with can't be read.
         """
-        decided = self.registration.add_answer(answer, self._may_take)
+        decided = self.registration.add_answer(answer, self._stored_number_check().may_be_own)
         if isinstance(decided, NextStep):
             return decided
         self._take_count(decided.count)
@@ -230,14 +225,15 @@ class Source:
         self.unacknowledged.give_up_in_flight()
         self.registration.on_position()
         self.stepped_back = False
+        check = self._stored_number_check()
         known = KnownPosition(
             self.number,
             self.store,
             self.unacknowledged.runs,
             self.readable,
             self.ended,
-            self._matches,
-            self._is_complete_at,
+            check.matches,
+            check.is_complete_at,
         )
         match resume(known, number, store, now_ms):
             case Closed():
@@ -287,22 +283,9 @@ class Source:
         if generation is not None and generation.position != position_of(self.cursor):
             generation.resume_from(self.cursor)
 
-    def _may_take(self, number: int) -> bool:
-        """Return whether *number*, stored for a count, can be this generation's."""
-        return self._is_complete_at(number) if is_closed(number) else self._matches(number)
-
-    def _matches(self, number: int) -> bool:
-        generation = self.living
-        return generation is None or generation.matches_number(number)
-
-    def _is_complete_at(self, number: int) -> bool:
-        """Return whether the closed *number* is the end of a file that was shipped before."""
-        generation = self.generation
-        return (
-            self.closes_when_complete
-            and generation is not None
-            and position_of(number) == generation.seen
-            and generation.matches_number(number)
+    def _stored_number_check(self) -> StoredNumberCheck:
+        return StoredNumberCheck(
+            self.generation, self.living, closes_when_complete=self.closes_when_complete
         )
 
     # Where to start ------------------------------------------------------------------------------
@@ -351,17 +334,9 @@ class Source:
             self.end_generation_at(mark, 0, self.position, now_ms)
 
     def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
-        """End it: its bytes were wanted from *start* on, and are known to have reached *seen*.
-
-        Gaps for what was not read come first, then the end record.
-        """
-        unwanted = min(start, seen) if position_of(self.cursor) == 0 else 0
-        for end, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
-            if end > position_of(self.cursor):
-                self.unacknowledged.add(
-                    make_gap_run(self.cursor, number_without_check(end), reason, now_ms)
-                )
-        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))
+        """End it: its bytes were wanted from *start* on, and are known to have reached *seen*."""
+        runs = make_last_runs(self.cursor, mark, start=start, seen=seen, now_ms=now_ms)
+        self.unacknowledged.add(*runs)
         self.ended = mark
 
     def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:

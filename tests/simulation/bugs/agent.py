@@ -117,12 +117,12 @@ AGENT = (
     Mutant(
         "agent.gap_forgotten",
         "bytes that vanished unread are not told",
-        "agent.sources.source",
+        "agent.sources.ending",
         (
-            ("            if end > position_of(self.cursor):\n", "            if False:\n"),
+            ("        if end > position_of(cursor):\n", "        if False:\n"),
             (
-                "        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))\n",
-                "        self.unacknowledged.add(make_end_run(self.cursor, Mark(mark.reason), now_ms))\n",
+                "    runs.append(make_end_run(cursor, mark, now_ms))\n",
+                "    runs.append(make_end_run(cursor, Mark(mark.reason), now_ms))\n",
             ),
         ),
     ),
