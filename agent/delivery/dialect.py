@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from agent.config import OutputTable
 from agent.delivery.reader import SourceReader
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.file_log import FileLog
 from agent.sources.input import Input
 from agent.sources.queue import SendQueue

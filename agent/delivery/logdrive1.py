@@ -13,7 +13,7 @@ from uuid import UUID
 
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import printable_path
 from agent.sources.registration import NextStep, SourceState

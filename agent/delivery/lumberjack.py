@@ -15,7 +15,7 @@ from typing import Final, Literal
 from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT

@@ -5,8 +5,8 @@ All reading for delivery happens here.
 
 from collections.abc import Callable
 
-from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, make_gap_run
 from agent.records.blocks import Encoder
+from agent.records.runs import NOT_WANTED, SHIPPED, GapOrEndMark, Run, make_gap_run
 from agent.sources.input import Input
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
@@ -39,7 +39,9 @@ class SourceReader:
             self._input.open_source(source)
             if source.gap_is_due:
                 number = generation.number_at(generation.start)
-                source.add_runs([make_gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
+                source.add_runs(
+                    [make_gap_run(source.cursor, number, GapOrEndMark(NOT_WANTED), now_ms)]
+                )
                 generation.resume_from(number)
             elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
                 encoder = self._encoder_of(source)
@@ -49,6 +51,6 @@ class SourceReader:
                 if runs[-1].position < generation.position:
                     generation.give_back(chunk, runs[-1].position)
             elif source.end_is_due:
-                source.end_generation(Mark(SHIPPED), now_ms)
+                source.end_generation(GapOrEndMark(SHIPPED), now_ms)
         except (SourceTruncatedError, OSError) as error:
             self._input.on_read_failed(source, error)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.delivery.reader import SourceReader
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.records.batch import Run, RunBuilder
 from agent.records.chunk import TextChunk
+from agent.records.runs import Run, RunBuilder
 from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB

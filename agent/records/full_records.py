@@ -12,10 +12,10 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.records.batch import Records, Run
 from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.lines import cut_lines
+from agent.records.runs import Records, Run
 from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES

@@ -6,9 +6,9 @@ those that end with CR LF or lack an end, are not UTF-8, or are too long for a r
 
 from typing import Final, Protocol
 
-from agent.records.batch import Records, Run, RunBuilder
 from agent.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
 from agent.records.chunk import TextChunk
+from agent.records.runs import Records, Run, RunBuilder
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512

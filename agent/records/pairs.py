@@ -13,11 +13,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.records.batch import FramedRecords, Records, Run
 from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
+from agent.records.runs import FramedRecords, Records, Run
 from logdrive.kernel.plain import packed_numbers
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES

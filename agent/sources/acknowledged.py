@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.records.batch import Run
+from agent.records.runs import Run
 from logdrive.model.numbers import position_of
 
 

@@ -14,7 +14,7 @@ between would take its own record for that of an earlier run.
 from typing import Any
 from uuid import UUID
 
-from agent.records.batch import FIRST_RUN, Mark, make_end_run
+from agent.records.runs import FIRST_RUN, GapOrEndMark, make_end_run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
@@ -67,7 +67,7 @@ class FirstRunSource(Source):
             registry.incarnations_of(identity.stem, identity),
             registry.encode_attributes(path, labels),
             count=0,
-            ended=Mark(FIRST_RUN),
+            ended=GapOrEndMark(FIRST_RUN),
         )
         self._registry = registry
         self._send_queue = send_queue
@@ -98,5 +98,5 @@ class FirstRunSource(Source):
     def _send_record(self) -> None:
         """Send the record that tells the next run without a checkpoint that this one was."""
         self._deciding = False
-        self.add_runs([make_end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
+        self.add_runs([make_end_run(0, GapOrEndMark(FIRST_RUN), self._clock.now_ms())])
         self._send_queue.enqueue(self, self._clock.monotonic())

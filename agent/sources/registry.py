@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.config import InputTable
-from agent.records.batch import FIRST_RUN, REMOVED, Mark
+from agent.records.runs import FIRST_RUN, REMOVED, GapOrEndMark
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity
@@ -241,7 +241,7 @@ class SourceRegistry:
         del self.ended[entry.origin]
         entry.done = None
         source = self.restore_source(entry, None, None)
-        source.revive(Mark(entry.ended or REMOVED, entry.exact), now_ms)
+        source.revive(GapOrEndMark(entry.ended or REMOVED, entry.exact), now_ms)
         return source
 
     # The checkpoint ------------------------------------------------------------------------------

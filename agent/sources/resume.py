@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.records.batch import ELSEWHERE, REMOVED, Mark, Run, make_gap_run
+from agent.records.runs import ELSEWHERE, REMOVED, GapOrEndMark, Run, make_gap_run
 from agent.records.trim import trim_runs
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
@@ -25,7 +25,7 @@ class KnownPosition:
     """Its unacknowledged runs, which follow one another from *number*."""
     readable: bool
     """Whether its bytes can be read again."""
-    ended: Mark | None
+    ended: GapOrEndMark | None
     """The mark of its end record, if it has ended: gaps give the same reason."""
     fits: Callable[[int], bool]
     """Return whether a number can be this generation's, by its bytes (rule D4); may raise
@@ -77,14 +77,14 @@ def resume(
         return Resumed(stored, _after(known, stored))
     # Another store: what it lacks is in the one before, so a gap says where (rule D5).
     if number == LOST or known.store != store:
-        gap = make_gap_run(stored, known.number, Mark(ELSEWHERE, store=known.store), now_ms)
+        gap = make_gap_run(stored, known.number, GapOrEndMark(ELSEWHERE, store=known.store), now_ms)
         return Resumed(stored, [gap, *known.runs])
     # The same store went back: send again what can be read again.
     if known.readable:
         return Resumed(stored, stepped_back=True)
     # What can't be read again is gone.
     reason = known.ended.reason if known.ended else REMOVED
-    gap = make_gap_run(stored, known.number, Mark(reason), now_ms)
+    gap = make_gap_run(stored, known.number, GapOrEndMark(reason), now_ms)
     return Resumed(stored, [gap, *known.runs], stepped_back=True)
 
 

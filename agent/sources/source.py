@@ -14,7 +14,7 @@ the input `end_generation`. All fields are read-only outside of this file.
 
 from uuid import UUID
 
-from agent.records.batch import Mark, Run, make_end_run
+from agent.records.runs import GapOrEndMark, Run, make_end_run
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.ending import make_last_runs
@@ -58,7 +58,7 @@ class Source:
         *,
         count: int,
         counting: Counting = Counting.KNOWN,
-        ended: Mark | None = None,
+        ended: GapOrEndMark | None = None,
         closes_when_complete: bool = False,
     ) -> None:
         # What reads its bytes; None where these are gone.
@@ -98,7 +98,7 @@ class Source:
         self.undecided, self.resend = entry.undecided, entry.resend
         self.acknowledged.at_ms = entry.acknowledged
 
-    def revive(self, mark: Mark, now_ms: int) -> None:
+    def revive(self, mark: GapOrEndMark, now_ms: int) -> None:
         """Register a restored source that has ended once more, to send its end record again."""
         if is_closed(self.number):
             self.number -= CLOSED
@@ -326,14 +326,14 @@ class Source:
         """Return the next run that is not in flight and count it as sent; None without one."""
         return self.unacknowledged.send_next()
 
-    def end_generation(self, mark: Mark, now_ms: int) -> None:
+    def end_generation(self, mark: GapOrEndMark, now_ms: int) -> None:
         """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""
         if (generation := self.generation) is not None:
             self.end_generation_at(mark, generation.start, generation.seen, now_ms)
         else:
             self.end_generation_at(mark, 0, self.position, now_ms)
 
-    def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
+    def end_generation_at(self, mark: GapOrEndMark, start: int, seen: int, now_ms: int) -> None:
         """End it: its bytes were wanted from *start* on, and are known to have reached *seen*."""
         runs = make_last_runs(self.cursor, mark, start=start, seen=seen, now_ms=now_ms)
         self.unacknowledged.add(*runs)

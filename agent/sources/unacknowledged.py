@@ -1,6 +1,6 @@
 """Runs of one source that no acknowledgement covers yet: the source's part of the send window."""
 
-from agent.records.batch import Run
+from agent.records.runs import Run
 
 
 class UnacknowledgedRuns:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.records.batch import FIRST_RUN
+from agent.records.runs import FIRST_RUN
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.model.records import GAP
 from tests.agent.test_dialects import plain_world

@@ -5,7 +5,7 @@ that is the same in every life (G2, P4).
 import orjson
 import pytest
 
-from agent.records.batch import UNSURE
+from agent.records.runs import UNSURE
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run

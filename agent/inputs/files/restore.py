@@ -24,7 +24,7 @@ from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
-from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
+from agent.records.runs import REMOVED, TRUNCATED, UNSURE, GapOrEndMark
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
@@ -71,7 +71,7 @@ class Restorer:
             if entry.done is not None:
                 self._registry.add_ended(entry)
             elif entry.ended is not None:
-                self._restore_ended(entry, Mark(entry.ended, entry.exact))
+                self._restore_ended(entry, GapOrEndMark(entry.ended, entry.exact))
             else:
                 self._restore_living(entry, locator)
 
@@ -114,7 +114,7 @@ class Restorer:
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
-                self._restore_ended(entry, Mark(REMOVED, exact=False))
+                self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))
             else:
                 place.name, stat = found
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
@@ -159,7 +159,7 @@ class Restorer:
                 path=generation.place.path,
                 position=generation.position,
             )
-            self._restore_ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
+            self._restore_ended(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))
             if reborn:
                 self._tailer.open_files.close_file(generation)
             else:
@@ -205,9 +205,9 @@ class Restorer:
             "file may be another than before: only its first line could be compared",
             path_from_text(entry.path),
         )
-        self._restore_ended(lost, Mark(UNSURE, exact=False))
+        self._restore_ended(lost, GapOrEndMark(UNSURE, exact=False))
 
-    def _restore_ended(self, entry: CheckpointEntry, mark: Mark) -> None:
+    def _restore_ended(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
         """Restore a source whose bytes are gone.
 
         It sends a gap for the bytes that were seen and not acknowledged, then its end record.

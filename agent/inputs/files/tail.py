@@ -36,8 +36,8 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
-from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark
 from agent.records.blocks import Encoder
+from agent.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, GapOrEndMark
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine
 from agent.sources.incarnation_search import Counting
@@ -108,7 +108,7 @@ class Tailer:
                     self._registry.mark_changed()
                 return
             # the inode was freed and given to another file
-            self._end_removed(known, Mark(OUT_OF_SIGHT, exact=False))
+            self._end_removed(known, GapOrEndMark(OUT_OF_SIGHT, exact=False))
 
         place = self._locations.locate_match(match)
         self.follow_file(FollowedFile(Generation(place, match.settings), counting=counting))
@@ -261,7 +261,7 @@ class Tailer:
             remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
             "LimitNOFILE)",
         )
-        self._end_removed(followed, Mark(OUT_OF_SIGHT, exact=False))
+        self._end_removed(followed, GapOrEndMark(OUT_OF_SIGHT, exact=False))
 
     def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
         """Add the source of a file as soon as its first line is complete (rule G2)."""
@@ -304,7 +304,7 @@ class Tailer:
         if rests:
             generation.release_last_line()
         if rests and (followed.source is None or generation.unread == 0):
-            self._end_removed(followed, Mark(REMOVED))
+            self._end_removed(followed, GapOrEndMark(REMOVED))
             return
 
         if reason := self._deleted_files.track_unread(generation.place.key, generation.unread, now):
@@ -312,7 +312,9 @@ class Tailer:
             self._file_log.warning(
                 "deleted file closed before it was read", generation.place.path, **about
             )
-            self._end_removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
+            self._end_removed(
+                followed, GapOrEndMark(REMOVED) if rests else GapOrEndMark(LET_GO, exact=False)
+            )
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -358,11 +360,11 @@ class Tailer:
         """End the generation of a truncated file, and start the next one (rule G3)."""
         old, source, head = followed.generation, followed.source, followed.head
         followed.start_generation(old.make_successor())
-        self._ends.record_end(old, source, head, Mark(TRUNCATED, exact=False))
+        self._ends.record_end(old, source, head, GapOrEndMark(TRUNCATED, exact=False))
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
         self._look_at(followed)
 
-    def _end_removed(self, followed: FollowedFile, mark: Mark) -> None:
+    def _end_removed(self, followed: FollowedFile, mark: GapOrEndMark) -> None:
         """End the generation of a file that is gone as *mark* says, and follow it no more."""
         generation = followed.generation
         key = generation.place.key

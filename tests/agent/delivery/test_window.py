@@ -9,7 +9,7 @@ import pytest
 from agent.delivery.reader import SourceReader
 from agent.delivery.session import _split_writes
 from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import Run
 from agent.records.blocks import LINE_PART_BYTES
 from agent.records.chunk import TextChunk
 from agent.records.flatten import flatten_labels
 from agent.records.pairs import PairEncoder, PairList, PairRecords
+from agent.records.runs import Run
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.wire.lumberjack.frames import KeyValueFrame

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from agent.config import InputTable
 from agent.delivery.reader import SourceReader
-from agent.records.batch import TRUNCATED, Mark, Run
 from agent.records.blocks import BlockEncoder
 from agent.records.chunk import TextChunk
+from agent.records.runs import TRUNCATED, GapOrEndMark, Run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
@@ -87,7 +87,7 @@ class BytesInput:
         return True
 
     def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        source.end_generation(Mark(TRUNCATED), 0)
+        source.end_generation(GapOrEndMark(TRUNCATED), 0)
 
 
 class NoInputs:

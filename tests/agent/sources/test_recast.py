@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import REMOVED, Mark, Run
 from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
+from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
@@ -42,7 +42,7 @@ def gone(runs: list[Run]) -> Source:
     source: Source = Source(None, _Names(), b"", count=0)  # type: ignore[arg-type]
     source.number = runs[0].previous
     source.add_runs(runs)
-    source.end_generation(Mark(REMOVED), 0)
+    source.end_generation(GapOrEndMark(REMOVED), 0)
     return source
 
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, make_end_run, make_gap_run
+from agent.records.runs import (
+    ELSEWHERE,
+    REMOVED,
+    TRUNCATED,
+    GapOrEndMark,
+    Run,
+    make_end_run,
+    make_gap_run,
+)
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
 from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
@@ -39,7 +47,7 @@ def standing(
     kept: list[Run] | None = None,
     *,
     size: int = 1000,
-    ended: Mark | None = None,
+    ended: GapOrEndMark | None = None,
 ) -> KnownPosition:
     def fits(told: int) -> bool:
         return ended is not None or (
@@ -84,7 +92,7 @@ def test_a_position_inside_a_kept_run_drops_what_can_be_read_anew__D3() -> None:
 
 
 def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P4() -> None:
-    mark = Mark(TRUNCATED, exact=False)
+    mark = GapOrEndMark(TRUNCATED, exact=False)
     kept = [data(at(100), 200), make_end_run(at(200), mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
     assert isinstance(resumed, Resumed)
@@ -100,7 +108,7 @@ def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
 
 
 def test_what_a_store_lost_of_a_file_that_is_gone_is_a_gap__D5_P4() -> None:
-    mark = Mark(REMOVED)
+    mark = GapOrEndMark(REMOVED)
     resumed = resume(
         standing(at(300), A, [make_end_run(at(300), mark, 0)], ended=mark), at(100), A, 0
     )
@@ -118,7 +126,7 @@ def test_another_store_is_told_what_is_elsewhere__D5(told: int) -> None:
     assert isinstance(resumed, Resumed)
     first = position_of(told) if told > 0 else 0
     assert positions(resumed.runs) == [(GAP, first, 300), (DATA, 300, 400)]
-    assert resumed.runs[0].mark == Mark(ELSEWHERE, store=B)
+    assert resumed.runs[0].mark == GapOrEndMark(ELSEWHERE, store=B)
     assert str(B).encode() in resumed.runs[0].records[0]
     assert not resumed.stepped_back
 
@@ -139,14 +147,14 @@ def test_a_store_without_numbers_leaves_it_to_the_checkpoint__S5() -> None:
 
 
 def test_a_closed_number_ends_a_life_that_is_over__G3_D4() -> None:
-    mark = Mark(TRUNCATED, exact=False)
+    mark = GapOrEndMark(TRUNCATED, exact=False)
     kept = [make_end_run(at(300), mark, 0)]
     assert resume(standing(at(300), A, kept, ended=mark), kept[0].number, A, 0) == Closed()
     assert resume(standing(at(300), A, kept, ended=mark), at(500) + CLOSED, A, 0) == Closed()
 
 
 def test_gaps_and_ends_are_told_anew_from_where_the_store_is__P4_G3() -> None:
-    mark = Mark(REMOVED, exact=False)
+    mark = GapOrEndMark(REMOVED, exact=False)
     gap = make_gap_run(at(100), number_of(300, None), mark, 0)
     kept = [gap, make_end_run(gap.number, mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(200), A, 0)
@@ -174,7 +182,7 @@ def test_what_is_kept_always_follows_the_number_told__D1_D3(
         kept.append(
             data(kept[-1].number if kept else number, (kept[-1].position if kept else own) + size)
         )
-    mark = Mark(TRUNCATED, exact=False) if gone else None
+    mark = GapOrEndMark(TRUNCATED, exact=False) if gone else None
     if mark is not None:
         kept.append(make_end_run(kept[-1].number if kept else number, mark, 0))
     resumed = resume(standing(number, store if own else None, kept, ended=mark), told, A, 0)

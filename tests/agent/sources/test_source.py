@@ -4,7 +4,7 @@ count it takes (D3, D4, G3).
 
 from uuid import UUID
 
-from agent.records.batch import REMOVED, Mark, Run
+from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.identity import Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.incarnations import Incarnations
@@ -79,7 +79,7 @@ def test_after_a_disconnect_everything_is_sent_again__D3() -> None:
 
 def test_the_end_record_finishes_a_source__G3() -> None:
     made = opened(10)
-    made.end_generation_at(Mark(REMOVED), 0, 10, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED), 0, 10, 0)
     runs = [made.next_unsent_run(), made.next_unsent_run()]
     assert runs[1] is not None
     assert runs[1].kind == END
@@ -93,7 +93,7 @@ def test_the_end_record_finishes_a_source__G3() -> None:
 
 def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
     made = opened(10)
-    made.end_generation_at(Mark(REMOVED, exact=False), 0, 25, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED, exact=False), 0, 25, 0)
     assert [(each.kind, each.position) for each in made.unacknowledged.runs] == [
         (DATA, 10),
         (1, 25),
@@ -105,7 +105,7 @@ def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
 
 def test_what_was_never_wanted_stays_not_wanted_when_the_life_ends__P2() -> None:
     made = source()
-    made.end_generation_at(Mark(REMOVED, exact=False), 40, 100, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED, exact=False), 40, 100, 0)
     assert [each.position for each in made.unacknowledged.runs] == [40, 100, 100]
     assert b"not_wanted" in made.unacknowledged.runs[0].records[0]
     assert b"removed" in made.unacknowledged.runs[1].records[0]

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.records import DATA
 

@@ -122,7 +122,7 @@ AGENT = (
             ("        if end > position_of(cursor):\n", "        if False:\n"),
             (
                 "    runs.append(make_end_run(cursor, mark, now_ms))\n",
-                "    runs.append(make_end_run(cursor, Mark(mark.reason), now_ms))\n",
+                "    runs.append(make_end_run(cursor, GapOrEndMark(mark.reason), now_ms))\n",
             ),
         ),
     ),
