@@ -95,7 +95,7 @@ AGENT = (
     Mutant(
         "agent.end_before_unread_bytes",
         "a removed file ends although bytes of it are unread",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.endings",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
@@ -106,7 +106,7 @@ AGENT = (
     Mutant(
         "agent.removed_at_once",
         "a file without a name ends at once, open or not",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.endings",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
