@@ -81,14 +81,18 @@ class Agent:
         self._config = config
         self._host = host
         self._log = log if log is not None else structlog.get_logger("agent")
+        self._file_log = FileLog(self._log, host.clock)  # lines of which each file may have one
+
+        # what is known of sources
         agent = resolve_agent_id(config, host.disk)
         host_name = config.agent.host or os.uname().nodename
-        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)
-        self._inputs = FileInputs(config.input)
+        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)  # makes origin ids
+        self._inputs = FileInputs(config.input)  # which files to follow
         self.registry = SourceRegistry(host_name, agent, self._inputs)
-        self.send_queue = SendQueue()
+        self.send_queue = SendQueue()  # sources that need to register or have data to send
+
+        # from files to the receiver
         encoders = Encoders(agent, host_name, host.clock)
-        self._file_log = FileLog(self._log, host.clock)
         self.tailer = self._make_tailer(encoders, open_files)
         services = SessionServices(
             registry=self.registry,
@@ -103,7 +107,10 @@ class Agent:
             file_log=self._file_log,
         )
         self.connection = Connector(services, host.transport, encoders)
-        self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
+        self._scanner = self._make_scanner()  # finds files that inputs match
+        self._restorer = self._make_restorer()  # finds the files of the checkpoint's entries
+
+        # what is kept and logged
         self._summary = AgentSummary(
             self.registry, self.tailer.followed, host.clock, self._log, when_idle=when_idle
         )
@@ -219,21 +226,27 @@ class Agent:
                 reason=str(error),
                 moved_to=error.aside,
             )
+            # a file that this agent wrote shows that it ran before
             checkpoint, first_run = None, not error.ours
+
         entries = checkpoint.entries if checkpoint is not None else []
         from_end = self._inputs.first_from_end
+        # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
             arrival = FirstRunSource(
                 self.registry, self.send_queue, self._host.clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
+
         self._restorer.restore_entries(entries)
         self._file_log.flush()  # all that the checkpoint brings is known now
+        # without a checkpoint, only the store knows which counts exist (rule G3)
         await self._scanner.scan_inputs(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
+
         self._log.info(
             "files found",
             living=len(self.tailer.followed),
@@ -275,12 +288,14 @@ class Agent:
                 ]
                 try:
                     await stop.wait()
+                    # draining looks for files itself, and must come to an end
                     for task in finding:
                         task.cancel()
                     await self._drain()
                 finally:
                     summary.cancel()
                     connection.cancel()
+                    # the checkpoint is written once more, with what was acknowledged last
                     ended.set()
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
@@ -299,6 +314,7 @@ class Agent:
                 if wait is None
                 else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             )
+            # more files are due already: only let other tasks run
             await self._host.clock.sleep(nap if wait != 0.0 else 0.0)
 
     async def _drain(self) -> None:
@@ -307,6 +323,7 @@ class Agent:
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._scanner.scan_inputs()
         self.tailer.poll_all()
+
         while (left := until - self._host.clock.monotonic()) > 0:
             # Files that were read give their handles to those that lack one.
             lacking = self.tailer.poll_waiting()
@@ -316,6 +333,7 @@ class Agent:
                 min(left, _HANDLE_LOOK_SECONDS) if lacking else left
             )
             await self._host.clock.sleep(_REST_SECONDS)
+
         if undelivered := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",

@@ -62,9 +62,10 @@ class Connector:
         self._services = services
         self._transport = transport
         self._encoders = encoders
-        self._patient = patient
+        self._patient = patient  # goes on after failures that only other settings can mend
+
         settings = services.settings
-        self._hosts = settings.hosts
+        self._hosts = settings.hosts  # host:port of each receiver
         # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(
@@ -80,6 +81,7 @@ class Connector:
         self._choice: DialectChoice | None = None
         # Hosts that answered lumberjack/2 in version 1.
         self._answer_in_1: set[str] = set()
+
         # Set where `is_settled` or `problem` may have changed.
         self._changed = asyncio.Event()
 
@@ -178,6 +180,7 @@ class Connector:
         finally:
             self.session, self.host = None, ""
             self.note_change()
+            # A receiver that accepts a connection and answers nothing is no success.
             if session is not None and session.progress:
                 self._backoff.reset()
             await self._close(stream)
@@ -218,6 +221,7 @@ class Connector:
         """Return the dialect of *choice*, after re-encoding runs that it can't carry."""
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
+        # Runs of the connection before may have a form that this dialect can't carry.
         if self._encoders.set_form(form):
             for source in services.registry.sources:
                 recast(source, self._encoders.encoder_for(source))
@@ -240,6 +244,7 @@ class Connector:
 
     def _is_permanent(self, error: LogdriveError) -> bool:
         """Return whether only a change of settings would mend *error*."""
+        # A restart of the receiver looks the same: only several in a row count.
         if isinstance(error, RejectedError) and not error.sure:
             self._silent_ends += 1
             return self._silent_ends >= _TOO_OFTEN
@@ -256,12 +261,13 @@ class Connector:
 
         seconds = self._backoff.next_wait()
         drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
+        # It is going away, and another host is there.
         if drains and len(self._hosts) > 1:
-            # It is going away, and another host is there.
             return 0.0
+        # Not all hosts were tried yet.
         if self._backoff.failures < len(self._hosts):
-            # Not all hosts were tried yet.
             return 0.0
+        # Nothing changes before an operator acts.
         if isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
@@ -278,6 +284,7 @@ class Connector:
             return
 
         self._turn += 1
+        # An impatient caller reports the failure itself.
         tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
 

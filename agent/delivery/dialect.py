@@ -30,15 +30,30 @@ class SessionServices:
     """The parts of an agent that each of its sessions works with."""
 
     registry: SourceRegistry
+    """All sources that the agent knows."""
+
     send_queue: SendQueue
+    """Sources that need to register or have data to send."""
+
     input: Input
+    """Opens and verifies the files of sources."""
+
     source_reader: SourceReader
+    """Reads and encodes the next run of a source."""
+
     clock: Clock
     executor: Executor
+    """Packs windows in threads."""
+
     random: Random
+    """Chooses the first host, and makes pauses uneven."""
+
     settings: OutputTable
+    """The [output] table."""
+
     log: Any
     file_log: FileLog
+    """Log lines of which there may be one for each file."""
 
 
 class ReceiverRefusedError(TransientError):

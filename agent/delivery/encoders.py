@@ -23,16 +23,17 @@ class Encoders:
 
     def __init__(self, agent: str, host: str, clock: Clock) -> None:
         self.form: EncodingForm = "block"
-        self._block = BlockEncoder()
+        self._block = BlockEncoder()  # one for all sources: a block names none
         self._clock = clock
         self._host = host
-        # What all full records have in common.
-        ours = version("logdrive")
+        own_version = version("logdrive")
+        # Fields that all full records have in common.
         self._common = {
             "host": {"name": host},
-            "agent": {"id": agent, "type": "logdrive", "version": ours},
+            "agent": {"id": agent, "type": "logdrive", "version": own_version},
         }
-        self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
+        # What Logstash and its outputs expect of a Beat.
+        self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": own_version}}
 
     def set_form(self, form: EncodingForm) -> bool:
         """Make *form* from now on; return whether unacknowledged runs must be re-encoded."""
@@ -41,14 +42,17 @@ class Encoders:
 
     def encoder_for(self, source: Source) -> Encoder:
         """Return an encoder for what is read of *source* on the connection there is."""
+        # A source without bytes encodes nothing: any encoder does.
         if self.form == "block" or source.generation is None:
             return self._block
+
         place, settings = source.generation.place, source.generation.settings
         path, origin = printable_path(place.path), source.origin.hex
         if self.form == "pairs":
             return PairEncoder(
                 flatten_labels(settings.fields, settings.tags), self._host, path, origin
             )
+
         labels: dict[str, Any] = {"fields": settings.fields, "tags": settings.tags}
         common = self._common | {key: value for key, value in labels.items() if value}
         if self.form == "beats":

@@ -66,12 +66,18 @@ class _Index:
     """What an index names."""
 
     source: Source | None
-    """None once the index is given up, but not answered: the receiver counts unanswered ones, so
-    only then may it be freed.
+    """The source; None once the index is given up, but not answered: the receiver counts
+    unanswered ones, so only then may it be freed.
     """
+
     count: int
+    """The count that it asks for (rule G3)."""
+
     origin: UUID
+    """The origin id of that count."""
+
     answered: bool = False
+    """Whether a P or an E came for it."""
 
 
 class Logdrive1Sender:
@@ -86,9 +92,12 @@ class Logdrive1Sender:
         self.codec = codec
         self.room = WindowRoom(services.settings.window_bytes)
         self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
-        # What each live index names, and the indices of each source.
+
+        # What each live index names.
         self._indices: dict[int, _Index] = {}
+        # The live indices of each source.
         self._indices_of: dict[Source, tuple[int, ...]] = {}
+        # The lowest index that was never given.
         self._next_index = 0
         # Frames that free indices, to be sent with the next registrations.
         self._freeing: list[bytes] = []
@@ -96,7 +105,8 @@ class Logdrive1Sender:
         self._unanswered = 0
         # The sequence number of the last J frame.
         self._sequence = 0
-        # Refused sources.
+
+        # Refused sources, in the order in which they were refused.
         self._paused: dict[Source, None] = {}
         # Stores that are known to have had data of some source before this connection's Ps.
         self._known_stores: set[UUID] = set()
@@ -130,7 +140,7 @@ class Logdrive1Sender:
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
         self._paused = dict.fromkeys(
             source for source in services.registry.sources if source.state is SourceState.PAUSED
-        )
+        )  # pauses outlive connections
 
     def registration_frames(self) -> list[bytes]:
         """Return S frames: those that register sources, and those that free indices."""
@@ -181,21 +191,21 @@ class Logdrive1Sender:
                 self._free_if_answered(index)
 
     def _free_if_answered(self, index: int) -> None:
-        known = self._indices[index]
-        if known.answered and known.source is None:
+        entry = self._indices[index]
+        if entry.answered and entry.source is None:
             del self._indices[index]
-            self._freeing.append(SourceFrame(index, known.origin, b"").encode())
+            self._freeing.append(SourceFrame(index, entry.origin, b"").encode())
             self._services.send_queue.wake()
 
     def _count_answer(self, index: int) -> _Index | None:
         """Count the first answer for *index*; return what it names, None if it was freed."""
-        known = self._indices.get(index)
-        if known is None:
+        entry = self._indices.get(index)
+        if entry is None:
             return None
-        self._unanswered -= not known.answered
-        known.answered = True
+        self._unanswered -= not entry.answered
+        entry.answered = True
         self._free_if_answered(index)
-        return known
+        return entry
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -239,6 +249,7 @@ class Logdrive1Sender:
         if isinstance(frame, RefusalFrame):
             self._on_refusal(frame)
             return
+
         if frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
             raise ProtocolError(
                 f"the number {frame.number}, which no store has", offset=self.frame_reader.offset
@@ -246,24 +257,26 @@ class Logdrive1Sender:
         self._on_position(frame)
 
     def _on_position(self, frame: PositionFrame) -> None:
-        known = self._count_answer(frame.index)
-        if known is None or known.source is None:
+        entry = self._count_answer(frame.index)
+        if entry is None or entry.source is None:
             return
-        services, source = self._services, known.source
+        services, source = self._services, entry.source
+        # The file may have changed since it was read last; a look at it costs more than an answer.
         decides = not source.registration.awaits_more_answers
         if decides and not services.input.verify_source(source):
             self._pause_source(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
         try:
-            step = self._apply_position(source, known.count, frame)
+            step = self._apply_position(source, entry.count, frame)
         except OSError as error:
             # The bytes that the number is compared with.
             reason = f"its file can't be read: {file_error_text(error)}"
             self._pause_source(source, RefusalCode.TRY_LATER, reason)
             return
+
         services.registry.mark_changed()
-        self._take_step(source, step, known.count)
+        self._take_step(source, step, entry.count)
         if step is NextStep.GO_ON:
             self._compare_stores(source, old_number, old_store)
 
@@ -292,6 +305,7 @@ class Logdrive1Sender:
         elif step is NextStep.DONE:
             self.on_source_finished(source)
         elif step is NextStep.GO_ON:
+            # Of the counts asked for, one is the source's; the others are not needed any more.
             indices = self._indices_of[source]
             own = next(index for index in indices if self._indices[index].count == source.count)
             self._give_up_indices(source, keep=own)
@@ -322,6 +336,7 @@ class Logdrive1Sender:
         elif current not in self._known_stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
             self._register_again(lambda other: other.store is not None and other.store != current)
+
         # A source that was new says nothing about the stores of the others.
         if current is not None and number:
             self._known_stores.add(current)
@@ -337,9 +352,9 @@ class Logdrive1Sender:
                 services.send_queue.enqueue(source, now)
 
     def _on_refusal(self, frame: RefusalFrame) -> None:
-        known = self._count_answer(frame.index)
-        if known is not None and known.source is not None:
-            self._pause_source(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")
+        entry = self._count_answer(frame.index)
+        if entry is not None and entry.source is not None:
+            self._pause_source(entry.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
     def _pause_source(self, source: Source, code: int, reason: str) -> None:
         """Take *source* off the connection until its pause is over."""

@@ -41,14 +41,13 @@ class LumberjackSender:
         self, services: SessionServices, codec: Codec | None, choice: DialectChoice
     ) -> None:
         self._services = services
-        self._fell_back = choice.fell_back
+        self._fell_back = choice.fell_back  # `logdrive/1` was wanted
         self.version = choice.version
         self.codec = codec
         self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         self.reconnect_at: float | None = None
-        # Nothing but acknowledgements comes back.
-        self.awaits_answer = False
+        self.awaits_answer = False  # nothing but acknowledgements comes back
         self.open_sources = 0
 
     def on_connected(self) -> None:
@@ -59,6 +58,7 @@ class LumberjackSender:
         ):
             log_start_decision(services.log, NOT_KEPT, len(decided))
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+
         waiting = [source for source in services.registry.sources if self._waits(source)]
         for source in waiting:
             source.registration.report(WAITS)
@@ -107,4 +107,5 @@ class LumberjackSender:
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
 
     def _waits(self, source: Source) -> bool:
+        # A store that keeps positions has its bytes: sent here, they would be stored twice.
         return self._fell_back and source.store is not None

@@ -21,7 +21,7 @@ class SourceReader:
     ) -> None:
         self._input = source_input
         self._clock = clock
-        self._encoder_of = encoder_of
+        self._encoder_of = encoder_of  # the encoder of a source, for this connection
 
     def read_next_run(self, source: Source) -> Run | None:
         """Return the next run of *source* and count it as sent; None if there is none now."""
@@ -42,12 +42,12 @@ class SourceReader:
                 source.add_runs(
                     [make_gap_run(source.cursor, number, GapOrEndMark(NOT_WANTED), now_ms)]
                 )
-                generation.resume_from(number)
+                generation.resume_from(number)  # the next read begins there
             elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
                 encoder = self._encoder_of(source)
                 runs = encoder.encode_chunk(chunk, source.cursor, now_ms)
                 source.add_runs(runs)
-                # The encoder stops early where the runs get too many: the rest is read again.
+                # the encoder stops early where the runs get too many: the rest is read again
                 if runs[-1].position < generation.position:
                     generation.give_back(chunk, runs[-1].position)
             elif source.end_is_due:

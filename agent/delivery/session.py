@@ -62,9 +62,10 @@ class SenderSession:
         self._sizer = WindowSizer(dialect.room.size)
         # The sequence number of the last frame sent.
         self._last_sequence = 0
-        # When bytes came last, and when an answer came last that was no keepalive (monotonic
-        # seconds); a write counts for both.
-        self._heard = self._moved = services.clock.monotonic()
+        # When bytes came last (monotonic seconds); a write counts, too.
+        self._heard = services.clock.monotonic()
+        # When an answer came last that was no keepalive; a write counts, too.
+        self._moved = self._heard
         # How many answers came that were no keepalives.
         self.progress = 0
         # Whether anything was received.
@@ -88,8 +89,8 @@ class SenderSession:
                 group.create_task(self._read(), name="agent-read")
                 group.create_task(self._send(), name="agent-send")
                 group.create_task(self._watch_silence(), name="agent-watch")
-                # Here, not in a task: the group's own cancelling must end while it is entered
-                # (CPython 3.11).
+                # here, not in a task: the group's own cancelling must end while it is entered
+                # (CPython 3.11)
                 await self._build(group)
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
@@ -108,6 +109,8 @@ class SenderSession:
                 await self._outbox.put([b"".join(frames)])
             if await self._build_window(group):
                 continue
+
+            # nothing is due: wait for a change, or until something is
             self._on_idle()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._idle_seconds(retry_at)):
@@ -118,14 +121,18 @@ class SenderSession:
         services, dialect = self._services, self._dialect
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
+
         room = replace(dialect.room, size=self._sizer.size)
         now = services.clock.monotonic()
         window = gather_window(services.send_queue, services.source_reader, room, now)
+        # the sources that were due can't be read now
         if not window.runs:
             return False
+        # gaps and ends only, to a plain Lumberjack peer
         if not window.records:
             self._acknowledge_without_frames(window.runs)
             return True
+
         frames = dialect.encode_runs(window.runs)
         if dialect.numbering == "connection":
             self._last_sequence += window.records
@@ -134,7 +141,7 @@ class SenderSession:
         self._acks.on_window_sent(window.runs, self._last_sequence, window.records)
         self._sizer.on_window_sent(window.size, services.clock.monotonic())
         await self._pack(group, window, frames)
-        # Let the tasks run that wait to read or to send.
+        # let the tasks run that wait to read or to send
         await asyncio.sleep(0)
         return True
 
@@ -182,7 +189,7 @@ class SenderSession:
         faults.reach("agent.window.before_send")
         for part in _split_writes(parts):
             await self._stream.write(part)
-            # The peer of a slow link is not silent while it takes our bytes.
+            # the peer of a slow link is not silent while it takes our bytes
             self._heard = self._moved = self._services.clock.monotonic()
         faults.reach("agent.window.after_send")
 
@@ -234,11 +241,13 @@ class SenderSession:
         while True:
             await clock.sleep(settings.timeout_seconds / _LOOKS)
             now = clock.monotonic()
+            # the peer owes nothing, and may be silent
             if self.is_settled:
                 self._heard = self._moved = now
                 reconnect_at = self._dialect.reconnect_at
                 if reconnect_at is not None and now >= reconnect_at:
                     raise EndedError("looking for logdrive/1 again", idle=False)
+
             if now - self._heard > settings.timeout_seconds:
                 raise EndedError(
                     f"the receiver said nothing for {settings.timeout_seconds:g} s", idle=False
@@ -255,7 +264,7 @@ def _split_writes(parts: list[bytes]) -> Iterator[list[bytes]]:
     gathered, size = list[bytes](), 0
     for part in parts:
         for at in range(0, len(part), _WRITE_BYTES):
-            piece = part[at : at + _WRITE_BYTES]
+            piece = part[at : at + _WRITE_BYTES]  # a short part is not copied
             if size + len(piece) > _WRITE_BYTES + _HEADS_BYTES:
                 yield gathered
                 gathered, size = [], 0

@@ -154,6 +154,7 @@ class _ChunkBlocks:
             data.split(b"\n"), data.decode(errors="replace").split("\n"), strict=True
         ):
             line_at, after = after, after + len(line) + 1
+            # UTF-8; U+FFFD may be in the line itself
             if _REPLACEMENT not in shown or _is_utf8(line):
                 continue
 
@@ -163,6 +164,7 @@ class _ChunkBlocks:
             if self.runs.has_enough:
                 return
 
+            # one record, without another decoding; a line end CR LF, or parts, take longer
             if len(line) < LINE_PART_BYTES and line[-1] != _RETURN:
                 self.runs.add_record(
                     record.exact_lean_record(self.zero + line_at, self.zero + after, shown, line),

@@ -85,6 +85,7 @@ class _ChunkLines:
         data, end = data[:length], at + length
 
         records = self._form.encode_lines(data, offsets, count)
+        # some line is not plain, or all are too long together: each becomes a record by itself
         if records is None:
             for line_at, line_end in line_spans(self._text, at, end):
                 self._add_line_parts(line_at, line_end)

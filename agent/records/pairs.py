@@ -68,9 +68,9 @@ class PairRecords(Records):
         self, around: tuple[bytes, bytes, bytes], offsets: bytes, lines: bytes, count: int
     ) -> None:
         self._head, self._middle, self._tail = around
-        self._offsets = offsets
-        self._lines = lines
-        self._count = count
+        self._offsets = offsets  # decimal, separated by commas
+        self._lines = lines  # without their ends, separated by LF
+        self._count = count  # of the records
 
     def __len__(self) -> int:
         return self._count
@@ -95,6 +95,7 @@ class PairRecords(Records):
     def size(self) -> int:
         """Bytes that they take in a batch, compared with `RUN_BYTES`."""
         same = EVENT_HEAD + len(self._head) + len(self._middle) + len(self._tail) + 2 * LENGTH.size
+        # offsets and lines have a separator between two records each
         return self._count * same + len(self._offsets) + len(self._lines) - 2 * (self._count - 1)
 
     def encode_frames(self, first: int) -> bytes:
@@ -166,11 +167,13 @@ class _PairForm:
             data.decode()
         except UnicodeDecodeError:
             return None
+
         records = PairRecords(self._around, offsets, data[:-1], count)
         return records if records.size <= RUN_BYTES else None
 
     def encode_part(self, part: LinePart) -> bytes:
         """Return one line, or a part of one, as a record."""
+        # what differs from a plain line comes last
         pairs = [(LINE, part.message), (OFFSET, str(part.start)), *self._same]
         if part.eol != "\n":
             pairs.append((EOL, part.eol))

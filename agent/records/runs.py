@@ -161,9 +161,9 @@ class RunBuilder:
         The first run follows the number *previous*. *read_ms* is when the chunk was read, in
         milliseconds since the epoch.
         """
-        self._chunk = chunk
+        self._chunk = chunk  # makes the number of a position
         self._previous = previous  # the number before the next run
-        self._read_ms = read_ms
+        self._read_ms = read_ms  # when the chunk was read (ms since the epoch)
         self._most_records = most_records
         self._new_list = new_list
         self._runs: list[Run] = []  # complete runs
@@ -171,7 +171,7 @@ class RunBuilder:
         # the last run, while it has room
         self._records = new_list()
         self._end = 0  # the position after its records
-        self._events = 0
+        self._events = 0  # events in its records
         self._size = 0  # bytes in a batch
 
     @property

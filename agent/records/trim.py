@@ -65,8 +65,10 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
     value: dict[str, Any] = orjson.loads(payload)
     log = value["log"]
     start, data = log["offset"], file_bytes(value)
+    # the store has all of it
     if start + len(data) <= at:
         return None
+    # the store has nothing of it
     if start >= at:
         return payload, log.get("lines", 1)
 
@@ -78,6 +80,7 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
             log["eol"] = eol = rest.decode()
         rest = rest.removesuffix(eol.encode())
 
+    # its Base64 copy is of the whole record
     value.pop("event", None)
     try:
         value["message"] = rest.decode()

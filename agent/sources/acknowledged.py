@@ -11,11 +11,16 @@ class Acknowledged:
     """What was acknowledged since the agent started."""
 
     events: int = 0
+    """Events in the runs."""
+
     bytes: int = 0
     """Bytes of the files, gaps not counted."""
+
     gap_bytes: int = 0
+    """Bytes of gaps."""
+
     at_ms: int = 0
-    """When the last acknowledgement came; the checkpoint keeps it across restarts."""
+    """When the last acknowledgement came (ms since the epoch); the checkpoint keeps it."""
 
     def add(self, other: "Acknowledged") -> None:
         """Add the totals of another source."""

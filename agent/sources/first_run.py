@@ -73,8 +73,8 @@ class FirstRunSource(Source):
         self._send_queue = send_queue
         self._clock = clock
         self._log = log
-        # Whether the record waits for the checkpoint.
-        self._deciding = False
+        self._deciding = False  # whether the record waits for the checkpoint
+
         self.registration.require()
         registry.add_source(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
@@ -85,10 +85,12 @@ class FirstRunSource(Source):
             self._send_queue.enqueue(source, self._clock.monotonic())
         if decided:
             log_start_decision(self._log, number, len(decided))
+
         step = super().on_position(number, store, now_ms)
         has_record = number >= 0 or number == NOT_KEPT
         if not has_record and not self.unacknowledged and not self._deciding:
             self._deciding = True
+            # the checkpoint must hold the files' starts before the store says that we ran
             if decided:
                 self._registry.call_after_write(self._send_record)
             else:

@@ -33,6 +33,7 @@ class FirstLine:
         newline = head.find(b"\n")
         if newline >= 0:
             return cls(head[:newline], newline + 1, crc32(head[: newline + 1]))
+        # the rest of a long line does not count
         if len(head) == FIRST_LINE_BYTES or (ended and head):
             return cls(head, len(head), crc32(head))
         return None
@@ -43,13 +44,17 @@ class Identity:
     """All parts of an origin id but the count: the same for generations that look alike."""
 
     agent: str
+    """The agent's id."""
     host: str
+    """The host's name."""
     mount: str
     """The mount point of the file system."""
     inode: int
+    """The file's inode."""
     birth_ns: int
     """When the file was made, by the file system's clock; 0 where it does not know."""
     first_line: bytes
+    """The first line without its newline, at most `FIRST_LINE_BYTES` of it."""
 
     def origin_for(self, count: int) -> UUID:
         """Return the origin id of the generation with this *count*."""
@@ -73,8 +78,8 @@ class Fingerprinter:
     """Makes identities: it knows the agent's id, the host's name and the mount points."""
 
     def __init__(self, agent: str, host: str, disk: Disk) -> None:
-        self.agent = agent
-        self.host = host
+        self.agent = agent  # the agent's id
+        self.host = host  # the host's name
         self._disk = disk
 
     def mount_of(self, directory: str) -> str:

@@ -27,7 +27,9 @@ class FileLocation:
     mount: str
     """The mount point of its file system."""
     device: int
+    """Number of the device; another one after a restart of the host, perhaps."""
     inode: int
+    """The file's inode."""
     birth_ns: int
     """When it was made, by the file system's clock; 0 where that is not known."""
 

@@ -34,8 +34,11 @@ class SourceRegistry:
     """All sources. Its fields are read-only outside of this file."""
 
     host: str
+    """The host's name."""
     agent: str
+    """The agent's id."""
     inputs: LabelsByPath
+    """Labels for sources whose bytes are gone."""
     sources: dict[Source, CheckpointEntry | None] = field(default_factory=dict)
     """Living sources in the order in which they came. A source whose bytes are gone has its entry;
     that of the others is made of their generation whenever the checkpoint is written.
@@ -51,6 +54,7 @@ class SourceRegistry:
     changed: bool = False
     """Whether something that belongs into the checkpoint is not in it."""
     _after_write: list[Callable[[], None]] = field(default_factory=list)
+    """What to call once the checkpoint holds all that is known now."""
 
     # Living sources ------------------------------------------------------------------------------
 
@@ -114,7 +118,7 @@ class SourceRegistry:
             count=entry.count,
             counting=Counting(entry.counting),
         )
-        # Most sources have count 0: share one object.
+        # most sources have count 0: share one object
         entry.origin = incarnations.stem if entry.origin == incarnations.stem else entry.origin
         source.restore(entry)
         incarnations.add(source)
@@ -130,7 +134,8 @@ class SourceRegistry:
         for source in waiting:
             source.on_start_decided(wanted=here_before, now_ms=now_ms)
             self.changed = True
-        # Their files may be found later, when the store is not asked any more.
+
+        # their files may be found later, when the store is not asked any more
         for entry in [entry for entry in self.absent.values() if entry.undecided]:
             entry.undecided = False
             if here_before:
@@ -169,7 +174,7 @@ class SourceRegistry:
         if labels.tags:
             values["tags"] = labels.tags
         encoded = compact_json(values)
-        # Labels have limits of their own, so it is the path that is long, and longer escaped.
+        # labels have limits of their own, so it is the path that is long, and longer escaped
         if len(encoded) > ATTRIBUTES_BYTES:
             encoded = compact_json(values | {"path": values["path"][-_LONGEST_PATH:]})
         return encoded
@@ -282,10 +287,12 @@ class SourceRegistry:
         entry.undecided = source.undecided
         entry.resend = source.resend
         entry.acknowledged = source.acknowledged.at_ms
-        # The first line is needed for further origin ids, where the count is not known.
+
+        # the first line is needed for further origin ids, where the count is not known
         identity = self.incarnations_of(entry.stem).identity
         counted = source.counting is Counting.KNOWN
         entry.first = identity.first_line if identity is not None and not counted else None
+
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
             entry.last = generation.last_number if generation.seen > source.position else 0
@@ -308,6 +315,7 @@ class SourceRegistry:
             del self.ended[entry.origin]
             if not self.incarnations[entry.stem].members:
                 del self.incarnations[entry.stem]
+
         living = [self.update_entry(source) for source in self.sources]
         return [*living, *self.ended.values(), *self.absent.values()]
 

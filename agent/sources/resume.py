@@ -61,28 +61,31 @@ def resume(
     known: KnownPosition, number: int, store: UUID, now_ms: int
 ) -> Resumed | Misfit | Closed:
     """Return what the P (*number*, *store*) asks for. Raises OSError from the source's bytes."""
-    # A service without numbers: the agent's own are all there is.
+    # a service without numbers: the agent's own are all there is
     if number == NOT_KEPT:
         return Resumed(known.number, known.runs)
     if is_closed(number):
         return _closed(known, number)
+
+    # the ends of known runs fit by themselves; any other position is compared with the bytes
     stored = 0 if number in (ABSENT, LOST) else number
     if stored and not _is_boundary(known, stored) and not known.fits(stored):
         return Misfit(
             f"the store has position {position_of(stored)}, which this file contradicts: a "
             "second writer, or a rewound file"
         )
-    # The store has as much as was acknowledged, or more: an acknowledgement was lost.
+
+    # the store has as much as was acknowledged, or more: an acknowledgement was lost
     if position_of(stored) >= position_of(known.number):
         return Resumed(stored, _after(known, stored))
-    # Another store: what it lacks is in the one before, so a gap says where (rule D5).
+    # another store: what it lacks is in the one before, so a gap says where (rule D5)
     if number == LOST or known.store != store:
         gap = make_gap_run(stored, known.number, GapOrEndMark(ELSEWHERE, store=known.store), now_ms)
         return Resumed(stored, [gap, *known.runs])
-    # The same store went back: send again what can be read again.
+    # the same store went back: send again what can be read again
     if known.readable:
         return Resumed(stored, stepped_back=True)
-    # What can't be read again is gone.
+    # what can't be read again is gone
     reason = known.ended.reason if known.ended else REMOVED
     gap = make_gap_run(stored, known.number, GapOrEndMark(reason), now_ms)
     return Resumed(stored, [gap, *known.runs], stepped_back=True)
@@ -90,6 +93,7 @@ def resume(
 
 def _closed(known: KnownPosition, number: int) -> Misfit | Closed:
     """Return what a closed *number* means: the store has an end record under this origin id."""
+    # closed by its own end record, or no bytes are left that could contradict it
     last = known.runs[-1] if known.runs else None
     is_own_end = last is not None and last.kind == END and last.number == number
     if not known.readable or is_own_end or known.complete_at(number):
@@ -106,6 +110,7 @@ def _is_boundary(known: KnownPosition, number: int) -> bool:
 
 def _after(known: KnownPosition, number: int) -> list[Run]:
     """Return the runs after *number*; none if it lies within one and the bytes can be read."""
+    # what follows is read again from there, so no run need be cut
     boundaries = (known.number, *(run.number for run in known.runs))
     if known.readable and position_of(number) not in map(position_of, boundaries):
         return []

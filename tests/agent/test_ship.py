@@ -49,7 +49,9 @@ def test_everything_arrives_and_a_second_run_sends_nothing__G3_D3() -> None:
             world.write(lines(0, 50 * number + 1) + b"no newline", path)
         first = await shipped(world, *files)
         assert first.complete
-        assert first.bytes == first.there == sum(len(world.disk.content(path)) for path in files)
+        assert (
+            first.bytes == first.total_bytes == sum(len(world.disk.content(path)) for path in files)
+        )
         assert all(contents(world.stored(path)) == [world.disk.content(path)] for path in files)
         assert reader.most_unanswered <= 256
         windows = reader.windows

@@ -1,7 +1,7 @@
 """Ends generations of files: truncated, removed, let go, or out of sight (rules G1, G3, P3).
 
-`Tailer` calls it after each close look at a file; its table says what ends when. `EndRecorder` makes
-the records.
+`Tailer` calls it after each close look at a file; the table in `tail.py` says what ends when.
+`EndRecorder` makes the records.
 """
 
 from typing import Any

@@ -98,15 +98,15 @@ class Restorer:
         inputs = self._inputs
         try:
             settings = inputs.settings_for(path)
-            found = locator.find_file(place, moved=True)
-            if found is None and settings is not None:
-                found = locator.find_in_inputs(place)
-            if settings is None and found is not None:
-                settings = inputs.settings_for(found[0])  # its new name belongs to an input
+            location = locator.find_file(place, moved=True)
+            if location is None and settings is not None:
+                location = locator.find_in_inputs(place)
+            if settings is None and location is not None:
+                settings = inputs.settings_for(location[0])  # its new name belongs to an input
 
             if settings is None:  # no input matches it: kept in the checkpoint, not read
                 self._registry.add_absent(entry)
-            elif found is None:
+            elif location is None:
                 self._file_log.warning(
                     "file gone while the agent was away",
                     path,
@@ -116,7 +116,7 @@ class Restorer:
                 )
                 self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))
             else:
-                place.name, stat = found
+                place.name, stat = location
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
                 place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns
                 generation = Generation(
