@@ -57,6 +57,7 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
         or header.size > RUN_BYTES
     ):
         return None
+    # foreign peers have no positions
     if header.kind == "foreign":
         return header
     placed = (
@@ -84,7 +85,7 @@ class BatchWalker:
         An event with more than *max_event* bytes of payload raises `StorageError`.
         """
         self._segment = segment
-        self._max_event = max_event
+        self._max_event = max_event  # bytes of payload
         self._data = b""  # bytes received
         self._at = 0  # index of *position* in the data; behind its end after skipped records
         self._batch: BatchRef | None = None  # at *position*, while its records are incomplete

@@ -90,6 +90,7 @@ class WindowReader:
         """
         if not self._unacknowledged or (self._announced and not self._bare):
             return None
+
         self._flushed = True
         return self._cut_part([], end=True)
 
@@ -105,6 +106,7 @@ class WindowReader:
             # a run of J frames may reach beyond the window
             if isinstance(taken, JsonRun) and 0 < self._left < len(taken):
                 taken, rest = taken.split(self._left)
+
             events.append(taken)
             self._count_events(taken)
             if self._size and self._left == 0:

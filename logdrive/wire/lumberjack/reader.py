@@ -126,6 +126,7 @@ class FrameReader:
 
         Raises `ProtocolError`.
         """
+        # bytes are copied only while a frame is not whole
         if self._held:
             self._held += data
             self.copied += len(data)
@@ -207,6 +208,7 @@ class FrameReader:
                 if len(frames) >= STEP_FRAMES:
                     given, frames = frames, []
                     yield given
+        # the frames before the error are good
         except ProtocolError:
             if frames:
                 yield frames

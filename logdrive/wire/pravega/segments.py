@@ -168,7 +168,7 @@ class CreateTransientSegment(Message):
 
 @message(28)
 class SealSegment(Message):
-    """Lets nobody append to a segment any more."""
+    """Seals a segment: nothing can be appended to it any more."""
 
     request_id: I64
     segment: Text
