@@ -21,9 +21,8 @@ def describe_type(value_type: inspect.Type) -> str:
         ]
         return " or ".join(dict.fromkeys(words))
     if isinstance(value_type, inspect.IntType | inspect.FloatType):
-        return (
-            "a whole number" if isinstance(value_type, inspect.IntType) else "a number"
-        ) + _range(value_type)
+        kind = "a whole number" if isinstance(value_type, inspect.IntType) else "a number"
+        return kind + _range(value_type)
     if isinstance(value_type, inspect.StrType):
         return _text(value_type)
     if isinstance(value_type, inspect.LiteralType):
@@ -37,9 +36,9 @@ def describe_type(value_type: inspect.Type) -> str:
         return f"a table of {', '.join(names)}"
     if isinstance(value_type, inspect.DictType):
         return f"a table whose values are each {describe_type(value_type.value_type)}"
-    return (
-        "true or false" if isinstance(value_type, inspect.BoolType) else "a value of another kind"
-    )
+    if isinstance(value_type, inspect.BoolType):
+        return "true or false"
+    return "a value of another kind"
 
 
 def _range(value_type: inspect.IntType | inspect.FloatType) -> str:

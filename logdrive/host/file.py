@@ -12,23 +12,20 @@ from typing import Final, Protocol
 from logdrive.host.statx import StatResult, stat_handle
 from logdrive.model.framing import Part
 
-_IOV_MAX: Final = 1024
+_IOV_MAX: Final = 1024  # parts that one `writev` takes
 
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """The metadata of a file that its identity and growth are judged by.
+    """The metadata of a file that its identity and growth are judged by."""
 
-    *birth_ns* is 0 if the file system keeps no birth time (rule G2).
-    """
-
-    device: int
+    device: int  # number of the device
     inode: int
-    size: int
-    links: int
-    modified_ns: int
-    birth_ns: int
-    is_file: bool
+    size: int  # bytes
+    links: int  # number of names; 0 for a deleted file that is still open
+    modified_ns: int  # last change, ns since 1970
+    birth_ns: int  # ns since 1970; 0 if the file system keeps no birth time (rule G2)
+    is_file: bool  # whether it is a regular file
 
 
 class Stage(Protocol):

@@ -37,6 +37,7 @@ async def complete_handshake(
         raise tls_failure(
             address, error, handshake if isinstance(handshake, Handshake) else None
         ) from error
+
     alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
     identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
     return Peer(address, identity, alpn or None, secure=True)

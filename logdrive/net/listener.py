@@ -33,7 +33,7 @@ class Admission:
     """The limit on accepted connections, over all listeners of one transport."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = limit  # connections
         self.count = 0  # of the accepted connections that are open
         self._refused = 0  # since the last warning
         self._warned_at = float("-inf")  # on the loop's time
@@ -71,8 +71,8 @@ class SystemListener:
     ) -> None:
         self.address: tuple[str, int] = sock.getsockname()[:2]
         self._socket = sock
-        self._welcome = welcome
-        self._accept = accept
+        self._welcome = welcome  # makes a stream of an accepted socket
+        self._accept = accept  # serves a stream until its end
         self._admission = admission
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop holds tasks only weakly
@@ -83,6 +83,7 @@ class SystemListener:
         for _ in range(_ACCEPTS_A_TURN):
             try:
                 accepted, address = self._socket.accept()
+            # none waits, or it was gone before it was accepted
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -124,6 +125,7 @@ class SystemListener:
         with contextlib.closing(accepted):
             try:
                 stream = await self._welcome(accepted, peer)
+            # a load balancer's probe is no failure
             except SilentPeerError:
                 return
             except (TransientError, ConfigError) as error:
