@@ -36,6 +36,8 @@ class CheckedFile:
     """A file that an input matches."""
 
     path: str
+    """The path that matches."""
+
     input: int
     """Index of the input in the configuration, from 0."""
 
@@ -51,7 +53,10 @@ class AgentCheckReport:
     """The result of a check."""
 
     files: list[CheckedFile]
+    """All files that the inputs match."""
+
     findings: list[Finding]
+    """What is right and wrong with the rest, in the order of the configuration."""
 
 
 async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) -> AgentCheckReport:

@@ -52,11 +52,13 @@ class Shipped:
     """What `ship` has delivered so far."""
 
     files: int
+    """Files to ship."""
     events: int
     """Events sent and acknowledged by this run."""
     bytes: int
     """Bytes of the files, of these events."""
     gap_bytes: int
+    """Bytes of the files that could not be read, and were reported as gaps."""
     total_bytes: int
     """Bytes of all files."""
     left: int

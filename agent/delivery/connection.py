@@ -68,6 +68,7 @@ class Connector:
         self._hosts = settings.hosts  # host:port of each receiver
         # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
+        # Pauses between attempts; an acknowledgement makes them short again.
         self._backoff = Backoff(
             FullJitter(
                 settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
@@ -87,8 +88,9 @@ class Connector:
 
         # The session on the connection there is.
         self.session: SenderSession | None = None
-        # For people: the host that we are connected to, and what went wrong last; "" for none.
+        # The host that we are connected to, "" for none.
         self.host = ""
+        # What went wrong last, for people; "" for nothing.
         self.problem = ""
 
     @property

@@ -22,7 +22,7 @@ class Encoders:
     """Makes the encoder of each source. *form* changes between connections, with the dialect."""
 
     def __init__(self, agent: str, host: str, clock: Clock) -> None:
-        self.form: EncodingForm = "block"
+        self.form: EncodingForm = "block"  # what lines become now
         self._block = BlockEncoder()  # one for all sources: a block names none
         self._clock = clock
         self._host = host

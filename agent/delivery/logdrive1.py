@@ -85,7 +85,7 @@ class Logdrive1Sender:
 
     numbering: Literal["window", "connection"] = "connection"
     version = VERSION_2
-    reconnect_at: float | None = None
+    reconnect_at: float | None = None  # there is no better dialect
 
     def __init__(self, services: SessionServices, codec: Codec | None) -> None:
         self._services = services

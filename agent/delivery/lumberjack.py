@@ -46,9 +46,9 @@ class LumberjackSender:
         self.codec = codec
         self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
-        self.reconnect_at: float | None = None
+        self.reconnect_at: float | None = None  # set while sources wait for `logdrive/1`
         self.awaits_answer = False  # nothing but acknowledgements comes back
-        self.open_sources = 0
+        self.open_sources = 0  # sources that may send
 
     def on_connected(self) -> None:
         """Fill the send queue. Files that wait to learn where to start begin at their end."""

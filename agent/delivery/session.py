@@ -59,6 +59,7 @@ class SenderSession:
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(
             _PACKED_AHEAD
         )
+        # Adapts the windows' size to the link.
         self._sizer = WindowSizer(dialect.room.size)
         # The sequence number of the last frame sent.
         self._last_sequence = 0

@@ -29,7 +29,7 @@ class WindowSizer:
 
     def __init__(self, most: int) -> None:
         self._most = most  # limit on `size`
-        self.size = min(most, _FIRST_BYTES)
+        self.size = min(most, _FIRST_BYTES)  # bytes of the next window
         # When each window in flight was made (monotonic seconds), and its size.
         self._in_flight: deque[tuple[float, int]] = deque()
         # When the last one was acknowledged (monotonic seconds).

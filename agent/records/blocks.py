@@ -89,9 +89,9 @@ class _ChunkBlocks:
 
     def __init__(self, chunk: TextChunk, runs: RunBuilder) -> None:
         self.text = chunk.data
-        self.begin = chunk.begin
-        self.end = chunk.end
-        self.open_end = chunk.open_end
+        self.begin = chunk.begin  # offset of the chunk's text
+        self.end = chunk.end  # offset after it
+        self.open_end = chunk.open_end  # the last line goes on in the next chunk
         self.zero = chunk.start - chunk.begin  # the position of offset 0
         self.runs = runs  # what is encoded so far
 

@@ -95,6 +95,7 @@ class FullEncoder:
         """
         fields = orjson.dumps(common)[1:-1]
         self._fields = b"," + fields if fields else b""  # *common* as JSON, without its braces
+        # the rest of a prefix, up to the offset
         self._log = b',"log":{"file":{"path":%b},"origin":%b,"offset":' % (
             orjson.dumps(path),
             orjson.dumps(origin),

@@ -54,9 +54,9 @@ class _ChunkLines:
 
     def __init__(self, chunk: TextChunk, form: RecordForm, runs: RunBuilder) -> None:
         self._text = chunk.data
-        self._begin = chunk.begin
-        self._end = chunk.end
-        self._open_end = chunk.open_end
+        self._begin = chunk.begin  # offset of the chunk's text
+        self._end = chunk.end  # offset after it
+        self._open_end = chunk.open_end  # the last line goes on in the next chunk
         self._zero = chunk.start - chunk.begin  # the position of offset 0
         self._form = form
         self._runs = runs  # what is encoded so far

@@ -67,7 +67,7 @@ class PairRecords(Records):
     def __init__(
         self, around: tuple[bytes, bytes, bytes], offsets: bytes, lines: bytes, count: int
     ) -> None:
-        self._head, self._middle, self._tail = around
+        self._head, self._middle, self._tail = around  # the bytes that all records share
         self._offsets = offsets  # decimal, separated by commas
         self._lines = lines  # without their ends, separated by LF
         self._count = count  # of the records
@@ -152,6 +152,7 @@ class _PairForm:
         whole = encode_pairs([(LINE, ""), (OFFSET, ""), *same])
         head = LENGTH.size + LENGTH.size + len(LINE)
         middle = head + LENGTH.size + LENGTH.size + len(OFFSET)
+        # the bytes before the line, between line and offset, and after the offset
         self._around = (
             whole[:head],
             whole[head + LENGTH.size : middle],

@@ -46,8 +46,9 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     name: str
     # The mount point of its file system.
     mount: str
-    # The file's device and inode.
+    # Number of the file's device, as of the last look.
     device: int
+    # The file's inode.
     inode: int
     # When the file was made (ns); 0 where that is not known.
     birth_ns: int = 0

@@ -145,8 +145,11 @@ class _Trouble:
     """What goes wrong with a source. Most have none, and share one object."""
 
     problem: str = ""
+    """What went wrong last, for people."""
     refusals: int = 0
+    """Refusals in a row."""
     retry_at: float = 0.0
+    """When it may register again (monotonic seconds)."""
 
 
 _NO_TROUBLE: Final = _Trouble()
@@ -164,6 +167,7 @@ class SourceRegistration:
         # Whether it is due even without anything to send: the store may have lost data, or a
         # position must be known.
         self.required = False
+        # What went wrong, and until when it pauses.
         self._trouble = _NO_TROUBLE
 
     @property

@@ -21,6 +21,7 @@ class KnownPosition:
     number: int
     """The number acknowledged last, in *store*."""
     store: UUID | None
+    """The store that has it; None before the first answer."""
     runs: Sequence[Run]
     """Its unacknowledged runs, which follow one another from *number*."""
     readable: bool
@@ -40,7 +41,9 @@ class Resumed:
     """Go on from *number* with *runs*, then with what is read after them."""
 
     number: int
+    """The number that the store has, from now on the acknowledged one."""
     runs: Sequence[Run] = field(default_factory=list)
+    """The unacknowledged runs from now on, which follow one another from *number*."""
     stepped_back: bool = False
     """The same store had acknowledged more: it has lost data."""
 
@@ -50,6 +53,7 @@ class Misfit:
     """The number can't be this generation's: take the next count (rule D4)."""
 
     reason: str
+    """Why, for people."""
 
 
 @dataclass(frozen=True, slots=True)

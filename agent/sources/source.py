@@ -71,10 +71,12 @@ class Source:
         self.counting = counting
         self.origin = incarnations.origin_for(count)
 
+        # Its registration on the connection there is.
         self.registration = SourceRegistration()
         # Whether the last P was lower than what the same store had acknowledged (rule G6).
         self.stepped_back = False
 
+        # Its runs that no acknowledgement covers.
         self.unacknowledged = UnacknowledgedRuns()
         # The mark of its end record, once nothing more will be read.
         self.ended = ended
@@ -86,9 +88,11 @@ class Source:
         # Whether it begins at its start or at 0 depends on the store's answer (rule P2).
         self.undecided = False
 
-        # The number acknowledged last, and the store that has it; None before the first answer.
+        # The number acknowledged last.
         self.number = 0
+        # The store that has it; None before the first answer.
         self.store: UUID | None = None
+        # Totals of what was acknowledged.
         self.acknowledged = Acknowledged()
 
     def restore(self, entry: CheckpointEntry) -> None:

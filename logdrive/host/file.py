@@ -106,7 +106,7 @@ class PartsStage:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._parts: list[Part] = []
+        self._parts: list[Part] = []  # not copied
 
     def add(self, parts: Sequence[Part]) -> None:
         """Add *parts*, which must not change before `append`."""
@@ -128,7 +128,7 @@ class SystemFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._birth_ns: int | None = None
+        self._birth_ns: int | None = None  # None before it is read
 
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to *size* bytes from *offset*."""

@@ -69,7 +69,7 @@ class SystemListener:
         accept: Accept,
         admission: Admission,
     ) -> None:
-        self.address: tuple[str, int] = sock.getsockname()[:2]
+        self.address: tuple[str, int] = sock.getsockname()[:2]  # host and port
         self._socket = sock
         self._welcome = welcome  # makes a stream of an accepted socket
         self._accept = accept  # serves a stream until its end

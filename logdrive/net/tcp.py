@@ -48,7 +48,7 @@ class SystemTransport:
     ) -> None:
         self._connect_timeout = connect_timeout  # seconds
         self._handshake_timeout = handshake_timeout  # seconds
-        self._admission = Admission(max_connections)
+        self._admission = Admission(max_connections)  # counts accepted connections
         self._most = self._admission.read_bytes  # limit on one read of an accepted one (bytes)
         self._client_contexts = Contexts(client_context)
         self._server_contexts = Contexts(server_context)

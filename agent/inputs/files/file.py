@@ -73,6 +73,7 @@ class Generation:
         self._more = True
         # the bytes before the position; None if only their check is known
         self._tail: bytes | None = b""
+        # check bits of the position, while the tail is None; 0 if unknown
         self._check = 0
         # the end at the last look, if it was beyond the position, and the bytes before it
         self._end: tuple[int, bytes] | None = None

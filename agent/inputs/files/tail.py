@@ -81,12 +81,12 @@ class Tailer:
         self._disk = disk
         self._clock = clock
         self._file_log = file_log
-        self._locations = FileLocations(disk, fingerprinter)
+        self._locations = FileLocations(disk, fingerprinter)  # real names and mount points
 
         self.open_files = open_files  # opens and closes all followed files
         self.missing = MissingFiles(scans=scans)  # files that scans must look for
         self.followed: dict[FileKey, FollowedFile] = {}  # by device and inode
-        self._schedule = LookSchedule(clock, self.followed)
+        self._schedule = LookSchedule(clock, self.followed)  # when to look at which file
         self._endings = Endings(
             self.followed,
             EndRecorder(

@@ -60,7 +60,7 @@ class WindowFrame:
     acknowledgement.
     """
 
-    count: int
+    count: int  # events of the window
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -182,7 +182,7 @@ class EnvelopeFrame:
     Readers unpack it and return the frames inside.
     """
 
-    payload: bytes
+    payload: bytes  # the packed frames
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -193,7 +193,7 @@ class EnvelopeFrame:
 class AckFrame:
     """A: everything up to *sequence* is durable; 0 is a keepalive."""
 
-    sequence: int
+    sequence: int  # number of an event; 0 for a keepalive
     version: bytes = field(default=VERSION_2, compare=False)
 
     def encode(self, version: bytes | None = None) -> bytes:

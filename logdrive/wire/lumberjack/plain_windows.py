@@ -26,7 +26,7 @@ class WindowPart:
     A part without events acknowledges earlier ones or, if *ack* is 0, answers a window of none.
     """
 
-    events: tuple[KeyValueFrame | JsonRun, ...]
+    events: tuple[KeyValueFrame | JsonRun, ...]  # in the order they came
     count: int  # number of events; a `JsonRun` holds many
     ack: int | None  # sequence number to acknowledge, None if more of the window is to come
 

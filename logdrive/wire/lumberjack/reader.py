@@ -303,8 +303,8 @@ class _EnvelopeFrames:
 
     def __init__(self, number: int, size: int, limits: LumberjackLimits) -> None:
         self.number = number
-        self._most_events = limits.frames_free + limits.frames_per_byte * size
-        self._most_items = limits.frames
+        self._most_events = limits.frames_free + limits.frames_per_byte * size  # limit on frames
+        self._most_items = limits.frames  # limit on frames and pairs together
         self._events = 0  # frames so far
         self._items = 0  # frames, and pairs in them
 

@@ -42,7 +42,7 @@ class WholeAppend:
     number: int  # number of its last event
     events: int  # events in *data*
     data: Part  # the bytes for the segment
-    request_id: int
+    request_id: int  # for the answer; -1 if the client gave none
     expected_offset: int | None = None  # length of the segment before it; None if unconditional
 
 
