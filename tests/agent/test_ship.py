@@ -1,5 +1,5 @@
-"""Shipping files once: everything arrives, a second run sends nothing, and what can't be is said
-(P3, G3, history 16).
+"""`agent ship`: everything arrives, a second run sends nothing, and what can't be shipped is
+reported (P3, G3).
 """
 
 import asyncio
@@ -153,7 +153,7 @@ def test_files_that_cannot_be_read_are_named_all_at_once() -> None:
 
 
 class _FewHandles(MemoryDisk):
-    """A disk of a process that may have *handles* more files open."""
+    """A disk of a process that may open only *handles* more files."""
 
     handles = 1000
 
@@ -234,7 +234,7 @@ def test_a_refusal_that_will_stay_ends_at_once_and_a_restart_does_not() -> None:
     run(main())
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()

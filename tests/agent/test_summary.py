@@ -1,4 +1,4 @@
-"""The agent says what it does: a line a minute, sums at the end, and what it can't know."""
+"""The agent's summaries: a line a minute, totals at the end, and what is unknown."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> No
     run(main())
 
 
-def test_the_first_minute_of_rest_after_each_spell_of_work_is_told() -> None:
+def test_the_first_minute_of_rest_after_each_spell_of_work_is_announced() -> None:
     async def main() -> None:
         world, rests = World(), 0
 
@@ -55,7 +55,7 @@ def test_the_first_minute_of_rest_after_each_spell_of_work_is_told() -> None:
     run(main())
 
 
-def test_what_is_left_is_told_while_nothing_gets_through() -> None:
+def test_sources_behind_are_counted_while_nothing_gets_through() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 10))
@@ -71,7 +71,7 @@ def test_what_is_left_is_told_while_nothing_gets_through() -> None:
     run(main())
 
 
-def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
+def test_a_stop_without_a_receiver_logs_how_much_is_left_and_why() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 10))
@@ -88,7 +88,7 @@ def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
     run(main())
 
 
-def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
+def test_a_file_gone_while_the_agent_was_away_is_a_warning_that_says_what_is_unknown() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 10))
@@ -105,7 +105,7 @@ def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
     run(main())
 
 
-def test_a_refused_source_is_named_by_its_path_and_its_lines_are_no_drained_ones() -> None:
+def test_a_refused_source_is_named_by_its_path_and_its_lines_count_as_undelivered() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()

@@ -1,6 +1,4 @@
-"""The checkpoint is whole or not there, and never the only place where anything is known (D5,
-P2).
-"""
+"""The checkpoint is whole or missing, and nothing is known only from it (D5, P2)."""
 
 import os
 import random
@@ -39,7 +37,7 @@ def entry(number: int = 5) -> CheckpointEntry:
     )
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_checkpoint_that_was_written_is_read() -> None:
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     assert file.load_checkpoint("a") is None
@@ -58,7 +56,7 @@ def test_what_is_written_is_read() -> None:
         (b'{"version":1,"agent":"b"}', "belongs to the agent 'b'"),
     ],
 )
-def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> None:
+def test_an_unusable_checkpoint_is_moved_aside(content: bytes, reason: str) -> None:
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     disk.write(file.path, content)
@@ -71,7 +69,7 @@ def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> No
     assert file.load_checkpoint("a") is None
 
 
-def test_every_crash_leaves_the_old_or_the_new_one() -> None:
+def test_every_crash_leaves_the_old_or_the_new_checkpoint() -> None:
     for seed in range(30):
         disk = MemoryDisk(["/state"])
         file = CheckpointFile(disk, "/state")
@@ -170,7 +168,7 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
     run(main())
 
 
-def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
+def test_a_full_disk_stops_no_line_and_is_logged_once() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 10))
@@ -191,7 +189,7 @@ def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
     assert events == ["checkpoint not written: it is tried again", "checkpoint written again"]
 
 
-def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
+def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_reported() -> None:
     class ReadOnly(MemoryDisk):
         def replace(self, source: str, target: str) -> None:
             raise OSError(30, "Read-only file system")

@@ -1,5 +1,6 @@
-"""One source's states, without files or network: what is in flight, what an answer cancels, which
-count it takes (D3, D4, G3).
+"""Source: its runs in flight, what an answer gives up, and which count it takes (D3, D4, G3).
+
+Without files and network.
 """
 
 from uuid import UUID
@@ -54,7 +55,7 @@ def test_runs_are_sent_in_order_and_acknowledged_in_order__D3() -> None:
     assert len(made.unacknowledged) == made.unacknowledged.sent == 2
 
 
-def test_a_position_told_meanwhile_voids_what_is_in_flight__D3() -> None:
+def test_a_later_position_gives_up_the_runs_in_flight__D3() -> None:
     made = opened(10, 20, 30)
     epoch, sent = made.epoch, [made.next_unsent_run() for _ in range(3)]
     assert made.on_position(number_of(10, b"x"), STORE, 0) is NextStep.GO_ON
@@ -103,7 +104,7 @@ def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
     assert b'"end_exact":false' in made.unacknowledged.runs[2].records[0]
 
 
-def test_what_was_never_wanted_stays_not_wanted_when_the_life_ends__P2() -> None:
+def test_bytes_before_the_start_stay_not_wanted_when_the_generation_ends__P2() -> None:
     made = source()
     made.end_generation_at(GapOrEndMark(REMOVED, exact=False), 40, 100, 0)
     assert [each.position for each in made.unacknowledged.runs] == [40, 100, 100]
@@ -124,7 +125,7 @@ def test_a_refused_source_waits_and_asks_again__E() -> None:
     assert made.unacknowledged, "what can't be read again is kept"
 
 
-def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
+def test_generations_after_one_whose_count_is_not_known_wait_for_it__G3() -> None:
     first = source(Counting.MANY)
     family = first.incarnations
     assert isinstance(family, Incarnations)

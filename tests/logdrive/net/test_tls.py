@@ -1,4 +1,4 @@
-"""Files that can't be used end in one message that names the file and the remedy."""
+"""Certificate files that can't be used give one message with the file and the remedy."""
 
 import datetime
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_a_directory_is_no_certificate(pki: Pki, tmp_path: Path) -> None:
         client_context(ClientTls(str(tmp_path)))
 
 
-def test_a_key_of_another_certificate_is_told_apart(pki: Pki) -> None:
+def test_a_key_of_another_certificate_is_refused(pki: Pki) -> None:
     with pytest.raises(ConfigError) as error:
         server_context(
             ServerTls(pki.path("server.pem"), pki.path("client.key"), pki.path("ca.pem"))
@@ -64,9 +64,7 @@ def test_a_key_of_another_certificate_is_told_apart(pki: Pki) -> None:
     assert told(error).startswith(f"key = {pki.path('client.key')}: it is not the private key of")
 
 
-def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(
-    pki: Pki, tmp_path: Path
-) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(pki: Pki, tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     path = tmp_path / "secret.key"
     path.write_bytes(
@@ -80,7 +78,9 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(
 @pytest.mark.parametrize(
     ("cert", "key", "missing"), [("client.pem", None, "key"), (None, "client.key", "cert")]
 )
-def test_half_a_pair_is_refused(pki: Pki, cert: str | None, key: str | None, missing: str) -> None:
+def test_a_certificate_or_a_key_alone_is_refused(
+    pki: Pki, cert: str | None, key: str | None, missing: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         client_context(
             ClientTls(pki.path("ca.pem"), cert and pki.path(cert), key and pki.path(key))

@@ -43,7 +43,7 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
 
 
 def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
-    """However many they are, handles are left for the connection and the checkpoint."""
+    """Handles are left for the connection and the checkpoint, however many files there are."""
 
     async def main() -> None:
         world = World()
@@ -86,7 +86,7 @@ class _Told:
         self.warnings.append((event, words))
 
 
-def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_remedy() -> None:
+def test_one_warning_counts_the_files_without_a_handle_and_names_the_remedy() -> None:
     async def main() -> None:
         world = World()
         await world.reader()

@@ -44,7 +44,7 @@ class Clock:
 
 
 class Log:
-    """Keeps nothing."""
+    """A log that keeps nothing."""
 
     def info(self, event: str, **_: object) -> None: ...
 
@@ -52,7 +52,7 @@ class Log:
 
 
 class CountingDisk(MemoryDisk):
-    """Counts how often files were opened, and notes what was looked at by its path."""
+    """A disk that counts how often files were opened, and notes the paths that were looked at."""
 
     opened = 0
 
@@ -150,7 +150,7 @@ class Tail:
                 each.generation.read_lines(self.clock.now)
 
     def passes(self, seconds: float) -> Iterator[None]:
-        """Let time pass, and the tailer poll when it is due; yields after each round."""
+        """Let *seconds* pass while the tailer polls when it is due; yields after each round."""
         until = self.clock.now + seconds
         while self.clock.now < until:
             wait = self.tailer.poll_due(1_000_000)

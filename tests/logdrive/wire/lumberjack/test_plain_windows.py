@@ -1,4 +1,4 @@
-"""Windows as deployed writers use them: one scenario a habit, each from the peer's bytes to the
+"""Windows as deployed writers use them: one scenario for each habit, from the peer's bytes to the
 acknowledgements due.
 """
 
@@ -43,7 +43,7 @@ class Receiver:
         return self
 
     def quiet(self) -> "Receiver":
-        """Let a second pass without a byte."""
+        """Let the writer be idle, so that the acknowledgement due on idleness is noted."""
         if (part := self.windows.end_on_idle()) is not None:
             self.on_part(part)
         return self
@@ -291,8 +291,9 @@ def test_frames_of_other_dialects_are_the_callers_mistake(
 def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
     script: list[WindowFrame | int], step: int
 ) -> None:
-    """Whatever windows a writer announces: integers are how many bare events come, numbered on over
-    the connection.
+    """For any announced windows.
+
+    An integer is a number of bare events, which are numbered on over the connection.
     """
     stream, sent = b"", 0
     for item in script:
