@@ -94,19 +94,7 @@ class Agent:
         # from files to the receiver
         encoders = Encoders(agent, host_name, host.clock)
         self.tailer = self._make_tailer(encoders, open_files)
-        services = SessionServices(
-            registry=self.registry,
-            send_queue=self.send_queue,
-            input=self.tailer,
-            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
-            clock=host.clock,
-            executor=host.executor,
-            random=host.random,
-            settings=config.output,
-            log=self._log,
-            file_log=self._file_log,
-        )
-        self.connection = Connector(services, host.transport, encoders)
+        self.connection = Connector(self._make_services(encoders), host.transport, encoders)
         self._scanner = self._make_scanner()  # finds files that inputs match
         self._restorer = self._make_restorer()  # finds the files of the checkpoint's entries
 
@@ -142,6 +130,21 @@ class Agent:
                 handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             ),
             deleted_files=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
+            log=self._log,
+            file_log=self._file_log,
+        )
+
+    def _make_services(self, encoders: Encoders) -> SessionServices:
+        host = self._host
+        return SessionServices(
+            registry=self.registry,
+            send_queue=self.send_queue,
+            input=self.tailer,
+            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
+            clock=host.clock,
+            executor=host.executor,
+            random=host.random,
+            settings=self._config.output,
             log=self._log,
             file_log=self._file_log,
         )
@@ -286,6 +289,7 @@ class Agent:
                         name="agent-scan",
                     ),
                 ]
+
                 try:
                     await stop.wait()
                     # draining looks for files itself, and must come to an end

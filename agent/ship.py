@@ -121,6 +121,7 @@ def _make_services(
     clock, log = host.clock, structlog.get_logger("agent")
     registry = SourceRegistry(fingerprinter.host, fingerprinter.agent, FileInputs([settings]))
     send_queue, file_log = SendQueue(), FileLog(log, clock)
+
     # All files stay open, deleted ones too, and none is looked for under other names.
     tailer = Tailer(
         registry,
@@ -137,6 +138,7 @@ def _make_services(
         log=log,
         file_log=file_log,
     )
+
     services = SessionServices(
         registry=registry,
         send_queue=send_queue,
@@ -315,6 +317,7 @@ class _Shipment:
         total.add(registry.finished)
         for source in registry.sources:
             total.add(source.acknowledged)
+
         left = sum(
             source.generation.seen - source.position
             for source in registry.sources

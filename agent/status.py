@@ -86,6 +86,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         cls, registry: SourceRegistry, files: Collection[FollowedFile], connection: Connector
     ) -> "Status":
         """Return the status now; *files* are those that are followed."""
+        # of files that can't be read, which their sources do not know
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
@@ -106,6 +107,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             )
             for source, entry in registry.sources.items()
         ]
+
         return cls(
             agent=registry.agent,
             host=connection.host,

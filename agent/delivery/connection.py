@@ -156,6 +156,7 @@ class Connector:
             self.session, self.host, self.problem = session, host, ""
             self._log_connected(host, choice)
             await session.run()
+
         except ProtocolError as error:
             # A reader of version 1 answers version 2 in its own version: speak that next time.
             if (
@@ -166,6 +167,7 @@ class Connector:
                 raise
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
+
         except TransientError as error:
             # A connection that ended before the first frame of a peer that owed one: most often
             # the peer expects something else.
@@ -179,6 +181,7 @@ class Connector:
             more = "" if choice.dialect == NATIVE else f", and does it speak {choice.dialect}"
             asked = f"is TLS on at both ends{more}? can it store anything now? its log says more"
             raise RejectedError(f"{error}; it said nothing at all: {asked}", sure=False) from error
+
         finally:
             self.session, self.host = None, ""
             self.note_change()

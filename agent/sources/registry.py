@@ -111,6 +111,7 @@ class SourceRegistry:
             path = path_from_text(entry.path)
             labels = self.inputs.settings_for(path) or _NO_LABELS
             attributes = self.encode_attributes(path, labels)
+
         source = Source(
             generation,
             incarnations,
@@ -217,15 +218,15 @@ class SourceRegistry:
 
         A few of them, if several were acknowledged at that moment.
         """
-        known = [source for source in self.sources if source.store is not None]
+        stored = [source for source in self.sources if source.store is not None]
         latest = max(
             [
                 0,
-                *(source.acknowledged.at_ms for source in known),
+                *(source.acknowledged.at_ms for source in stored),
                 *(entry.acknowledged for entry in self.ended.values()),
             ]
         )
-        living = [source for source in known if source.acknowledged.at_ms == latest]
+        living = [source for source in stored if source.acknowledged.at_ms == latest]
         ended = [entry for entry in self.ended.values() if entry.acknowledged == latest]
         few = max(0, _FEW - len(living))
         return living[:_FEW] + [self._revive(entry, now_ms) for entry in ended[:few]]

@@ -229,6 +229,7 @@ class Source:
         self.unacknowledged.give_up_in_flight()
         self.registration.on_position()
         self.stepped_back = False
+
         check = self._stored_number_check()
         known = KnownPosition(
             self.number,
@@ -239,6 +240,7 @@ class Source:
             check.matches,
             check.is_complete_at,
         )
+
         match resume(known, number, store, now_ms):
             case Closed():
                 self.number, self.store = number, store

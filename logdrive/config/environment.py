@@ -47,6 +47,7 @@ def apply_environment(
     """
     names: dict[str, str] = {}
     mistakes: list[Mistake] = []
+    # sorted, so that the first ten items of a list come in order
     for variable in sorted(environ):
         if (
             variable.startswith(PREFIX)

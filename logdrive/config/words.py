@@ -13,13 +13,17 @@ def describe_type(value_type: inspect.Type) -> str:
     if isinstance(value_type, inspect.Metadata):
         description = (value_type.extra_json_schema or {}).get("description")
         return describe_type(value_type.type) + (f" ({description})" if description else "")
+
     if isinstance(value_type, inspect.UnionType):
         words = [
             describe_type(member)
             for member in value_type.types
             if not isinstance(member, inspect.NoneType)
         ]
+        # two members may read the same
         return " or ".join(dict.fromkeys(words))
+
+    # single values
     if isinstance(value_type, inspect.IntType | inspect.FloatType):
         kind = "a whole number" if isinstance(value_type, inspect.IntType) else "a number"
         return kind + _range(value_type)
@@ -29,6 +33,8 @@ def describe_type(value_type: inspect.Type) -> str:
         return " or ".join(_quoted(value) for value in value_type.values)
     if isinstance(value_type, inspect.EnumType):
         return " or ".join(_quoted(member.value) for member in value_type.cls)
+
+    # lists and tables
     if isinstance(value_type, inspect.ListType | inspect.VarTupleType):
         return _list(value_type)
     if isinstance(value_type, inspect.StructType):
@@ -36,6 +42,7 @@ def describe_type(value_type: inspect.Type) -> str:
         return f"a table of {', '.join(names)}"
     if isinstance(value_type, inspect.DictType):
         return f"a table whose values are each {describe_type(value_type.value_type)}"
+
     if isinstance(value_type, inspect.BoolType):
         return "true or false"
     return "a value of another kind"

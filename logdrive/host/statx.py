@@ -84,6 +84,7 @@ def _statx(descriptor: int, path: str) -> StatResult:
     # a C library older than the call
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)
+
     flags = 0 if path else _AT_EMPTY_PATH
     if (
         _libc.statx(
@@ -95,6 +96,7 @@ def _statx(descriptor: int, path: str) -> StatResult:
         if number in _NOT_THERE:
             return _without_birth(descriptor, path)
         raise OSError(number, os.strerror(number), path or None)
+
     return StatResult(
         device=os.makedev(status.dev_major, status.dev_minor),
         inode=status.ino,

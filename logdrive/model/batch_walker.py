@@ -52,6 +52,7 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
             piece_in_header(header)  # raises for a mark that no receiver writes
     except ValueError:
         return None
+
     if (
         min(header.size, header.records, header.events, header.skipped) < 0
         or header.size > RUN_BYTES

@@ -121,6 +121,7 @@ def _authority_in(directory: str) -> Issued:
             f"{certificate_path} and {key_path} must hold a CA and its key, in PEM form, "
             "without a passphrase"
         ) from error
+
     if (
         not isinstance(key, ec.EllipticCurvePrivateKey)
         or key.public_key() != certificate.public_key()
@@ -184,6 +185,7 @@ def issue_certificate(
     signer = authority.certificate
     issuer = signer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     end = min(now + timedelta(days=days), signer.not_valid_after_utc)
+
     builder = (
         _builder(name, str(issuer), key, now - _SKEW, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

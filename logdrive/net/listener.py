@@ -134,11 +134,13 @@ class SystemListener:
                 )
                 await drain_unread(accepted, _ALERT_SECONDS)
                 return
+
             try:
                 await self._accept(stream)
                 await stream.close()
             except TransientError as error:
                 _log.info("connection lost", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
+            # a bug: it must end this connection, not the listener
             except Exception:
                 _log.exception("connection failed", peer=peer)
             finally:

@@ -90,6 +90,7 @@ class SystemStream:
                 await self._reader
             finally:
                 self._reader = None
+
         data = self._arrived
         if data:  # the end stays
             self._arrived = None
@@ -114,6 +115,7 @@ class SystemStream:
         """
         if self._released or self._reader is None or self._reader.done():
             return
+
         try:
             received = self._wire.receive()
         except TransientError as error:
@@ -135,6 +137,7 @@ class SystemStream:
                 self._failure = self._broken
             else:
                 self._arrived = received
+
         self._reader.set_result(None)
 
     # Writing -------------------------------------------------------------------------------------

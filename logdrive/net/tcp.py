@@ -99,10 +99,12 @@ class SystemTransport:
                         raise
                     else:
                         return sock
+
         except TimeoutError as error:
             raise TransientError(f"{peer}: no answer within {self._connect_timeout:g} s") from error
         except socket.gaierror as error:
             raise TransientError(f"{peer}: the name can't be resolved: {error.strerror}") from error
+
         reasons = ", ".join(dict.fromkeys(failures)) or "the name has no address"
         raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
 

@@ -201,6 +201,7 @@ class Restorer:
             acknowledged=0,
             undecided=False,
         )
+
         self._file_log.warning(
             "file may be another than before: only its first line could be compared",
             path_from_text(entry.path),

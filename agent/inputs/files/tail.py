@@ -221,6 +221,7 @@ class Tailer:
             if stat is None:
                 self._endings.on_missing(followed)
                 return
+
             followed.generation.on_stat(stat, now)
             if followed.generation.first_line is None:
                 self._begin_source(followed, stat)

@@ -129,6 +129,7 @@ class Unpacking:
                 yield step
         except _InflateError as error:
             raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
+
         if self._exact and (inflater.unused_data or at < len(view)):
             raise EnvelopeError("an envelope with bytes after its zlib stream")
 

@@ -78,6 +78,8 @@ class WindowReader:
                 self._add_events(frame, events, parts)
             else:
                 raise TypeError(f"{type(frame).__name__} is no frame of a v1 or v2 writer")
+
+        # more of the window is to come, but its events need not wait for that
         if events:
             parts.append(self._cut_part(events, end=False))
         return parts

@@ -84,6 +84,7 @@ class Assembler:
                 data: Part = frame_event(message.event)
             case ConditionalBlockEnd():
                 data = message.data
+
         return WholeAppend(
             message.writer,
             message.event_number,
