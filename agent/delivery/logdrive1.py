@@ -237,6 +237,7 @@ class Logdrive1Sender:
         Raises `ReceiverRefusedError` for an E that ends the connection, `ProtocolError` for an
         index that was never given, or a number that no store has.
         """
+        # the frame reader lets nothing else through
         if not isinstance(frame, PositionFrame | RefusalFrame):
             return
         if isinstance(frame, RefusalFrame) and frame.index == CONNECTION:
@@ -250,6 +251,7 @@ class Logdrive1Sender:
             self._on_refusal(frame)
             return
 
+        # an unknown special number must not be taken for one that was never seen
         if frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
             raise ProtocolError(
                 f"the number {frame.number}, which no store has", offset=self.frame_reader.offset

@@ -70,6 +70,7 @@ class LumberjackSender:
         """Open the sources that are to register; no frames are needed for that."""
         services, now = self._services, self._services.clock.monotonic()
         while (source := services.send_queue.next_to_register()) is not None:
+            # one that waits registers again on the next connection
             if not self._waits(source):
                 source.open_unregistered()
                 self.open_sources += 1

@@ -169,6 +169,7 @@ class SenderSession:
 
     def _idle_seconds(self, retry_at: float | None) -> float | None:
         """Return after how many seconds to look for work although nothing has changed."""
+        # with all windows in flight only an acknowledgement makes room, and that wakes us
         due = self._due_in() if self.in_flight < self._services.settings.windows_in_flight else None
         if retry_at is None:
             return due

@@ -195,6 +195,7 @@ def split_line(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> 
         yield _line_part(text[at:cut], zero + at, "", PARTIAL)
         at = cut
 
+    # the last part has the line's end
     line = text[at:end]
     if line.endswith(b"\r\n"):
         yield _line_part(line[:-2], zero + at, "\r\n")

@@ -145,6 +145,7 @@ class CheckpointFile:
 
         reason, checkpoint = _decode_checkpoint(data, agent)
         if reason:
+            # `agent check` changes no file
             if touch:
                 self._move_aside(reason)
             raise CheckpointDamagedError(
@@ -177,6 +178,7 @@ def _decode_checkpoint(data: bytes, agent: str) -> tuple[str, Checkpoint | None]
         return f"it can't be read: {error}", None
     if checkpoint.version != VERSION:
         return f"it has version {checkpoint.version}, this agent writes {VERSION}", checkpoint
+    # its origin ids are another agent's
     if checkpoint.agent != agent:
         return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", checkpoint
     return "", checkpoint

@@ -48,6 +48,7 @@ class SendQueue:
             if source not in self._to_send:
                 self._to_send[source] = now
                 self.wake()
+            # bulk is sent at once, without waiting for more
             if source not in self._bulk and source.backlog_bytes >= BULK_BYTES:
                 self._bulk[source] = None
                 self.wake()

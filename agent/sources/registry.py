@@ -78,10 +78,12 @@ class SourceRegistry:
         *closes_when_complete*: see `Source`.
         """
         incarnations = self.incarnations_of(identity.stem, identity)
+        # the count of a generation that looks alike must be known first
         if incarnations.members:
             known = incarnations.counts_known()
             counting = Counting.KNOWN if known else Counting.AFTER
         count = 0 if counting is Counting.MANY else incarnations.next_count()
+
         source = Source(
             generation,
             incarnations,

@@ -202,6 +202,8 @@ class Source:
         """
         if self.counting is Counting.AFTER:
             self._take_count(self.incarnations.next_count(self))
+
+        # the answers for several counts decide which one it is
         many = self.counting is Counting.MANY
         counts = self.registration.ask(0 if many else self.count, many=many)
         return [

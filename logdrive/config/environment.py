@@ -113,6 +113,7 @@ def _item(
     if not isinstance(listed, list):
         raise LookupError(f"{key} is no list in the file: write [[{key}]] there")
 
+    # the number after the last item's adds one
     step = steps.pop(0)
     if not step.isdecimal() or int(step) > len(listed):
         raise LookupError(

@@ -125,6 +125,7 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        # the parser says where only in its message
         match = _PLACE.fullmatch(str(error))
         lines = text.splitlines()
         at_end = not (match and match["line"])

@@ -65,6 +65,7 @@ def reach(name: str) -> None:
     global _remaining
     if on_reach is not None:
         on_reach(name)
+    # "" is no point's name, so nothing matches unless one is armed
     if name == _name:
         _remaining -= 1
         if _remaining == 0:

@@ -155,6 +155,7 @@ class BatchWalker:
             self.header_bytes = EVENT_HEAD + length
             return None
 
+        # a headless record has no records after it
         payload = data[body:end]
         header = trusted_header(payload)
         records = position + EVENT_HEAD + length

@@ -27,6 +27,7 @@ def number_of(position: int, tail: bytes | None) -> int:
     """Return the number of *position*; *tail* ends with the bytes before it, None if unknown."""
     if not 0 <= position < MAX_POSITION:
         raise ValueError(f"position {position} is not in [0, 2^46)")
+    # nothing lies before it that could be checked
     if position == 0:
         return 0
     return position << 16 | (0 if tail is None else check_of(tail))

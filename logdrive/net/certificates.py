@@ -226,6 +226,7 @@ def _distinguished(name: str) -> x509.Name:
 
 
 def _general_name(name: str) -> x509.GeneralName:
+    # such as spiffe://…
     if "://" in name:
         return x509.UniformResourceIdentifier(name)
     try:

@@ -63,6 +63,7 @@ async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> 
     try:
         async with asyncio.timeout(seconds):
             await wait_ready(sock, Want.READ)
+        # readable without a byte: the peer has closed
         if sock.recv(1, socket.MSG_PEEK):
             return
     except TimeoutError as error:

@@ -17,6 +17,7 @@ def identity_of(certificate: x509.Certificate | None) -> str:
         for prefix, kind in (("uri", x509.UniformResourceIdentifier), ("dns", x509.DNSName)):
             if values := names.get_values_for_type(kind):
                 return f"{prefix}:{min(values, key=_as_bytes)}"
+
     common = [
         str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     ]

@@ -172,6 +172,7 @@ class SystemStream:
                 data = data[sent:]
             elif sent is Want.WRITE:
                 await self._until_writable()
+            # TLS waits for the peer before it sends
             else:
                 raise TransientError(
                     f"{self.peer.address}: the peer asked for a renegotiation, which is "
@@ -193,6 +194,7 @@ class SystemStream:
         if self._read_wants_write:
             self._read_wants_write = False
             self._take()
+        # a writable socket would wake the loop again and again
         if self._writer is None:
             if not self._read_wants_write:
                 self._loop.remove_writer(self._number)
@@ -266,6 +268,7 @@ def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
     size = 0
     for part in parts:
         if run and size + len(part) > _PIECE_BYTES:
+            # how much of this part goes along with the small ones before it
             along = _HEAD_BYTES - size
             view = memoryview(part)[max(0, along) :]
             if along > 0:

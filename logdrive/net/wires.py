@@ -136,8 +136,10 @@ class TlsWire:
             raise self._late
         if self._ended:
             return b""
+
         parts: list[bytes] = []
         want = self._receive_into(parts)
+        # OpenSSL may hold records that it has read already
         self.more = want is not Want.READ
         if parts:
             self._heard = True
@@ -202,6 +204,7 @@ class TlsWire:
             return self._connection.send(data)
         except SSL.WantWriteError:
             return Want.WRITE
+        # the peer must answer first
         except SSL.WantReadError:
             return Want.READ
         except SSL.ZeroReturnError as error:

@@ -331,8 +331,10 @@ def _cut_character_bytes(text: bytes) -> int:
     """Return the number of bytes at the end of *text* that begin an incomplete UTF-8 character."""
     for back in range(1, 4):
         byte = text[-back]
+        # ASCII, so that no character is cut
         if byte < 0x80:
             return 0
+        # a lead byte: it says how long its character is
         if byte >= 0xC0:
             return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
     return 0

@@ -65,6 +65,7 @@ class OpenFiles:
             return
 
         try:
+            # some handles are kept for the connection and the checkpoint
             if self._open >= self._handles:
                 raise OSError(
                     errno.EMFILE,

@@ -157,6 +157,8 @@ class Tailer:
             followed = schedule.next_due(now)
             if followed is None:
                 break
+
+            # most files: replacing the heap's first entry costs less than removing and adding one
             if not followed.dropped and self._is_at_rest(followed, now):
                 schedule.postpone_next(now)
                 continue
@@ -232,6 +234,7 @@ class Tailer:
             self._on_error(followed, error)
         else:
             self._endings.end_if_due(followed, now)
+            # the source may have got lines, a gap or its end record
             if followed.source is not None and followed.source.has_more:
                 self._send_queue.enqueue(followed.source, now)
 
@@ -252,6 +255,7 @@ class Tailer:
         generation.place.name, stat = location
         self.missing.on_file_found(generation.place.key)
 
+        # a file at rest is not opened if that would close another one
         has_grown = stat.size > generation.seen
         may_have_first_line = generation.first_line is None and stat.size > 0
         if self.open_files.has_room or has_grown or may_have_first_line:

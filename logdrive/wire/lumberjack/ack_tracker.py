@@ -76,6 +76,7 @@ class AckTracker(Generic[Token]):
         )
 
     def _ack_oldest(self, sequence: int, offset: int) -> list[Token]:
+        # nothing is awaited without a window
         count = self._windows[0][1] if self._windows else 0
         if sequence > count:
             raise ProtocolError(

@@ -236,6 +236,7 @@ class FrameReader:
 
         Raises `ProtocolError` for a frame that may not come here, or is over a limit.
         """
+        # the connection's first frame
         if not self.version:
             self.detect(bytes(data[at : at + KIND_HEAD]))
         if data[at] not in self._versions or data[at + 1] not in (
@@ -312,6 +313,7 @@ class _EnvelopeFrames:
         """Count *frame*. Raises `ProtocolError` with *offset* for one too many."""
         events = len(frame) if isinstance(frame, JsonRun) else 1
         self._events += events
+        # each pair becomes an object, too
         self._items += events + len(frame.pairs) if isinstance(frame, KeyValueFrame) else events
         if self._items > self._most_items:
             reason = f"an envelope of more than {self._most_items} frames and pairs"

@@ -233,8 +233,10 @@ def _contradiction(run: RunFrame) -> str | None:
         return f"a run of the unknown kind {run.kind}"
     if not 0 <= run.previous < run.number or run.previous >= CLOSED:
         return f"a run from {run.previous} to {run.number}"
+    # an end closes its number, and only an end does
     if (run.kind == END) != (run.number >= CLOSED):
         return f"a run of kind {run.kind} to {run.number}: an end, and nothing else, closes"
+    # gaps and ends are one record each, which is no event
     if run.records == 0 or (run.kind != DATA and (run.records, run.events) != (1, 0)):
         return f"a run of kind {run.kind} with {run.records} records and {run.events} events"
     if run.read < 0 or run.skipped < 0:

@@ -97,6 +97,7 @@ class Assembler:
     def _end_block(self, block: AppendBlock | None, end: AppendBlockEnd) -> WholeAppend:
         if end.num_events < 1:
             raise OrderError(f"an append of {end.num_events} events")
+        # the end alone is a whole append
         if block is None:
             data: Part = end.data
         elif block.writer != end.writer:

@@ -31,6 +31,7 @@ class ReceiveBuffer:
             return
         self.size += len(data)
         last = self._pieces[-1] if self._pieces else b""
+        # large pieces are not copied, small ones are joined with the one before
         if len(data) >= _SMALL:
             self._pieces.append(data)
         elif isinstance(last, bytearray) and len(last) < _JOINED:
