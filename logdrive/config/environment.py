@@ -117,8 +117,7 @@ def _item(
     step = steps.pop(0)
     if not step.isdecimal() or int(step) > len(listed):
         raise LookupError(
-            f"{key} is a list: after its name goes the number of an item, at most "
-            f"{len(listed)} as it stands"
+            f"{key} is a list: after its name goes the number of an item, at most {len(listed)} now"
         )
     if not steps:
         raise LookupError(

@@ -62,9 +62,9 @@ def test_files_that_the_agent_may_not_read_are_counted() -> None:
         disk.write(LOG, lines(0, 1))
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check_agent(config, disk=disk, transport=world.network.host("agent"))
-        (told,) = (finding for finding in checked.findings if finding.name == "files")
-        assert told.warn
-        assert told.detail.startswith("1 of 1 can't be read")
+        (unreadable,) = (finding for finding in checked.findings if finding.name == "files")
+        assert unreadable.warn
+        assert unreadable.detail.startswith("1 of 1 can't be read")
 
     run(main())
 
@@ -77,9 +77,9 @@ def test_a_state_directory_that_can_not_be_made_is_reported_with_its_remedy() ->
         world.settings["agent"]["state_dir"] = "/state/file/agent"
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
-        told = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
-        assert not told.ok
-        assert told.detail.startswith(
+        state_dir = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
+        assert not state_dir.ok
+        assert state_dir.detail.startswith(
             "/state/file/agent can't be used (Not a directory: /state/file): name a directory"
         )
         world.settings["agent"]["state_dir"] = "/state/agent"

@@ -182,9 +182,9 @@ def test_files_begin_at_their_end_with_a_warning_if_the_store_cannot_answer__P2(
         assert (stored.content, stored.gaps) == (lines(10, 10), [(0, 120, "not_wanted", True)])
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    (said,) = [each for each in told if "this agent has run before" in each["event"]]
+    (said,) = [each for each in log_lines if "this agent has run before" in each["event"]]
     assert (said["log_level"], said["files"]) == ("warning", 1)
 
 
@@ -202,9 +202,9 @@ def test_under_plain_lumberjack_files_begin_at_their_end_with_a_warning__P2_D8()
         )[:-1]
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    assert len([each for each in told if "this agent has run before" in each["event"]]) == 1
+    assert len([each for each in log_lines if "this agent has run before" in each["event"]]) == 1
 
 
 def test_another_store_gets_the_record_of_the_first_run_too__P2_D5() -> None:

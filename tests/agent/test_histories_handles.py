@@ -158,9 +158,9 @@ def test_a_removed_file_without_a_handle_ends_as_out_of_sight__P4(
                 assert (stored.content, stored.ended) == (lines(0, 10, prefix=path), None)
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    gone = [each for each in told if each["event"] == "file gone while it was not open"]
+    gone = [each for each in log_lines if each["event"] == "file gone while it was not open"]
     assert len(gone) == 1, "one warning for all of them"
     assert gone[0]["files"] >= FILES - 16
     assert gone[0]["example"].startswith("/logs/")

@@ -235,7 +235,7 @@ def test_h13_to_another_embedded_store_and_back__D3_D5() -> None:
                 assert data == whole[start:end]
         ends = 0
         for start in sorted(covered):
-            assert start <= ends, f"nobody has the bytes {ends} to {start}"
+            assert start <= ends, f"no store has the bytes {ends} to {start}"
             ends = max(ends, start + len(covered[start]))
         assert ends == len(whole)
         assert len(world.readers["east"].registered) + len(world.readers["west"].registered) < 20

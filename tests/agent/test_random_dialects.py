@@ -109,7 +109,7 @@ class History:
                 self.acknowledge(self.random.random() < 0.5)
             case "remove" if left := sorted(self.files.keys() - self.gone):
                 self.acknowledge(self.random.random() < 0.3)
-                # so that it was seen: a file nobody opened is nobody's
+                # so that it was seen: a file that was never opened has no source
                 await self.world.clock.sleep(10)
                 self.world.disk.remove(path := self.random.choice(left))
                 self.gone.add(path)

@@ -255,7 +255,7 @@ def test_a_store_that_lost_data_gets_it_again_or_a_gap__D5_G6_P4(seed: int) -> N
                         world.start()
                     await world.reader(model=reader)
         for source, number in peaks.items():
-            assert source in reader.stored, "an ended source was never told again"
+            assert source in reader.stored, "an ended source was not sent again"
             again = reader.stored[source]
             reached = position_of(again.number), is_closed(again.number)
             assert reached >= (position_of(number), is_closed(number)), (
@@ -305,7 +305,9 @@ def judge_stores(world: World, lives: Lives) -> None:
         assert len(owners) == 1, f"{life[:60]!r}… arrived under {len(owners)} sources"
         reached = 0
         for start, end, _ in owners[0]:
-            assert start <= reached, f"of {life[:60]!r}… nobody has the bytes {reached} to {start}"
+            assert start <= reached, (
+                f"of {life[:60]!r}… no store has the bytes {reached} to {start}"
+            )
             reached = max(reached, end)
         assert reached == len(life)
 
@@ -329,7 +331,7 @@ async def _calm(world: World, lives: Lives, reader: ReaderModel) -> None:
 
 async def finish(world: World, lives: Lives) -> None:
     """Give every file a last line, and wait until all is acknowledged."""
-    # what has no first line yet could not be told otherwise
+    # without it, a file without a first line would not be sent
     for path in sorted({*lives.current, *lives.rotated}):
         life = lives.current.get(path, lives.rotated.get(path))
         assert life is not None

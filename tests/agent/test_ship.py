@@ -240,11 +240,11 @@ def test_progress_is_reported() -> None:
         reader = await world.reader()
         reader.ack_seconds = 0.1
         world.write(lines(0, 300_000))
-        told: list[Shipped] = []
-        await shipped(world, progress=told.append)
-        assert [each.left for each in told] == sorted((each.left for each in told), reverse=True)
-        assert told[-1].left == 0
-        assert len({each.left for each in told}) > 2
+        steps: list[Shipped] = []
+        await shipped(world, progress=steps.append)
+        assert [each.left for each in steps] == sorted((each.left for each in steps), reverse=True)
+        assert steps[-1].left == 0
+        assert len({each.left for each in steps}) > 2
 
     run(main())
 

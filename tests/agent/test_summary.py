@@ -20,13 +20,13 @@ def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> No
             world.write(lines(0, 1), "/logs/new.log")
             await world.clock.sleep(61)
             await world.stop()
-        minutes = [told for told in said if told["event"] == "in the last minute"]
-        assert [(told["lines"], told["bytes"], told["files"]) for told in minutes] == [
+        minutes = [entry for entry in said if entry["event"] == "in the last minute"]
+        assert [(entry["lines"], entry["bytes"], entry["files"]) for entry in minutes] == [
             (10, 120, 1),
             (6, 72, 2),
         ]
-        assert all((told["sources_behind"], told["unread_bytes"]) == (0, 0) for told in minutes)
-        (drained,) = [told for told in said if told["event"] == "drained"]
+        assert all((entry["sources_behind"], entry["unread_bytes"]) == (0, 0) for entry in minutes)
+        (drained,) = [entry for entry in said if entry["event"] == "drained"]
         assert (drained["lines"], drained["bytes"], drained["files"]) == (16, 192, 2)
 
     run(main())
@@ -63,9 +63,9 @@ def test_sources_behind_are_counted_while_nothing_gets_through() -> None:
             world.start()
             await world.clock.sleep(130)
             await world.kill()
-        minutes = [told for told in said if told["event"] == "in the last minute"]
+        minutes = [entry for entry in said if entry["event"] == "in the last minute"]
         assert [
-            (told["lines"], told["sources_behind"], told["unread_bytes"]) for told in minutes
+            (entry["lines"], entry["sources_behind"], entry["unread_bytes"]) for entry in minutes
         ] == [(0, 1, 120)] * 2
 
     run(main())
@@ -80,10 +80,10 @@ def test_a_stop_without_a_receiver_logs_how_much_is_left_and_why() -> None:
             world.start()
             await world.clock.sleep(3)
             await world.stop()
-        (end,) = [told for told in _warnings(said) if "lines undelivered" in told["event"]]
+        (end,) = [entry for entry in _warnings(said) if "lines undelivered" in entry["event"]]
         assert (end["sources_left"], end["bytes_left"], end["lines"]) == (2, 132, 0)
         assert "refused" in end["reason"]
-        assert not any(told["event"] == "drained" for told in said)
+        assert not any(entry["event"] == "drained" for entry in said)
 
     run(main())
 
@@ -128,4 +128,4 @@ def test_a_refused_source_is_named_by_its_path_and_its_lines_count_as_undelivere
 
 
 def _warnings(said: Any) -> list[Any]:
-    return [told for told in said if told["log_level"] == "warning"]
+    return [entry for entry in said if entry["log_level"] == "warning"]

@@ -183,9 +183,9 @@ def test_a_full_disk_stops_no_line_and_is_logged_once() -> None:
         await world.clock.sleep(10)
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    events = [each["event"] for each in told if each["event"].startswith("checkpoint")]
+    events = [each["event"] for each in log_lines if each["event"].startswith("checkpoint")]
     assert events == ["checkpoint not written: it is tried again", "checkpoint written again"]
 
 

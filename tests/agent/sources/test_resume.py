@@ -49,22 +49,24 @@ def standing(
     size: int = 1000,
     ended: GapOrEndMark | None = None,
 ) -> KnownPosition:
-    def fits(told: int) -> bool:
+    def fits(answer: int) -> bool:
         return ended is not None or (
-            position_of(told) <= size
-            and told in (at(position_of(told)), number_of(position_of(told), None))
+            position_of(answer) <= size
+            and answer in (at(position_of(answer)), number_of(position_of(answer), None))
         )
 
-    return KnownPosition(number, store, kept or [], ended is None, ended, fits, lambda told: False)
+    return KnownPosition(
+        number, store, kept or [], ended is None, ended, fits, lambda answer: False
+    )
 
 
 def positions(runs: Sequence[Run]) -> list[tuple[int, int, int]]:
     return [(run.kind, position_of(run.previous), run.position) for run in runs]
 
 
-@pytest.mark.parametrize("told", [ABSENT, LOST, NOT_KEPT])
-def test_a_source_never_seen_starts_at_0__P2(told: int) -> None:
-    assert resume(standing(), told, A, 0) == Resumed(0)
+@pytest.mark.parametrize("answer", [ABSENT, LOST, NOT_KEPT])
+def test_a_source_never_seen_starts_at_0__P2(answer: int) -> None:
+    assert resume(standing(), answer, A, 0) == Resumed(0)
 
 
 def test_a_source_goes_on_from_a_position_that_its_file_has__D4() -> None:
@@ -72,10 +74,10 @@ def test_a_source_goes_on_from_a_position_that_its_file_has__D4() -> None:
     assert resume(standing(at(300), A), at(500), A, 0) == Resumed(at(500))
 
 
-@pytest.mark.parametrize("told", [number_of(500, b"another"), at(1001), at(500) + CLOSED])
-def test_a_position_that_the_file_contradicts_is_a_misfit__D4(told: int) -> None:
-    assert isinstance(resume(standing(), told, A, 0), Misfit)
-    assert isinstance(resume(standing(at(300), A), told, A, 0), Misfit)
+@pytest.mark.parametrize("answer", [number_of(500, b"another"), at(1001), at(500) + CLOSED])
+def test_a_position_that_the_file_contradicts_is_a_misfit__D4(answer: int) -> None:
+    assert isinstance(resume(standing(), answer, A, 0), Misfit)
+    assert isinstance(resume(standing(at(300), A), answer, A, 0), Misfit)
 
 
 def test_stored_runs_count_as_acknowledged_and_the_others_are_sent_again__D3() -> None:
@@ -119,12 +121,12 @@ def test_bytes_that_the_store_lost_become_a_gap_if_the_file_is_gone__D5_P4() -> 
     assert b'"reason":"removed","end_exact":true' in mark_in_record(resumed.runs[0].records[0])
 
 
-@pytest.mark.parametrize("told", [ABSENT, at(100)])
-def test_another_store_gets_a_gap_that_names_the_store_before__D5(told: int) -> None:
+@pytest.mark.parametrize("answer", [ABSENT, at(100)])
+def test_another_store_gets_a_gap_that_names_the_store_before__D5(answer: int) -> None:
     kept = [data(at(300), 400)]
-    resumed = resume(standing(at(300), B, kept), told, A, 0)
+    resumed = resume(standing(at(300), B, kept), answer, A, 0)
     assert isinstance(resumed, Resumed)
-    first = position_of(told) if told > 0 else 0
+    first = position_of(answer) if answer > 0 else 0
     assert positions(resumed.runs) == [(GAP, first, 300), (DATA, 300, 400)]
     assert resumed.runs[0].mark == GapOrEndMark(ELSEWHERE, store=B)
     assert str(B).encode() in resumed.runs[0].records[0]
@@ -170,12 +172,12 @@ def test_gaps_and_ends_are_made_again_from_the_position_of_the_store__P4_G3() ->
 @given(
     own=st.integers(0, 500),
     cuts=st.lists(st.integers(1, 100), max_size=4),
-    told=st.one_of(st.integers(1, 1000).map(at), st.sampled_from([ABSENT, LOST, NOT_KEPT])),
+    answer=st.one_of(st.integers(1, 1000).map(at), st.sampled_from([ABSENT, LOST, NOT_KEPT])),
     store=st.sampled_from([None, A, B]),
     gone=st.booleans(),
 )
 def test_the_runs_after_an_answer_always_follow_its_number__D1_D3(
-    own: int, cuts: list[int], told: int, store: UUID | None, gone: bool
+    own: int, cuts: list[int], answer: int, store: UUID | None, gone: bool
 ) -> None:
     number, kept = at(own) if own else 0, list[Run]()
     for size in cuts:
@@ -185,10 +187,10 @@ def test_the_runs_after_an_answer_always_follow_its_number__D1_D3(
     mark = GapOrEndMark(TRUNCATED, exact=False) if gone else None
     if mark is not None:
         kept.append(make_end_run(kept[-1].number if kept else number, mark, 0))
-    resumed = resume(standing(number, store if own else None, kept, ended=mark), told, A, 0)
+    resumed = resume(standing(number, store if own else None, kept, ended=mark), answer, A, 0)
     assert isinstance(resumed, Resumed)
-    if told >= 0:
-        assert resumed.number == told
+    if answer >= 0:
+        assert resumed.number == answer
     previous = resumed.number
     for run in resumed.runs:
         assert run.previous == previous < run.number

@@ -169,8 +169,8 @@ def test_missing_tables_and_values_of_the_wrong_kind(file: Path) -> None:
 
 
 def test_long_values_are_cut_and_datetimes_shown(file: Path) -> None:
-    (told,) = mistakes(file, f"{GOOD}[agent]\nid = [{', '.join(['1'] * 200)}]")
-    assert len(told) < 150
+    (mistake,) = mistakes(file, f"{GOOD}[agent]\nid = [{', '.join(['1'] * 200)}]")
+    assert len(mistake) < 150
     assert mistakes(file, f"{GOOD}[agent]\nid = 2026-11-21") == [
         'agent.id = "2026-11-21": write a text'
     ]
@@ -227,11 +227,11 @@ def test_mistakes_of_the_environment_name_the_variable(file: Path) -> None:
         'LOGDRIVE_INPUT__0 = "x": input[0] is a table: after its number goes one of paths, fields',
         (
             'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number '
-            "of an item, at most 1 as it stands"
+            "of an item, at most 1 now"
         ),
         (
             'LOGDRIVE_INPUT__PATHS = "x": input is a list: after its name goes the number of '
-            "an item, at most 1 as it stands"
+            "an item, at most 1 now"
         ),
         (
             'LOGDRIVE_OUTPT__HOSTS = "x": there is no key outpt: did you mean output? there '
@@ -262,7 +262,7 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[output]\nhosts = [1,\nx", "line 3, column 1 = x: this is not TOML: "),
         ("[agent]\nid = 'a'\nid = 'b'\n", "line 3, column 9 = id = 'b': this is not TOML: "),
@@ -271,10 +271,10 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_toml_is_reported_with_line_and_column(
-    file: Path, text: str, told: str
+    file: Path, text: str, expected: str
 ) -> None:
     (mistake,) = mistakes(file, text)
-    assert mistake.startswith(told)
+    assert mistake.startswith(expected)
 
 
 def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ disk = SystemDisk()
 def test_birth_time_is_the_file_systems_own_or_zero__G2(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x")
-    told = subprocess.run(
+    printed = subprocess.run(
         ["stat", "--format=%W", str(path)], capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if told == "-" else int(told))
+    assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if printed == "-" else int(printed))
 
 
 def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) -> None:

@@ -319,11 +319,11 @@ def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: by
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "expected_reason"),
     [(b"", "said nothing for 0.2 s"), (b"\x16\x03\x01", "did not end within 0.2 s")],
 )
 def test_a_handshake_that_stalls_ends_in_time_on_both_sides(
-    pki: Pki, log: Log, said: bytes, told: str
+    pki: Pki, log: Log, said: bytes, expected_reason: str
 ) -> None:
     async def scenario() -> None:
         hasty = SystemTransport(handshake_timeout=0.2)
@@ -337,7 +337,7 @@ def test_a_handshake_that_stalls_ends_in_time_on_both_sides(
             await hasty.connect("127.0.0.1", silent.getsockname()[1], pki.client())
 
     run(scenario())
-    assert told in refusals(log)[0]
+    assert expected_reason in refusals(log)[0]
 
 
 def test_a_probe_that_only_connects_is_no_warning(pki: Pki, log: Log) -> None:

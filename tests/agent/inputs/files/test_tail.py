@@ -263,7 +263,7 @@ def test_files_at_rest_are_not_opened_and_closed_in_turns(files: int) -> None:
 def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None:
     tail = Tail(40, max_open_files=16, close_idle_seconds=100)
     for _ in tail.passes(300):
-        pass  # nobody reads
+        pass  # no connection reads
     assert len(tail.open()) == 40
     tail.rests(200)
     assert len(tail.open()) == 16

@@ -122,16 +122,16 @@ def test_no_bytes_hold_nothing_for_plain_peers_and_are_refused_in_logdrive_1() -
         exactly(b"")
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_zstd_frame_opens_with_and_without_its_size(told: bool) -> None:
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_zstd_frame_opens_with_and_without_its_size(sized: bool) -> None:
     data = FRAME * 1000
-    assert exactly(pack(data, "zstd") if told else streamed_zstd(data)) == data
+    assert exactly(pack(data, "zstd") if sized else streamed_zstd(data)) == data
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_one_zstd_frame_exactly(told: bool) -> None:
+@pytest.mark.parametrize("sized", [True, False])
+def test_one_zstd_frame_exactly(sized: bool) -> None:
     """Rule D1: one frame; neither bytes nor a frame after it, nor one that is cut off."""
-    whole = pack(FRAME, "zstd") if told else streamed_zstd(FRAME)
+    whole = pack(FRAME, "zstd") if sized else streamed_zstd(FRAME)
     for payload in (
         whole + b"x",
         whole * 2,

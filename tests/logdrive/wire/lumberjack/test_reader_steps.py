@@ -85,11 +85,11 @@ def test_of_a_long_envelope_a_few_mebibytes_are_in_memory_however_much_it_holds(
 
 def test_unpacked_bytes_are_counted_from_step_to_step_until_they_are_returned() -> None:
     content = json_frames(1, [bytes(700 * KIB)] * 5)
-    told = list(opened(reader(), EnvelopeFrame(pack(content)).encode()))
-    growth = [after - before for before, after in pairwise(told)]
+    held = list(opened(reader(), EnvelopeFrame(pack(content)).encode()))
+    growth = [after - before for before, after in pairwise(held)]
     assert max(growth) <= PIECE
-    assert max(told) == sum(map(len, content))
-    assert told[-1] == 0
+    assert max(held) == sum(map(len, content))
+    assert held[-1] == 0
 
 
 @pytest.mark.parametrize("size", [KIB, 700 * KIB, 3 * MIB, 15 * MIB])
