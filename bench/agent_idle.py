@@ -80,9 +80,9 @@ def resident(child: Child, kind: str) -> float:
     """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped
     from files.
     """
-    found = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def _start(home: Path, children: list[Child]) -> Child:

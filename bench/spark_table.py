@@ -77,7 +77,7 @@ class _Commit:
 
 def _commits(events: Path) -> list[_Commit]:
     """Return them from the table's own log, in order."""
-    found = []
+    commits = []
     for path in sorted((events / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         rows = sum(
@@ -86,7 +86,7 @@ def _commits(events: Path) -> list[_Commit]:
             if "add" in action
         )
         if rows:
-            found.append(
+            commits.append(
                 _Commit(
                     next(
                         action["commitInfo"]["timestamp"]
@@ -96,7 +96,7 @@ def _commits(events: Path) -> list[_Commit]:
                     rows,
                 )
             )
-    return found
+    return commits
 
 
 def _run(setting: Setting) -> Mapping[str, Sample]:

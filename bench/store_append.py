@@ -115,19 +115,19 @@ def _remove_input(setting: Setting) -> None:
 
 def of_writers(load: Load) -> Sequence[Benchmark]:
     """Return the group that takes *load* to every place."""
-    group, told = f"append_{load.writers}", load.told()
+    group, load_text = f"append_{load.writers}", load.told()
     dd, real = f"{group}.dd_conv_fdatasync", f"{group}.pravega"
     peers = (dd, real)
     return (
         Benchmark(
             f"{group}.engine",
-            f"Store in this process: {told}",
+            f"Store in this process: {load_text}",
             lambda s: asyncio.run(_engine(load, s)),
             peers=peers,
         ),
         Benchmark(
             f"{group}.face",
-            f"Store over its face, in another process: {told}",
+            f"Store over its face, in another process: {load_text}",
             partial(_remote, load, face),
             peers=peers,
         ),
@@ -142,7 +142,7 @@ def of_writers(load: Load) -> Sequence[Benchmark]:
         ),
         Benchmark(
             real,
-            f"Pravega 0.13.0, all in memory, no disk: {told}",
+            f"Pravega 0.13.0, all in memory, no disk: {load_text}",
             partial(_remote, load, pravega),
             missing=no_pravega,
         ),

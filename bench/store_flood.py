@@ -144,12 +144,14 @@ def _waits(kind: str, server: Server, setting: Setting) -> list[float]:
 
 def _of_kind(kind: str) -> Sequence[Benchmark]:
     """Return the group of one flood."""
-    told = f"a quiet writer beside {FLOODS[kind]:,} {kind.replace('_', '-')} on another connection"
+    flood_text = (
+        f"a quiet writer beside {FLOODS[kind]:,} {kind.replace('_', '-')} on another connection"
+    )
     real = f"flood.{kind}.pravega"
     return (
         Benchmark(
             f"flood.{kind}.face",
-            f"Store over its face: {told}",
+            f"Store over its face: {flood_text}",
             partial(_beside, kind, face),
             peers=(real,),
         ),

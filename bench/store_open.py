@@ -80,10 +80,10 @@ def _run(shape: _Shape, setting: Setting) -> Mapping[str, Sample]:
     stopped = _child("open_and_die", shape, setting, _AFTER, _OPEN_SECONDS)
     killed = _child("open", shape, setting, 0, _OPEN_SECONDS)
     figures: dict[str, Sample] = {}
-    for name, found in (("stopped", stopped), ("killed", killed)):
-        figures[name] = Sample(found["seconds"], "s")
-        figures[f"{name}_cpu"] = Sample(found["cpu"], "s")
-        figures[f"{name}_rss"] = Sample(found["rss"] / 2**20, "MiB")
+    for name, measured in (("stopped", stopped), ("killed", killed)):
+        figures[name] = Sample(measured["seconds"], "s")
+        figures[f"{name}_cpu"] = Sample(measured["cpu"], "s")
+        figures[f"{name}_rss"] = Sample(measured["rss"] / 2**20, "MiB")
     return figures
 
 
@@ -106,8 +106,8 @@ def _child(
         ended = child.wait(seconds)
         if ended.code != (-signal.SIGKILL if action == "open_and_die" else 0):
             raise BenchmarkError(f"{action} ended with {ended.code}: {child.said()}")
-        found: Mapping[str, float] = json.loads(child.output.read())
-    return found
+        figures: Mapping[str, float] = json.loads(child.output.read())
+    return figures
 
 
 # In the process of its own ----------------------------------------------------------------------

@@ -112,12 +112,12 @@ def mutate(only: Sequence[str], most: int, jobs: int, no_tests: bool) -> None:
     Ends with 1 where nothing finds one.
     """
     missed = 0
-    for mutant, found in mutants.hunt(only, most, jobs, tests=not no_tests):
-        missed += found is None
+    for mutant, discovery in mutants.hunt(only, most, jobs, tests=not no_tests):
+        missed += discovery is None
         result = (
             "**not found** | |"
-            if found is None
-            else f"{'none' if found.seed is None else found.seed + 1} | {found.what} |"
+            if discovery is None
+            else f"{'none' if discovery.seed is None else discovery.seed + 1} | {discovery.what} |"
         )
         click.echo(f"| {mutant.name} | {mutant.what} | {result}")
     sys.exit(1 if missed else 0)

@@ -99,14 +99,14 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
 
     Raises `NotAsWrittenError` where a header and its records say different things.
     """
-    found: dict[str, Arrived] = {}
+    sources: dict[str, Arrived] = {}
     for batch in batches:
         header = batch.header
         if len(batch.records) != header["records"]:
             raise NotAsWrittenError(f"{header} has {len(batch.records)} records")
         if batch.kind == "foreign" or (header.get("mark") or {}).get("reason") == _NO_FILE:
             continue
-        source = found.setdefault(
+        source = sources.setdefault(
             batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"])
         )
         if batch.kind == "data":
@@ -114,7 +114,7 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
         else:
             _take_mark(source, batch)
         source.last = max(source.last, header["position"])
-    return found
+    return sources
 
 
 def foreign_events(batches: Iterable[Batch]) -> list[bytes]:

@@ -56,7 +56,7 @@ class Bronze:
 
     def _fault(self, head: BatchRow) -> Fault | None:
         """Hold a batch's rows against its header, as rule A3 says: what `proof` does in Spark."""
-        found, what = self._found.get(head.batch, []), None
+        intervals, what = self._found.get(head.batch, []), None
         if head.kind == "foreign" and head.events != head.rows:
             what = "rows do not match the header"
         elif (
@@ -69,9 +69,9 @@ class Bronze:
             if kept == head.position - head.previous and head.events != head.rows:
                 what = "rows do not match the header"
             elif (
-                kept != sum(end - start for start, end in found)
-                or kept != covered(found)
-                or kept != covered([*found, *head.kept])
+                kept != sum(end - start for start, end in intervals)
+                or kept != covered(intervals)
+                or kept != covered([*intervals, *head.kept])
             ):
                 what = "rows do not tile their interval"
         return (

@@ -169,8 +169,8 @@ class Applications:
         if life is None or life.path is None:
             return
         target = f"{life.path}.{life.number}"
-        for there in [other for other in self._old if other.path == target]:
-            self._remove(there)
+        for replaced in [other for other in self._old if other.path == target]:
+            self._remove(replaced)
         self._disk().replace(life.path, target)
         life.path = target
         self._old.append(life)
@@ -207,17 +207,17 @@ class Applications:
 
     def archive(self, file: str, seed: int) -> None:
         """Move the oldest rotated file, or the file itself, to the other directory."""
-        there = [
+        rotated = [
             life
             for life in self._old
             if life.path is not None
             and os.path.dirname(life.path) == LOGS
             and life.name == f"{file}.log"
         ]
-        life = there[0] if there else self._take(file)
+        life = rotated[0] if rotated else self._take(file)
         if life is None or life.path is None:
             return
-        if not there:
+        if not rotated:
             self._old.append(life)
         target = f"{OLD}/{file}.log-{life.number}"
         self._disk().replace(life.path, target)

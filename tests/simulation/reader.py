@@ -59,11 +59,11 @@ class Tables:
         """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
         known = [
             segment
-            for there, segment in self.seen
-            if there == store and (there, segment) not in self.given_up
+            for other, segment in self.seen
+            if other == store and (other, segment) not in self.given_up
         ]
-        if gone := [segment for segment in known if segment not in segments]:
-            raise TakenBackError(f"{store} no longer has the segment {gone[0]}")
+        if missing := [segment for segment in known if segment not in segments]:
+            raise TakenBackError(f"{store} no longer has the segment {missing[0]}")
 
     def begin(self, store: str, state: SegmentState, *, again: bool) -> int:
         """Take in where a segment begins and ends, and return from where it is to be read.
@@ -97,8 +97,8 @@ class Tables:
 
     def kept(self, store: str) -> int:
         """Return how many bytes *store* has of the stream, all of which was read."""
-        there = [place for place in self.seen if place[0] == store and place not in self.given_up]
-        return sum(len(self.seen[place]) - self.starts[place] for place in there)
+        places = [place for place in self.seen if place[0] == store and place not in self.given_up]
+        return sum(len(self.seen[place]) - self.starts[place] for place in places)
 
     def spared(self, store: str, least: int) -> bool:
         """Tell whether retention has left *least* bytes of the stream in *store*, as far as whole
@@ -180,14 +180,14 @@ async def _read(
     transport = network.host("reader")
     async with connect_segment_store(transport, store, FACE_PORT) as client:
         if plan.scaled:
-            found = await locate_segments(
+            located = await locate_segments(
                 transport,
                 Target(store, CONTROLLER_PORT),
                 SCOPE,
                 STREAM,
                 controllers=reaching(transport),
             )
-            states = [place.state for place in found]
+            states = [place.state for place in located]
         else:
             states = await list_first_segments(client, SCOPE, STREAM)
         tables.meet(store, [state.segment for state in states])

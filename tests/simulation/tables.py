@@ -157,14 +157,14 @@ async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[A
 
 async def entries_of(network: MemoryNetwork, store: str) -> dict[bytes, TableEntry]:
     """Return the whole table, read page by page. Raises `TransientError`, TimeoutError."""
-    found: dict[bytes, TableEntry] = {}
+    entries: dict[bytes, TableEntry] = {}
     after = b""
     async with asked(network, "reader", store) as ask:
         while True:
             page = expect_answer(TableEntriesRead, await ask(partial(_next_page, after)))
             if not page.entries:
-                return found
-            found |= {entry.key.key: entry for entry in page.entries}
+                return entries
+            entries |= {entry.key.key: entry for entry in page.entries}
             after = page.continuation_token
 
 
@@ -172,14 +172,14 @@ def _next_page(after: bytes, number: int) -> Message:
     return ReadTableEntries(number, TABLE, "", _PAGE, after)
 
 
-def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> None:
+def judge_table(users: Iterable[TableUser], entries: dict[bytes, TableEntry]) -> None:
     """Raise `BrokenPromise` unless the table is what its users were told, and what they were not
     told is there whole or not at all.
     """
     updates = [update for user in users for update in user.updates]
     for update in updates:
-        _judge_one(update, found.get(update.key))
-    if invented := found.keys() - {update.key for update in updates} - {COUNTER}:
+        _judge_one(update, entries.get(update.key))
+    if invented := entries.keys() - {update.key for update in updates} - {COUNTER}:
         raise BrokenPromise(_PROMISE, f"nobody put {min(invented)!r}")
     removed = {
         update.key
@@ -187,26 +187,26 @@ def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> N
         if update.version is not None and update.removed is not False
     }
     counts = sorted(
-        update.count for update in updates if update.key in found or update.key in removed
+        update.count for update in updates if update.key in entries or update.key in removed
     )
-    counter = int(found[COUNTER].value) if COUNTER in found else 0
+    counter = int(entries[COUNTER].value) if COUNTER in entries else 0
     if counts != list(range(1, counter + 1)):
         raise BrokenPromise(_PROMISE, f"the counter is at {counter}, with the counts {counts}")
 
 
-def _judge_one(update: Update, there: TableEntry | None) -> None:
-    if update.version is not None and update.removed is False and there is None:
+def _judge_one(update: Update, entry: TableEntry | None) -> None:
+    if update.version is not None and update.removed is False and entry is None:
         raise BrokenPromise(_PROMISE, f"{update.key!r} was acknowledged and is not there")
-    if there is None:
+    if entry is None:
         return
     if update.refused or update.removed is True:
         raise BrokenPromise(
             _PROMISE,
             f"{update.key!r} was {'refused' if update.refused else 'removed'} and is there",
         )
-    if there.value != b"%d" % update.count or (
-        update.version is not None and there.key.version != update.version
+    if entry.value != b"%d" % update.count or (
+        update.version is not None and entry.key.version != update.version
     ):
         raise BrokenPromise(
-            _PROMISE, f"{update.key!r} is {there.value!r} at {there.key.version}, put was {update}"
+            _PROMISE, f"{update.key!r} is {entry.value!r} at {entry.key.version}, put was {update}"
         )

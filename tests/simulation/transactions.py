@@ -70,7 +70,7 @@ class TransactionWriter(Client):
             pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
             pb.CreateTxnResponse,
         )
-        segments = [_segment(found) for found in begun.activeSegments]
+        segments = [_segment(segment) for segment in begun.activeSegments]
         number, mark = len(self.transactions), self.name.encode()
         transaction = Transaction(
             [_RECORD % (mark, number, part, len(segments)) for part in range(len(segments))]
@@ -118,8 +118,8 @@ class TransactionWriter(Client):
             transaction.there = commits and ended.status == pb.TxnStatus.SUCCESS
 
 
-def _segment(found: pb.SegmentRange) -> StreamSegment:
-    return StreamSegment(SCOPE, STREAM, found.segmentId.segmentId, found.minKey, found.maxKey)
+def _segment(range_: pb.SegmentRange) -> StreamSegment:
+    return StreamSegment(SCOPE, STREAM, range_.segmentId.segmentId, range_.minKey, range_.maxKey)
 
 
 async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
@@ -145,11 +145,11 @@ async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
     return Counter(data[at : at + _RECORD_BYTES] for at in range(0, len(data), _RECORD_BYTES))
 
 
-def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[bytes]) -> None:
+def judge_transactions(writers: Iterable[TransactionWriter], stored: Counter[bytes]) -> None:
     """Raise `BrokenPromise` unless each transaction is there as its writer was told, and whole."""
     for writer in writers:
         for transaction in writer.transactions:
-            times = [found.pop(record, 0) for record in transaction.records]
+            times = [stored.pop(record, 0) for record in transaction.records]
             what = (
                 f"{transaction.records[0]!r} and so on: there {times} times, told "
                 f"{transaction.there}"
@@ -160,5 +160,5 @@ def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[byte
                 or transaction.there not in (None, times[0] == 1)
             ):
                 raise BrokenPromise(_PROMISE, what)
-    if found:
-        raise BrokenPromise(_PROMISE, f"nobody wrote {min(found)!r}")
+    if stored:
+        raise BrokenPromise(_PROMISE, f"nobody wrote {min(stored)!r}")

@@ -47,9 +47,9 @@ def weigh(program: str, world: Iterable[type]) -> int:
     total = 0
     kept = []
     while waiting:
-        found = gc.get_referents(*waiting)
+        referents = gc.get_referents(*waiting)
         waiting = []
-        for each in found:
+        for each in referents:
             kind = type(each)
             if kind in _PLAIN or id(each) in met:
                 continue

@@ -77,8 +77,8 @@ class Starts:
         """
         known: frozenset[str] = frozenset()
         for start in self.found.values():
-            if not start.lost and (gone := known - start.origins):
-                return min(gone)
+            if not start.lost and (missing := known - start.origins):
+                return min(missing)
             known = start.settled if start.durable else frozenset()
         return ""
 

@@ -92,11 +92,11 @@ class MemoryFile:
 
     def stat(self) -> FileStat:
         """Return what the file is now."""
-        found = self._disk._stat(self._node_if_open())
+        stat = self._disk._stat(self._node_if_open())
         return (
-            found
-            if self._block == 1 or found.size > self._end + self._block
-            else replace(found, size=self._end)
+            stat
+            if self._block == 1 or stat.size > self._end + self._block
+            else replace(stat, size=self._end)
         )
 
     def close(self) -> None:

@@ -115,13 +115,13 @@ async def _serve(handlers: grpc.GenericRpcHandler, stream: ByteStream) -> None:
         await _answer(stream, grpc.StatusCode.UNIMPLEMENTED, b"no such method")
         return
     try:
-        found = await handler.unary_unary(
+        answer = await handler.unary_unary(
             handler.request_deserializer(message), SimpleNamespace(abort=_abort)
         )
     except _AbortError as error:
         await _answer(stream, error.code, str(error).encode())
     else:
-        await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(found))
+        await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(answer))
 
 
 async def _answer(stream: ByteStream, code: grpc.StatusCode, message: bytes) -> None:

@@ -77,14 +77,14 @@ class Connection:
         self.hosts = (client.name, server.name)
         self.port = port
         link = network.link(client.name, server.name)
-        there, back = (
+        towards, back = (
             Pipe(link, network.random, server.name),
             Pipe(link, network.random, client.name),
         )
         seen_by_client, seen_by_server = peers
-        self.client = MemoryStream(self, back, there, seen_by_client)
-        self.server = MemoryStream(self, there, back, seen_by_server)
-        self._pipes = (there, back)
+        self.client = MemoryStream(self, back, towards, seen_by_client)
+        self.server = MemoryStream(self, towards, back, seen_by_server)
+        self._pipes = (towards, back)
 
     @property
     def swallowed(self) -> bool:
@@ -131,8 +131,8 @@ class Connection:
         """End it for *host* alone; the other end is told nothing and waits (a half-open
         connection).
         """
-        there, back = self._pipes
-        incoming, outgoing = (back, there) if host == self.hosts[0] else (there, back)
+        towards, back = self._pipes
+        incoming, outgoing = (back, towards) if host == self.hosts[0] else (towards, back)
         self.stall()
         incoming.fail("the host is gone")
         outgoing.refuse_writes("the host is gone")
@@ -350,10 +350,10 @@ class MemoryNetwork:
 
     def cut(self, *hosts: str) -> int:
         """Cut the living connections that touch all of *hosts*; returns how many."""
-        found = self.connections(*hosts)
-        for connection in found:
+        connections = self.connections(*hosts)
+        for connection in connections:
             connection.cut()
-        return len(found)
+        return len(connections)
 
     def partition(self, a: str, b: str) -> None:
         """Let nothing through between two hosts, in silence; new connections time out."""

@@ -19,8 +19,8 @@ class Tmpfs:
     @property
     def free(self) -> int:
         """Bytes that still fit."""
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        stat = os.statvfs(self.path)
+        return stat.f_bavail * stat.f_frsize
 
     def fill(self, *, but: int = 0) -> Path:
         """Write a file that leaves *but* bytes free, in whole pages; return its path."""

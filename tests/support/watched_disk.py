@@ -77,9 +77,9 @@ class WatchedFile:
     def stat(self) -> FileStat:
         """Return what the file is."""
         self._disk.before("fstat", self._path)
-        found = self._file.stat()
+        stat = self._file.stat()
         self._disk.after("fstat", self._path)
-        return found
+        return stat
 
     def close(self) -> None:
         """Give the handle back."""
@@ -122,23 +122,23 @@ class WatchedDisk:
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
         self.before("stat", path)
-        found = self._disk.stat(path)
+        stat = self._disk.stat(path)
         self.after("stat", path)
-        return found
+        return stat
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""
         self.before("names", directory)
-        found = self._disk.names(directory)
+        names = self._disk.names(directory)
         self.after("names", directory)
-        return found
+        return names
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with their inodes."""
         self.before("names", directory)
-        found = self._disk.inodes(directory)
+        inodes = self._disk.inodes(directory)
         self.after("names", directory)
-        return found
+        return inodes
 
     def try_directory(self, path: str) -> None:
         """Tell whether *path* can be made."""

@@ -37,14 +37,14 @@ def watermarks_in(data: bytes) -> list[Watermark]:
 
     Raises ValueError, `struct.error` where it is something else.
     """
-    found = []
+    marks = []
     while data:
         end = EVENT_HEAD + event_length(data[:EVENT_HEAD])
         if end > len(data):
             raise ValueError(f"an event of {end} bytes has only {len(data)}")
-        found.append(_watermark(data[EVENT_HEAD:end]))
+        marks.append(_watermark(data[EVENT_HEAD:end]))
         data = data[end:]
-    return found
+    return marks
 
 
 def _watermark(event: bytes) -> Watermark:

@@ -111,10 +111,10 @@ class Shipper(Native):
 
     refusals = 0
 
-    def _hear(self, told: PositionFrame) -> None:
+    def _hear(self, position: PositionFrame) -> None:
         """Take the position told; it must hold all that was acknowledged."""
-        assert position_of(told.number) >= self._promised.native.get(self.origin, 0)
-        self.position = position_of(told.number)
+        assert position_of(position.number) >= self._promised.native.get(self.origin, 0)
+        self.position = position_of(position.number)
 
 
 def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(

@@ -260,11 +260,11 @@ def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
     _flip(path, offset)
     for _ in range(2):
         complaint = _one(_run(system), FAILED)
-        found = re.search(
+        match = re.search(
             rf"{re.escape(str(path))} is damaged at offset (\d+): an entry is not whole", complaint
         )
-        assert found, complaint
-        assert int(found[1]) <= offset < int(found[1]) + 4096
+        assert match, complaint
+        assert int(match[1]) <= offset < int(match[1]) + 4096
         assert path.stat().st_size == len(whole)
     _flip(path, offset)
     process = system.receiver()

@@ -36,8 +36,10 @@ async def test_history_06_truncated_and_regrown_past_the_position_between_two_po
         verdict = await world.rest()
         for agent in world.agents:
             first, second = agent.applications.lives
-            found = [(one.bytes, one.ended) for one in verdict.by_source if one.host == agent.name]
-            assert sorted(found) == [(len(first.data), "truncated"), (len(second.data), None)]
+            sources = [
+                (one.bytes, one.ended) for one in verdict.by_source if one.host == agent.name
+            ]
+            assert sorted(sources) == [(len(first.data), "truncated"), (len(second.data), None)]
 
 
 @in_virtual_time

@@ -86,14 +86,14 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped(second
         world.agent.start()
         world.receiver.start()
         verdict = await world.rest()
-        found = {source.path: source for source in verdict.by_source}
-        assert told(found["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
-        assert found["/logs/a.log"].kept[0][0] == len(skipped)
-        assert [found[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
+        by_path = {source.path: source for source in verdict.by_source}
+        assert told(by_path["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
+        assert by_path["/logs/a.log"].kept[0][0] == len(skipped)
+        assert [by_path[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
             len(short.data),
             len(later.data),
         ]
-        assert found["/logs/a.log"].bytes == len(life.data) - len(skipped)
+        assert by_path["/logs/a.log"].bytes == len(life.data) - len(skipped)
         assert verdict.complete
 
 

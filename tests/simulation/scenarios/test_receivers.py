@@ -222,8 +222,8 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
 
 def _grows(counters: Counters) -> Callable[[], bool]:
     """Return what tells whether another position was told meanwhile."""
-    told = counters.positions_corrected
-    return lambda: counters.positions_corrected > told
+    corrected = counters.positions_corrected
+    return lambda: counters.positions_corrected > corrected
 
 
 def _first_header(world: Scene) -> dict[str, Any]:

@@ -100,18 +100,18 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         with pytest.raises(TakenBackError):
             await world.read()
         world.tables = Tables()
-        (gone,) = of_path(await world.read(), "/logs/gone.log")
-        assert (gone.state, gone.gaps) == ("open", [])
+        (ended,) = of_path(await world.read(), "/logs/gone.log")
+        assert (ended.state, ended.gaps) == ("open", [])
 
         world.agent.start()
         world.network.heal("agent1", "receiver1")
         await asyncio.sleep(60)  # nothing is written meanwhile: connecting is enough
         for verdict in await world.read(), await world.rest():
-            (gone,), (kept,) = (
+            (ended,), (kept,) = (
                 of_path(verdict, "/logs/gone.log"),
                 of_path(verdict, "/logs/stays.log"),
             )
-            assert (gone.state, told(gone)) == (
+            assert (ended.state, told(ended)) == (
                 "ended",
                 [(100 * LINE, 200 * LINE, "removed", True)],
             )
@@ -161,12 +161,12 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
         world.balance("receiver1")
         life = world.append("a", lines(0, 10))
         await world.settled()
-        for number, (here, there) in enumerate(
+        for number, (before, after) in enumerate(
             (("receiver1", "receiver2"), ("receiver2", "receiver1"))
         ):
             old = await _left_half_open(world, first=100 + 10 * number)
-            assert here in old.hosts
-            world.balance(there)
+            assert before in old.hosts
+            world.balance(after)
             world.append("a", lines(101 + 10 * number, 5))
             await world.until(
                 lambda: (
