@@ -14,7 +14,7 @@ _TWINS = {"raw_bytes"}
 """Figures that say the same as another one in another unit: no ratio is told for them."""
 
 
-def by_peer(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
+def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
     """Return by peer how many times the peer's median of the same figure *name*'s own median is."""
     figure = name.rpartition(".")[2]
     by_peer: dict[str, float] = {}

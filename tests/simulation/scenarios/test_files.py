@@ -15,7 +15,7 @@ from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
 from logdrive.model.units import KIB
 from tests.receiver.world import in_virtual_time
 from tests.simulation.hosts import AgentHost
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 LINE = 12
@@ -72,7 +72,7 @@ async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> No
         world.append("a", lines(0, 10, "next"))
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert told(old) == [(100 * LINE, 100 * LINE + 11, "truncated", False)]
+        assert gaps_of(old) == [(100 * LINE, 100 * LINE + 11, "truncated", False)]
         assert (verdict.lost_bytes, verdict.lost_at_least) == (11, True)
 
 
@@ -94,7 +94,7 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
         world.agent.start()
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert (old.bytes, told(old)) == (
+        assert (old.bytes, gaps_of(old)) == (
             100 * LINE,
             [(100 * LINE, 150 * LINE, "truncated", False)],
         )
@@ -228,7 +228,7 @@ async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds
                 if source.path is not None and source.path.endswith(let_go)
                 else []
             )
-            assert (source.ended, told(source)) == ("removed", gaps)
+            assert (source.ended, gaps_of(source)) == ("removed", gaps)
 
 
 @in_virtual_time
@@ -324,7 +324,7 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
         world.applications.truncate("a", seed=1)
         second = world.append("a", HEADER + lines(0, 2000, "next"))
         verdict = await world.rest()
-        assert sorted((one.bytes, one.ended, told(one)) for one in verdict.by_source) == [
+        assert sorted((one.bytes, one.ended, gaps_of(one)) for one in verdict.by_source) == [
             (len(first.data), "truncated", []),
             (len(second.data), None, []),
         ]
@@ -348,7 +348,7 @@ async def test_history_27_lives_that_come_and_go_while_the_receiver_is_away() ->
         await world.settled()
         verdict = await world.rest()
         sizes = [len(life.data) for life in lives]
-        assert sorted((one.state, one.bytes, told(one)) for one in verdict.by_source) == sorted(
+        assert sorted((one.state, one.bytes, gaps_of(one)) for one in verdict.by_source) == sorted(
             [
                 ("ended", sizes[0], []),
                 ("ended", 0, [(0, sizes[1], "truncated", False)]),

@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from logdrive.net.certificates import issue_authority, issue_certificate
 from logdrive.net.identity import identity_of
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import lines, scene, told
+from tests.simulation.scenarios.scene import gaps_of, lines, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 
@@ -87,7 +87,7 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped(second
         world.receiver.start()
         verdict = await world.rest()
         by_path = {source.path: source for source in verdict.by_source}
-        assert told(by_path["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
+        assert gaps_of(by_path["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
         assert by_path["/logs/a.log"].kept[0][0] == len(skipped)
         assert [by_path[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
             len(short.data),

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import Scene, lines, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, scene
 
 LINE = 12
 """Bytes of each of the `lines` here."""
@@ -35,7 +35,7 @@ async def test_history_12_a_scale_between_old_sessions_append_and_the_new_sessio
             await world.settled()
         verdict = await world.rest()
         assert verdict.complete
-        assert [(one.bytes, told(one)) for one in verdict.by_source] == [(len(life.data), [])]
+        assert [(one.bytes, gaps_of(one)) for one in verdict.by_source] == [(len(life.data), [])]
         assert len(_segments(world)) >= 4, (
             "each scaling of all segments, and each merging, moves the source"
         )
@@ -88,7 +88,7 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
         world.append("a", lines(10, 10))
         await world.settled()
         (source,) = (await world.read()).by_source
-        assert told(source) == [(0, 10 * LINE, "elsewhere", True)]
+        assert gaps_of(source) == [(0, 10 * LINE, "elsewhere", True)]
         assert (source.bytes, source.lost_bytes) == (
             (20 * LINE, 0) if read else (10 * LINE, 10 * LINE)
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 LINE = 12
@@ -82,7 +82,7 @@ async def test_history_06_another_life_with_same_first_line_took_place_of_unsent
         verdict = await world.rest()
         assert verdict.lost_bytes == seen
         (old,) = [source for source in verdict.by_source if source.ended]
-        assert told(old) == [(0, seen, "removed" if unlink else "truncated", False)]
+        assert gaps_of(old) == [(0, seen, "removed" if unlink else "truncated", False)]
         (new,) = [source for source in of_path(verdict, "/logs/a.log") if not source.ended]
         assert new.bytes == len(HEADER) + 80 * (LINE - 1) + len(b"last line 1\n")
 

@@ -10,7 +10,7 @@ from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 from tests.support.memory_transport import Connection
 
 LINE = 12
@@ -111,7 +111,7 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
                 of_path(verdict, "/logs/gone.log"),
                 of_path(verdict, "/logs/stays.log"),
             )
-            assert (ended.state, told(ended)) == (
+            assert (ended.state, gaps_of(ended)) == (
                 "ended",
                 [(100 * LINE, 200 * LINE, "removed", True)],
             )
