@@ -1,5 +1,4 @@
-"""What an agent costs that follows many files to which nothing is written: CPU and memory, and what
-its starts took.
+"""CPU and memory of an agent that follows many idle files, and of its starts.
 
 One run: a receiver with a new store, and an agent on new files of three lines each, until all are
 acknowledged. The agent is then left alone for a while before its CPU is counted over the next half

@@ -11,11 +11,11 @@ from bench.goals import GOALS, Goal
 from bench.measure import Benchmark, Outcome, Series
 
 _TWINS = {"raw_bytes"}
-"""Figures that say the same as another one in another unit: no ratio is told for them."""
+"""Figures that are another one in another unit: they get no ratio."""
 
 
 def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
-    """Return by peer how many times the peer's median of the same figure *name*'s own median is."""
+    """Return the ratios of the median of *name* to each peer's median of the same figure."""
     figure = name.rpartition(".")[2]
     by_peer: dict[str, float] = {}
     if figure in _TWINS:

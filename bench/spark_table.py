@@ -1,5 +1,4 @@
-"""Segments to table: `logdrive pipeline run --once` from a store that nobody else serves into new
-Delta tables.
+"""Segments to table: `logdrive pipeline run --once` from a store's directory into new Delta tables.
 
 The store holds the log several times over, each time as another source, 1.1 GB in all, so that
 Spark reads it in several micro-batches of its usual size. The figure is what came between the first

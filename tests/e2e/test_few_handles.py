@@ -71,7 +71,7 @@ def _lines(name: str, first: int, count: int) -> bytes:
 
 
 def _acknowledged(system: Installation, size: int) -> None:
-    """Wait until the checkpoint says that so many bytes are acknowledged, of all files together."""
+    """Wait until *size* bytes of all files together are acknowledged in the checkpoint."""
     path, until, count = system.state / "checkpoint.json", time.monotonic() + 120, 0
     while count < size:
         assert time.monotonic() < until, f"{count} of {size} bytes"

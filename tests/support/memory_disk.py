@@ -26,7 +26,7 @@ from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64
-"""Smaller than a real one, as the files are: so that zeros stand at the end of most."""
+"""Bytes of a block; smaller than a real one, as the files are, so that most end with zeros."""
 
 
 class MemoryFile:
@@ -38,8 +38,8 @@ class MemoryFile:
     def __init__(
         self, disk: "MemoryDisk", path: str, node: Node, *, writable: bool, direct: bool = False
     ) -> None:
+        # its name when it was opened
         self.path = path
-        """Where it was when it was opened."""
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
         self._block = DIRECT_BLOCK if direct else 1
         self._end = len(node.seen)
@@ -137,7 +137,7 @@ class MemoryDisk:
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
         self.reuses_inodes = False
-        """Whether the next file gets the lowest inode that nobody has, as on ext4."""
+        """True: the next file gets the lowest inode that is free, as on ext4."""
         self.journalled: Sequence[str] = ()
         """Directories that are synced before any crash: what a file had that was removed there is
         free at once.
@@ -177,7 +177,7 @@ class MemoryDisk:
         return file
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*."""
+        """Return the stat of *path*."""
         if path in self._directories:
             return FileStat(self.device, 0, 0, 2, 0, 0, is_file=False)
         if path not in self._files:
@@ -312,7 +312,7 @@ class MemoryDisk:
         return bytes(self._files[path].seen)
 
     def is_durable(self, path: str) -> bool:
-        """Tell whether *path* is there, with all that it holds, after any power cut."""
+        """Return whether *path* and all of its bytes survive every power cut."""
         node = self._files.get(path)
         return node is not None and self._durable.get(path) is node and not node.pending
 
@@ -332,7 +332,7 @@ class MemoryDisk:
         self._sync_failures.append(number)
 
     def used(self) -> int:
-        """Return how many bytes all files together hold."""
+        """Return how many bytes all files have together."""
         return sum(len(node.seen) for node in self._files.values())
 
     def open_files(self, directory: str) -> list[MemoryFile]:
@@ -350,7 +350,7 @@ class MemoryDisk:
         self.capacity = None
 
     def flip_bit(self, path: str, offset: int, bit: int = 0) -> None:
-        """Damage *path* for whoever reads it, now and after any crash."""
+        """Damage *path*, now and after every crash."""
         node = self._files[path]
         for content in (node.seen, node.durable):
             if offset < len(content):

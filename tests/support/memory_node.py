@@ -60,7 +60,7 @@ class Node:
         self.pending.clear()
 
     def copy(self) -> "Node":
-        """Return the same state, shared with nobody."""
+        """Return a copy that shares nothing with this one."""
         seen, durable = bytearray(self.seen), bytearray(self.durable)
         return Node(
             self.inode,

@@ -1,6 +1,4 @@
-"""One direction of a connection in memory: ordered bytes with a bound, a delay, an end, and ways to
-break.
-"""
+"""One direction of a connection in memory: ordered bytes with a bound, delays, an end, failures."""
 
 import asyncio
 import random as random_module
@@ -153,7 +151,7 @@ class Pipe:
             self._to_writer.set()
 
     def leave(self) -> None:
-        """Say that nobody reads any more: writes fail from now on, a waiting read gets b""."""
+        """End reading: writes fail from now on, and a waiting read returns b""."""
         self._left = True
         self.refuse_writes("connection reset by the peer")
         self._to_reader.set()

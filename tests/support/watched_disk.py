@@ -1,7 +1,7 @@
-"""A `Disk` that tells of every call before and after it, so that a test may come between any two.
+"""A `Disk` that reports every call before and after it, so that a test may act between two calls.
 
-It passes everything on to another disk, usually a `MemoryDisk`. The program under test has this
-one; whoever acts on the same host beside it has the disk beneath, of whose calls nothing is told.
+It passes all calls on to another disk, usually a `MemoryDisk`. The program under test has this one;
+other programs on its host use the disk beneath, whose calls are not reported.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ CHANGES: Final = frozenset(
 
 
 class Watcher(Protocol):
-    """What is told of each call; *path* is where a file was when it was opened."""
+    """Is called around each call; *path* is the name that a file had when it was opened."""
 
     def before(self, call: str, path: str) -> None:
         """Act before a call; an OSError that is raised here is what the caller gets."""
@@ -87,19 +87,19 @@ class WatchedFile:
 
 
 class WatchedDisk:
-    """Passes every call on to *disk* and tells *watcher* of it; None is told nothing."""
+    """Passes every call on to *disk*, and reports it to *watcher* unless that is None."""
 
     def __init__(self, disk: Disk, watcher: Watcher | None) -> None:
         self._disk = disk
         self.watcher = watcher
 
     def before(self, call: str, path: str) -> None:
-        """Tell that *call* is about to be made."""
+        """Report that *call* is about to be made."""
         if self.watcher is not None:
             self.watcher.before(call, path)
 
     def after(self, call: str, path: str) -> None:
-        """Tell that *call* was made."""
+        """Report that *call* was made."""
         if self.watcher is not None:
             self.watcher.after(call, path)
 
@@ -120,7 +120,7 @@ class WatchedDisk:
         return WatchedFile(self, path, file)
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*."""
+        """Return the stat of *path*."""
         self.before("stat", path)
         stat = self._disk.stat(path)
         self.after("stat", path)
@@ -141,7 +141,7 @@ class WatchedDisk:
         return inodes
 
     def try_directory(self, path: str) -> None:
-        """Tell whether *path* can be made."""
+        """Check whether *path* can be made."""
         self._disk.try_directory(path)
 
     def replace(self, source: str, target: str) -> None:

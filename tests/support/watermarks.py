@@ -1,4 +1,4 @@
-"""What stands in a stream's mark: watermarks, read as Java's readers do, by a hand of its own."""
+"""Reads the watermarks in a stream's mark, as Java's readers do, by the tests' own code."""
 
 import struct
 from typing import NamedTuple

@@ -75,9 +75,7 @@ def cramped(tmp_path: Path, pki: Pki) -> Iterator[Cramped]:
 
 
 class Shipper(Native):
-    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in
-    a few lines.
-    """
+    """A minimal agent: goes back to the position of each P frame, and registers after a refusal."""
 
     async def ship(self, peer: NativePeer, end: int) -> None:
         """Deliver up to *end*, however often it is refused; *peer* must stay connected all the

@@ -221,8 +221,9 @@ def by_key(events: Sequence[str]) -> dict[str, list[int]]:
 
 @contextlib.asynccontextmanager
 async def cutting(port: int, target: int, cut_after: Callable[[], int]) -> AsyncIterator[None]:
-    """Pass connections at *port* on to *target*, and cut each once so many bytes went over it, both
-    ways counted.
+    """Pass connections at *port* on to *target*; cut each after the bytes that *cut_after* returns.
+
+    Both directions count.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -116,7 +116,7 @@ class Segment:
         self.data += frame_event(BatchHeader(**(values | more)).encode()) + body  # type: ignore[arg-type]
 
     def stray(self, payload: bytes) -> None:
-        """Append an event that stands where a header should."""
+        """Append an event without a header before it."""
         self.data += frame_event(payload)
 
 

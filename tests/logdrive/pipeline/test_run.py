@@ -317,9 +317,7 @@ def test_output_that_can_t_be_written_is_told_without_a_traceback(tmp_path: Path
 @pytest.mark.spark
 @pytest.mark.process
 def test_commands_end_as_promised(tmp_path: Path) -> None:
-    """SIGTERM ends a run well; audit, report and cat say what is there, and their exit codes what
-    it means.
-    """
+    """SIGTERM ends a run with exit code 0; audit, report and cat print and exit as documented."""
     segments = stream(count=1, turns=3)
     segments[0].gap("s0", len(lines("s0", 0, 150)), 9000, "removed")
     path = configured(tmp_path, store(tmp_path / "store", *segments))

@@ -102,9 +102,9 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
 
 @in_virtual_time
 async def test_an_end_that_is_found_late_is_told_on_the_connection_that_stands() -> None:
-    """While the agent is away a file is truncated; when it starts the file can't be looked at, and
-    it can once the agent is connected and rests: the end of the life that is over is told then, not
-    with the next connection (G3, G4).
+    """A truncation that the agent notices late is reported on the open connection (G3, G4).
+
+    The file is truncated while the agent is away, and can't be read when it starts.
     """
     async with scene() as world:
         world.append("a", lines(0, 100))
@@ -196,10 +196,10 @@ async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> N
 async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds(
     bound: dict[str, float],
 ) -> None:
-    """Two logs are deleted while no receiver takes anything.
+    """Two logs are deleted while no receiver runs; the limits on deleted files hold.
 
-    Beyond so many bytes the first is let go, beyond so many days both are, and what was not read of
-    it is a gap; what is deleted and was read to its end is no matter of bounds.
+    Beyond the limit on bytes the first is closed, beyond the limit on days both are. What was not
+    read is a gap. A deleted file that was read to its end does not count.
     """
     async with scene() as world:
         await world.down(world.agent)
@@ -253,9 +253,10 @@ async def test_history_16_a_first_line_without_newline_that_grows_later() -> Non
 
 @in_virtual_time
 async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
-    """`ship` of such a file takes end of file as the end of its line, and ends it (P3): a second
-    run sends nothing; once the line has become another it is another source (G2), for no name could
-    have told them apart before.
+    """`ship` takes end of file as the end of the line, and ends the source (P3).
+
+    A second run sends nothing. Once the line has grown it is another first line, so another source
+    (G2).
     """
     async with scene() as world:
         await world.retire(world.agent)

@@ -44,9 +44,7 @@ async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
 
 @in_virtual_time
 async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_lost() -> None:
-    """The same, but nobody saw the truncation: the first life stays open, the second is another
-    count (G3, D4).
-    """
+    """A truncation that was not seen: the first life stays open, the second is another count."""
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 1000, "first"))
         await world.settled()
@@ -63,9 +61,10 @@ async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_l
 @pytest.mark.parametrize("seconds", [0.02, 2.0])
 @in_virtual_time
 async def test_history_04_from_the_end_killed_before_anything_was_shipped(seconds: float) -> None:
-    """`start = "end"`, no receiver yet, lines are written, SIGKILL soon or at once, more lines,
-    another start: what came after the first look is shipped, what stood there before is told as not
-    wanted, to the byte (P2).
+    """`start = "end"` holds across a kill before the first run was sent.
+
+    Lines after the first look are shipped; what was there before is a gap `not_wanted`, to the byte
+    (P2).
     """
     async with scene(start="end") as world:
         await world.down(world.receiver)

@@ -177,9 +177,9 @@ async def test_history_25_many_sources_at_a_line_a_second() -> None:
 
 @in_virtual_time
 async def test_history_25_many_agents_reconnect_at_once() -> None:
-    """The receiver is killed and comes back; 60 agents, instead of 1,000, come back with it, each
-    with lines that it could not send meanwhile: all arrive, each source registered a few times, and
-    nobody is refused (D9).
+    """60 agents, instead of 1,000, reconnect at once after the receiver was killed (D9).
+
+    All lines that they could not send meanwhile arrive, and no source is refused.
     """
     async with scene(agents=AGENTS) as world:
         for agent in world.agents:
@@ -203,8 +203,9 @@ async def test_history_25_many_agents_reconnect_at_once() -> None:
 
 
 async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
-    """Give a source's number in the store the check 0, or take it back, whenever a position was
-    told. Either fits the file (D4).
+    """Change a source's number in the store after each P frame: with its check, or the check 0.
+
+    Either fits the file (D4).
     """
     assert source.generation is not None
     name = writer_id(source.origin, world.agent.identity)
@@ -221,7 +222,7 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
 
 
 def _grows(counters: Counters) -> Callable[[], bool]:
-    """Return what tells whether another position was told meanwhile."""
+    """Return a function that returns whether another P frame went out since."""
     corrected = counters.positions_corrected
     return lambda: counters.positions_corrected > corrected
 

@@ -20,9 +20,10 @@ LINE = 12
 @pytest.mark.parametrize("point", ["store.commit.before_sync", "store.commit.after_sync"])
 @in_virtual_time
 async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str) -> None:
-    """Connection 1's run is in the group commit, connection 2 registers: it hears no P, and nobody
-    an ack, before the sync has returned (D2). There power is cut; with or without that run on the
-    disk, each line arrives once.
+    """Power is cut while connection 1's run is in the group commit, and connection 2 registers.
+
+    No P and no acknowledgement may go out before the sync has returned (D2). Each line arrives
+    once, whether that run is on the disk or not.
     """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
@@ -90,7 +91,7 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         assert [one.state for one in of_path(await world.read(), "/logs/gone.log")] == ["ended"]
 
         assert went.witness is not None
-        # what the store will have lost, nobody has open any more
+        # the file is closed, so what the store will have lost can't be sent again
         world.set_back, went.witness.held = True, False
         if restart:
             await world.down(world.agent)
@@ -248,9 +249,7 @@ def _source(world: Scene) -> Source:
 
 
 async def _left_half_open(world: Scene, first: int) -> Connection:
-    """Cut the agent's power with a run of one line on its way, and return the connection that
-    nobody has told the receiver is dead.
-    """
+    """Cut the agent's power with a run of one line on its way; return the half-open connection."""
     connection = world.network.connections("agent1")[-1]
     world.agent.arm("agent.window.after_send", 1, power=True, down=0.5)
     world.append("a", lines(first, 1))

@@ -22,9 +22,7 @@ def found_in(segment: Segment, faults: list[Fault] | None = None) -> Verdict:
 
 
 def gone(segment: Segment, source: str, reason: str = "removed") -> int:
-    """Add a life of two lines that vanished while nobody looked; return how many bytes of it
-    came.
-    """
+    """Add a generation of two lines whose end was not seen; return how many bytes of it came."""
     at = send(segment, source, lines(source, 0, 2))
     mark = msgspec.Raw(b'{"end":%d,"reason":"%s","end_exact":false}' % (at, reason.encode()))
     segment.batch(

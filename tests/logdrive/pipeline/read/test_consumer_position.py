@@ -56,7 +56,7 @@ def segments() -> list[Segment]:
     return segments
 
 
-# What is told -----------------------------------------------------------------------------------
+# What is published ------------------------------------------------------------------------------
 
 
 def test_each_segments_position_is_where_the_tables_end_and_only_rises(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
         assert "published again" in capsys.readouterr().out
 
 
-# When it is told --------------------------------------------------------------------------------
+# When it is published ---------------------------------------------------------------------------
 
 
 @pytest.mark.spark
