@@ -66,9 +66,7 @@ def _write_files(directory: Path) -> int:
 
 
 def _acknowledged(checkpoint: Path, size: int) -> int:
-    """Return how many files the checkpoint says were acknowledged to their end, which is at
-    *size*.
-    """
+    """Return how many files, of *size* bytes each, are acknowledged to their ends."""
     if not checkpoint.exists():
         return 0
     entries = msgspec.json.decode(checkpoint.read_bytes(), type=Checkpoint).entries
@@ -76,9 +74,7 @@ def _acknowledged(checkpoint: Path, size: int) -> int:
 
 
 def resident(child: Child, kind: str) -> float:
-    """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped
-    from files.
-    """
+    """Return the memory of *child* in MiB: `VmRSS`, or `RssAnon` without mapped files."""
     match = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
     assert match is not None
     return int(match[1]) / 1024

@@ -1,6 +1,4 @@
-"""What a benchmark is, and how several are run so that one machine's noise meets all of them
-alike.
-"""
+"""What a benchmark is, and how several are run in turn, so that noise meets all alike."""
 
 import contextlib
 import statistics
@@ -102,8 +100,9 @@ def run_interleaved(
     outcome: Outcome,
     say: Callable[[str], None],
 ) -> None:
-    """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails
-    is not run again.
+    """Run the benchmarks in turn, *runs* times, and add their figures to *outcome*.
+
+    One that fails is not run again.
     """
     present = [benchmark for benchmark in group if not _skipped(benchmark, outcome, say)]
     try:

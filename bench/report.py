@@ -28,8 +28,9 @@ def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float
 
 
 def as_json(outcome: Outcome, benchmarks: Sequence[Benchmark]) -> dict[str, object]:
-    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`; *value* is the median of
-    *runs*.
+    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`.
+
+    *value* is the median of *runs*.
     """
     peers = {benchmark.name: benchmark.peers for benchmark in benchmarks}
     return {

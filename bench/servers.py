@@ -1,6 +1,4 @@
-"""The places that speak Pravega's protocol: logdrive's own store in a process of its own, and a
-real Pravega. One driver for both.
-"""
+"""Servers of Pravega's protocol for one driver: logdrive's own store, and a real Pravega."""
 
 import asyncio
 import contextlib

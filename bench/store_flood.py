@@ -68,9 +68,7 @@ def _messages(kind: str, count: int) -> Iterator[Message]:
 
 
 async def _flood(kind: str, port: int) -> None:
-    """Write the whole flood, then a Hello, and read until that is answered, as it is after the
-    rest.
-    """
+    """Write the whole flood, then a Hello, and read until the Hello is answered."""
     stream = await SystemTransport().connect("127.0.0.1", port, None)
     pieces = [bytes(part) for message in _messages(kind, FLOODS[kind]) for part in encode(message)]
     await stream.write([_GREETED])

@@ -1,5 +1,4 @@
-"""How long a start takes and what memory it needs, of a store of 10 GiB that is in no cache: after
-a clean stop, and after SIGKILL.
+"""Time and memory of the start of a 10 GiB store in no cache: after a stop, and after SIGKILL.
 
 The store is made once. Each run opens it twice, in a new process each time: that process opens it,
 appends somewhat more than half a log file and is killed; the next one opens what that left behind,

@@ -76,9 +76,7 @@ class Passage:
 def carry(
     log: Path, work: Path, certificates: Certificates, seconds: float, library: str = "gnutls"
 ) -> Passage:
-    """Send *log* through a sender and a receiver started for it, and compare what arrived byte by
-    byte.
-    """
+    """Send *log* from a new sender to a new receiver, and compare what arrived byte by byte."""
     home = work / "rsyslog"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()

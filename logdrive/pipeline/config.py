@@ -37,8 +37,10 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates, *login* for a
-    controller that asks who comes.
+    """A whole pipeline.toml.
+
+    *tls* is for a face of the store that asks for certificates, *login* for a controller that asks
+    for users.
     """
 
     pipeline: PathsConfig

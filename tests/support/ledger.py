@@ -17,9 +17,7 @@ import orjson
 
 @dataclass
 class Delivered:
-    """What arrived of one source: *data* from *start* on, gaps in between as (start, end,
-    reason).
-    """
+    """What arrived of one source: *data* from *start* on; gaps are (start, end, reason)."""
 
     source: str
     path: str
@@ -134,9 +132,7 @@ def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
 
 
 def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], list[bytes]]]:
-    """Yield where each batch begins and ends, its header and its records; a part of a batch at the
-    end is left out.
-    """
+    """Yield start, end, header and records of each whole batch in *segment*."""
     place = 0
     while (event := _event(segment, place)) is not None:
         payload, after = event
@@ -156,9 +152,7 @@ def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], li
 
 
 def _event(segment: bytes, place: int) -> tuple[bytes, int] | None:
-    """Return the payload of the event at *place* and where the next one begins; None where the
-    segment ends before.
-    """
+    """Return the payload of the event at *place* and its end; None if it is not whole."""
     if place + 8 > len(segment):
         return None
     kind, length = struct.unpack_from("!ii", segment, place)

@@ -111,10 +111,10 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """A `Disk` whose paths are absolute and whose only directories are those made, the durable
-    *directories* among them.
+    """A `Disk` in memory with absolute paths; *directories* are there and durable.
 
-    *capacity* is how many bytes all files together may hold, None for no end.
+    There are no other directories than those made. *capacity* limits the bytes of all files
+    together; None for no limit.
     """
 
     def __init__(
@@ -217,8 +217,9 @@ class MemoryDisk:
         self._name(path, None)
 
     def make_directory(self, path: str) -> None:
-        """Create *path* and its parents where missing; their names are durable once their parents
-        are synced.
+        """Create *path* and its parents if missing.
+
+        Their names are durable once their parents are synced.
         """
         if path in self._files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -364,8 +365,10 @@ class MemoryDisk:
         node.pending.clear()
 
     def killed(self) -> "MemoryDisk":
-        """Return the disk as the next process finds it after a SIGKILL: all that was written, no
-        locks. This one stays to its ghosts.
+        """Return the disk as the next process finds it after a SIGKILL.
+
+        It has all that was written, and no locks. This one stays to the tasks of the killed
+        process.
         """
         return self._copied(lambda node: node.copy(), dict(self._files), durable=False)
 
@@ -444,8 +447,9 @@ class MemoryDisk:
         return self.next_inode - 1
 
     def _coming_back(self) -> set[int]:
-        """Return the inodes of files that a crash may bring back, as that they are gone is not
-        durable: nobody else gets these.
+        """Return the inodes of removed files that a crash may bring back: no file gets these.
+
+        Their removal is not durable.
         """
         names = list(self._durable.items())
         names += [
@@ -480,9 +484,7 @@ class MemoryDisk:
             node.links += 1
 
     def _room_for(self, size: int) -> tuple[int, int]:
-        """Return how many of *size* bytes can be written now, and the error number that comes after
-        them, 0 for none.
-        """
+        """Return how many of *size* bytes can be written, and the errno behind them, 0 for none."""
         if self._write_failures:
             after, number = self._write_failures.pop(0)
             return min(size, after), number

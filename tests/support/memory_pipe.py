@@ -91,9 +91,7 @@ class Pipe:
             loop.call_at(arrival, self._arrive, self._epoch)
 
     def _arrive(self, epoch: int) -> None:
-        """Deliver the oldest piece on the way; timers for the same instant may come in any order,
-        pieces may not.
-        """
+        """Deliver the oldest piece: timers of one instant may fire in any order, pieces may not."""
         if epoch != self._epoch:
             return
         piece = self._on_the_way.popleft()

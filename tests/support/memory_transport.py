@@ -88,9 +88,7 @@ class Connection:
 
     @property
     def swallowed(self) -> bool:
-        """Whether something has vanished on it in silence, so that one end waits for ever for what
-        follows.
-        """
+        """True if bytes have vanished in silence, so that one end waits for ever."""
         return any(pipe.swallowed for pipe in self._pipes)
 
     @property
@@ -185,9 +183,7 @@ class MemoryListener:
         self.host.forget(self)
 
     def kill(self) -> list[asyncio.Task[None]]:
-        """Cancel the tasks of all its connections, as the end of their process does; returns
-        them.
-        """
+        """Cancel and return the tasks of all connections, as the end of their process does."""
         self.host.forget(self)
         for task in self._tasks:
             task.cancel()

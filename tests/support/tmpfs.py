@@ -40,8 +40,9 @@ class Tmpfs:
 
 @contextlib.contextmanager
 def tmpfs(path: Path, mebibytes: int) -> Iterator[Tmpfs]:
-    """Mount one at *path*, made where missing; skip where that is not allowed, which in CI is a
-    failure.
+    """Mount a tmpfs at *path*, made if missing; skip the test if that is not allowed.
+
+    In CI that is a failure instead.
     """
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:

@@ -23,9 +23,7 @@ class Part(NamedTuple):
 
 
 class Watermark(NamedTuple):
-    """The earliest and the latest time that a writer had come to, and a place in the order of
-    keys.
-    """
+    """The earliest and the latest time of the writers, and a place in the order of keys."""
 
     low: int
     high: int

@@ -1,5 +1,6 @@
-"""Small SVG charts whose shapes stretch with the page; their words are HTML, so they stay readable
-on a phone.
+"""Small SVG charts whose shapes stretch with the page.
+
+Their words are HTML, so they stay readable on a phone.
 """
 
 import math
@@ -61,8 +62,10 @@ def decades(values: Sequence[float]) -> tuple[float, float, list[Tick]]:
 
 
 def line(values: Sequence[float | None], low: float, high: float) -> str:
-    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100; it
-    breaks where a value is missing.
+    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100.
+
+    *low* and *high* are the axis's bounds as powers of ten. The line breaks where a value is
+    missing.
     """
     width = 100 / max(1, len(values))
     parts, pen = [], "M"

@@ -174,8 +174,9 @@ def _leg(name: str, delay: Values, rows: Values) -> Leg | None:
 
 
 def _quantiles(values: Values, weights: Values, wanted: Sequence[float]) -> list[float]:
-    """Return quantiles of *values*, each counted so many times; clocks of two hosts may differ, so
-    never below 0.
+    """Return the quantiles *wanted* of *values*, each counted *weights* times.
+
+    They are never below 0: clocks of two hosts may differ.
     """
     # the share of all weights that is reached at each value, in rising order
     order = np.argsort(values)
@@ -201,8 +202,9 @@ def _paths(data: pa.Table, most: int) -> list[PathFigures]:
 
 
 def cover_bar(source: AuditedSource) -> list[BarPart]:
-    """Return the pieces of a bar that stands for [0, last) of *source*; what is lost is drawn over
-    the rest, never too thin to see.
+    """Return the parts of a bar for the bytes [0, last) of *source*.
+
+    What is lost is drawn over the rest, never too thin to see.
     """
     last = max(1, source.last)
     pieces = [

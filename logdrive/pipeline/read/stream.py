@@ -227,8 +227,9 @@ class StreamClient:
 
 
 class _Reading:
-    """A connection to the segment store of one segment, made when it is needed and again after a
-    failure.
+    """A connection to the segment store of one segment.
+
+    It is made when it is needed, and again after a failure.
     """
 
     def __init__(self, stream: StreamClient, segment: str) -> None:
