@@ -56,14 +56,12 @@ _IN_PYTHON = {"LOGDRIVE_LOOPS": "plain"}
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """One agent: seconds it took to start, then seconds and CPU seconds until it had delivered all
-    and ended, and its memory.
-    """
+    """What one agent took to deliver its log."""
 
-    start: float
-    seconds: float
+    start: float  # seconds until it had started
+    seconds: float  # from then until it had delivered all and ended
     cpu_seconds: float
-    rss: int
+    rss: int  # most bytes of memory
 
 
 def _deliver(

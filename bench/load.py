@@ -56,14 +56,12 @@ def note(waits: list[float], began: float, _: "asyncio.Future[object]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What a load took: seconds, and CPU seconds of this process, from the first submission to the
-    last acknowledgement; each append's.
-    """
+    """What a load took, from the first submission to the last acknowledgement."""
 
     bytes: int
     seconds: float
-    cpu: float
-    waits: list[float]
+    cpu: float  # seconds of this process
+    waits: list[float]  # seconds of each append
 
     def samples(self) -> dict[str, Sample]:
         """The figures that every place has."""

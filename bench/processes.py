@@ -25,12 +25,12 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one process took until it ended. *ended* is on the clock of `time.monotonic`."""
+    """What one process took until it ended."""
 
-    code: int
-    ended: float
+    code: int  # exit code, negative for a signal
+    ended: float  # on the clock of `time.monotonic`
     cpu_seconds: float
-    peak_rss: int
+    peak_rss: int  # bytes
 
 
 def peak_rss(pid: int) -> int:

@@ -33,14 +33,12 @@ _BUILD_SECONDS, _OPEN_SECONDS = 900, 120
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How the store's bytes came into it: appends of *batch* bytes by *writers* in turn, to
-    *segments* in turn.
-    """
+    """How the store's bytes came into it."""
 
     name: str
-    segments: int
-    writers: int
-    batch: int
+    segments: int  # appended to in turn
+    writers: int  # append in turn
+    batch: int  # bytes of one append
 
     def told(self) -> str:
         return (

@@ -38,12 +38,10 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way through the pipeline: seconds until dd had synced, CPU seconds of the
-    processes on each side.
-    """
+    """What the pipeline took for one file."""
 
-    seconds: float
-    sender_cpu: float
+    seconds: float  # until dd had synced
+    sender_cpu: float  # seconds of the processes on that side
     receiver_cpu: float
 
 

@@ -62,14 +62,12 @@ def _daemon() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way: seconds from the sender's start until the receiver's file was whole, CPU
-    seconds and memory of each daemon.
-    """
+    """What the two daemons took for one file."""
 
-    seconds: float
-    sender_cpu: float
+    seconds: float  # from the sender's start until the receiver's file was whole
+    sender_cpu: float  # seconds
     receiver_cpu: float
-    sender_rss: int
+    sender_rss: int  # most bytes of memory
     receiver_rss: int
 
 
