@@ -115,8 +115,8 @@ async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -
         await sessions.disconnect_all("the disk failed")
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
-    whole = await sessions.drain(seconds)
+    in_time = await sessions.drain(seconds)
     log.info(
-        "drained" if whole else "not all connections ended in time",
+        "drained" if in_time else "not all connections ended in time",
         windows=services.counters.windows_acknowledged,
     )

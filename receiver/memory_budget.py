@@ -210,18 +210,22 @@ class MemoryBudget:
 
         # not even a short window goes through: make room for many
         if self._waiting[False] and self._stuck(False):
-            left = self._evict(self._stalled(now), self.used - self.total // 2, now)
+            missing = self._evict(self._stalled(now), self.used - self.total // 2, now)
             # still too little; but what an overdrawn connection has submitted may help first
-            if left > 0 and not (self._overdrawn and self._overdrawn.submitted):
-                held = [
+            if missing > 0 and not (self._overdrawn and self._overdrawn.submitted):
+                holding = [
                     allocation
                     for queue in self._waiting
                     for allocation in queue
                     if allocation.buffered
                 ]
                 self._evict(
-                    [allocation for allocation in held if now - allocation.since >= _HELD_SECONDS],
-                    left,
+                    [
+                        allocation
+                        for allocation in holding
+                        if now - allocation.since >= _HELD_SECONDS
+                    ],
+                    missing,
                     now,
                 )
         # only connections that hold much wait: make room for one of them

@@ -109,9 +109,9 @@ class PeerInput:
 
     def _seconds_to_wait(self, listener: InputListener, silent: float) -> float:
         """Return after how many seconds without a byte something is due, after *silent* seconds."""
-        left = self._link.allocation.overdrawn_seconds_left
-        if left is not None:
-            return left
+        overdrawn_left = self._link.allocation.overdrawn_seconds_left
+        if overdrawn_left is not None:
+            return overdrawn_left
         idle_after = listener.idle_after_seconds
         return idle_after if idle_after is not None and not silent else self._idle_seconds
 
@@ -121,8 +121,8 @@ class PeerInput:
         if self._link.disconnect_reason is not None:
             return
 
-        left = self._link.allocation.overdrawn_seconds_left
-        if left is not None and left < _MOMENT:
+        overdrawn_left = self._link.allocation.overdrawn_seconds_left
+        if overdrawn_left is not None and overdrawn_left < _MOMENT:
             raise Disconnect(
                 RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window"
             )

@@ -232,11 +232,11 @@ def _to_dismiss(
     A whole id may name a letter whose bytes are gone.
     """
     known = {letter.id for letter in letters}
-    gone = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
-    named = [name for name in ids if name.lower() not in gone]
+    without_bytes = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
+    named = [name for name in ids if name.lower() not in without_bytes]
     chosen = _select_letters(letters, named) if named or not ids else []
-    there = [Dismissed.of(one) for one in chosen if source in (None, one.header.source)]
-    return there + [Dismissed(name) for name in gone]
+    with_bytes = [Dismissed.of(one) for one in chosen if source in (None, one.header.source)]
+    return with_bytes + [Dismissed(name) for name in without_bytes]
 
 
 def _is_uuid(text: str) -> bool:

@@ -74,7 +74,7 @@ def boundary_from(store: Store, segment: str, offset: int) -> int:
 
 def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> int:
     """Return where the event ends that has pieces on both sides of *end*; else *end*."""
-    found = at = end
+    boundary = at = end
     for _ in range(_PIECES):
         if not info.start < at < info.length:
             break
@@ -90,8 +90,8 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
                 event_end == info.length or store.append_at(segment, event_end).offset == event_end
             )
         ):
-            found = event_end
-    return found
+            boundary = event_end
+    return boundary
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:

@@ -55,11 +55,11 @@ def _make_directory(disk: Disk, path: str) -> None:
     synced.
     """
     missing = []
-    there = path
-    while not _exists(disk, there):
-        missing.append(there)
-        there = os.path.dirname(there)
-    _sync_name(disk, there)
+    existing = path
+    while not _exists(disk, existing):
+        missing.append(existing)
+        existing = os.path.dirname(existing)
+    _sync_name(disk, existing)
     for directory in reversed(missing):
         disk.make_directory(directory)
         _sync_name(disk, directory)

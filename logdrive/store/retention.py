@@ -100,9 +100,11 @@ class Retention:
     async def apply_policies(self) -> None:
         """Truncate every stream once, if its policy says so. Raises what the store raises."""
         streams: dict[str, list[str]] = {}
-        there = self._store.segments()
-        self._times = {segment: self._times[segment] for segment in there if segment in self._times}
-        for segment in there:
+        segments_now = self._store.segments()
+        self._times = {
+            segment: self._times[segment] for segment in segments_now if segment in self._times
+        }
+        for segment in segments_now:
             if (stream := retained_stream(segment)) is not None:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():

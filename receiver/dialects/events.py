@@ -39,13 +39,13 @@ def record_of(event: KeyValueFrame) -> bytes:
     """
     record: dict[str, str | list[str]] = {}
     for key, value in event.pairs:
-        known = record.get(key)
-        if known is None:
+        earlier = record.get(key)
+        if earlier is None:
             record[key] = value
-        elif isinstance(known, list):
-            known.append(value)
+        elif isinstance(earlier, list):
+            earlier.append(value)
         else:
-            record[key] = [known, value]
+            record[key] = [earlier, value]
     return orjson.dumps(record)
 
 

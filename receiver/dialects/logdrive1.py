@@ -71,15 +71,15 @@ class Logdrive1Receiver:
 
     def on_frames(self, frames: Sequence[Frame]) -> None:
         """Register sources, append runs and end windows. Raises `ProtocolError`."""
-        for given in self._runs.check_frames(frames, offset=self._link.offset):
-            if isinstance(given, RunReceived):
-                registration = self._sources[given.run.index]
+        for item in self._runs.check_frames(frames, offset=self._link.offset):
+            if isinstance(item, RunReceived):
+                registration = self._sources[item.run.index]
                 if registration is not None:
-                    registration.on_run(given)
-            elif isinstance(given, SourceFrame):
-                self._on_source(given)
+                    registration.on_run(item)
+            elif isinstance(item, SourceFrame):
+                self._on_source(item)
             else:
-                self._link.acks.end_window(given.last)
+                self._link.acks.end_window(item.last)
             if self._link.acks.unacknowledged > WINDOWS_IN_FLIGHT:
                 raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
 

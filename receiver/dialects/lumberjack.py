@@ -142,10 +142,10 @@ class LumberjackReceiver:
             services.failure.set_error(error)
             raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold_window()
-        held = sum(map(len, batch))
-        link.allocation.add_submitted(held)
-        services.counters.count_batch(records, events, held - len(batch[0]))
-        future.add_done_callback(partial(self._on_settled, window, held))
+        batch_bytes = sum(map(len, batch))
+        link.allocation.add_submitted(batch_bytes)
+        services.counters.count_batch(records, events, batch_bytes - len(batch[0]))
+        future.add_done_callback(partial(self._on_settled, window, batch_bytes))
 
     def _append_dead_letter(self, payload: bytes) -> None:
         """Append an event over the limit of all to the dead letters, and a note of it to the stream
@@ -164,8 +164,10 @@ class LumberjackReceiver:
             0,
         )
 
-    def _on_settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
-        error = self._link.on_append_settled(held, future)
+    def _on_settled(
+        self, window: OpenWindow, batch_bytes: int, future: "asyncio.Future[None]"
+    ) -> None:
+        error = self._link.on_append_settled(batch_bytes, future)
         if error is None:
             self._link.acks.release_window(window)
         else:

@@ -163,15 +163,15 @@ class Registration:
         except StorageError as error:
             link.services.failure.set_error(error)
             return
-        held = len(batch[0]) + received.size
-        link.allocation.add_submitted(held)
+        batch_bytes = len(batch[0]) + received.size
+        link.allocation.add_submitted(batch_bytes)
         link.services.counters.count_batch(run.records, run.events, received.size)
-        future.add_done_callback(partial(self._on_settled, window, held, self._era))
+        future.add_done_callback(partial(self._on_settled, window, batch_bytes, self._era))
 
     def _on_settled(
-        self, window: OpenWindow, held: int, era: int, future: "asyncio.Future[None]"
+        self, window: OpenWindow, batch_bytes: int, era: int, future: "asyncio.Future[None]"
     ) -> None:
-        error = self._link.on_append_settled(held, future)
+        error = self._link.on_append_settled(batch_bytes, future)
         if error is None:
             self._corrections = 0
             self._link.acks.release_window(window)

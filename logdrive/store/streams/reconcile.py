@@ -49,13 +49,13 @@ def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
         segment = kv_table_segment(scope, name, number)
-        there = store.info(segment) is not None
-        if table.status == "deleting" and there:
+        exists = store.info(segment) is not None
+        if table.status == "deleting" and exists:
             futures.append(store.delete(segment))
         elif table.status == "active":
-            if not there:
+            if not exists:
                 futures.append(store.create(segment))
-            if not there or store.attribute(segment, TABLE) == ABSENT:
+            if not exists or store.attribute(segment, TABLE) == ABSENT:
                 try:
                     futures.append(
                         store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary)
@@ -117,15 +117,15 @@ class Reconciler:
         if self._state.stream.status == "deleting":
             self._delete_all()
             return self._futures
-        gone = {
+        cut_off = {
             segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
         for segment in self._state.stream.segments:
-            if segment.id not in gone:
+            if segment.id not in cut_off:
                 self._make(self._segment(segment.id))
         self._transactions()
         for segment in self._state.stream.segments:
-            if segment.id in gone:
+            if segment.id in cut_off:
                 self._delete(self._segment(segment.id))
             elif segment.until != CURRENT or self._state.stream.status == "sealed":
                 self._seal(self._segment(segment.id))

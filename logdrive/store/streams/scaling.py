@@ -102,12 +102,15 @@ class Scaling:
         self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[KeyRange]
     ) -> None:
         try:
-            epoch, now = await self._streams.scale(scope, stream, sealed, ranges)
+            epoch, current = await self._streams.scale(scope, stream, sealed, ranges)
         except LogdriveError as error:
             _log.warning("scaling failed", stream=f"{scope}/{stream}", reason=str(error))
         else:
             _log.info(
-                "a stream was scaled", stream=f"{scope}/{stream}", epoch=epoch, segments=len(now)
+                "a stream was scaled",
+                stream=f"{scope}/{stream}",
+                epoch=epoch,
+                segments=len(current),
             )
 
 

@@ -118,8 +118,8 @@ class History:
         graph = await read_segment_graph(self._controller, segment.scope, segment.stream)
         for oldest in graph.oldest:
             self._before.setdefault(oldest, ())
-        for found in graph.later.values():
-            self._segments[found.segment.id] = found.segment
-            self._before[found.segment.id] = found.predecessors
+        for successor in graph.later.values():
+            self._segments[successor.segment.id] = successor.segment
+            self._before[successor.segment.id] = successor.predecessors
         if segment.id not in self._before:
             raise TransientError(f"the controller does not know the predecessors of {segment.name}")

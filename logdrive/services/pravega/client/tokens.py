@@ -91,11 +91,11 @@ class StreamTokens:
         )
 
 
-def _renewal_ms(token: str, now: int) -> int | None:
+def _renewal_ms(token: str, now_ms: int) -> int | None:
     """Return when to renew *token*, in ms since 1970; None if it does not say when it expires."""
     try:
         claims = orjson.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         ends = int(claims["exp"]) * 1000
     except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
         return None
-    return ends - min(_SPARE_MS, (ends - now) // _SPARE_PART)
+    return ends - min(_SPARE_MS, (ends - now_ms) // _SPARE_PART)

@@ -43,10 +43,12 @@ class SegmentContents:
 
 async def list_first_segments(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
     """Return the states of the stream's segments 0, 1, 2 … of epoch 0, up to a missing one."""
-    found: list[SegmentState] = []
-    while (state := await client.segment_info(segment_name(scope, stream, len(found)))) is not None:
-        found.append(state)
-    return found
+    states: list[SegmentState] = []
+    while (
+        state := await client.segment_info(segment_name(scope, stream, len(states)))
+    ) is not None:
+        states.append(state)
+    return states
 
 
 async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentContents:

@@ -239,9 +239,11 @@ class Tables:
                     f"{size} bytes asked for at once, of {self._limits.answer} allowed"
                 )
             await wait_until_durable(table.pending)
-            there = await self._read(segment, [entry for _, entry in matches if entry is not None])
-            if there is not None:
-                following = iter(there)
+            existing = await self._read(
+                segment, [entry for _, entry in matches if entry is not None]
+            )
+            if existing is not None:
+                following = iter(existing)
                 return [
                     next(following)
                     if entry is not None
