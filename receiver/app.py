@@ -71,6 +71,8 @@ async def run(
                 summary.cancel()
         finally:
             await listener.close()
+
+        # before the sink is closed: what was received becomes durable through it
         await _end(sessions, services, config.drain_seconds)
 
 

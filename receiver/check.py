@@ -220,6 +220,7 @@ def _directory(path: str, disk: Disk) -> Finding:
     """Check whether the store can be opened, or made if there is none."""
     existing = next(place for place in _upwards(path) if _is_there(disk, place))
     try:
+        # a permission is only known by its use: ACLs and read-only mounts have their own rules
         _write_probe(disk, existing)
         if existing == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
             with disk.lock(lock):
@@ -304,7 +305,7 @@ def _is_there(disk: Disk, path: str) -> bool:
 def _write_probe(disk: Disk, directory: str) -> None:
     probe = os.path.join(directory, _PROBE)
     with contextlib.suppress(FileNotFoundError):
-        disk.remove(probe)
+        disk.remove(probe)  # left by a check that was killed
     file = disk.open(probe, write=True, create=True)
     try:
         file.append([b"x"])

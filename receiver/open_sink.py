@@ -107,6 +107,7 @@ async def _open_embedded(
         random=host.random,
         retention=[table.policy for table in config.retention],
     )
+    # access first: a mistake in its files is found before the store is opened
     async with (
         open_access(
             config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
@@ -156,9 +157,10 @@ async def _serve_face(
     verifier: TokenVerifier | None,
 ) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
-    if face is None:
+    if face is None:  # the store has no network face
         yield None
         return
+
     address, port = face.host_and_port
     async with serve_segment_store(
         store,

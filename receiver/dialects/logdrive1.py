@@ -74,7 +74,7 @@ class Logdrive1Receiver:
         for item in self._runs.check_frames(frames, offset=self._link.offset):
             if isinstance(item, RunReceived):
                 registration = self._sources[item.run.index]
-                if registration is not None:
+                if registration is not None:  # else refused at its S: the E was sent, drop the run
                     registration.on_run(item)
             elif isinstance(item, SourceFrame):
                 self._on_source(item)
@@ -104,6 +104,7 @@ class Logdrive1Receiver:
         if not frame.attributes:
             return
 
+        # a refusal answers this source alone; a limit ends the connection
         try:
             parsed = attributes.parse_attributes(frame.attributes)
         except ValueError as error:
@@ -132,6 +133,7 @@ class Logdrive1Receiver:
         if registration is None:
             self._refused -= 1
             return
+
         registration.free_index()
         self._attributes -= registration.weight
         self._share.release_bytes(SOURCE_BYTES + registration.weight)
