@@ -46,6 +46,7 @@ def boundary_after(store: Store, segment: str, offset: int) -> int:
         and _end_of(store.read(segment, offset, _HEADER_GUESS, check=False), offset, length) == end
     ):
         return end
+    # the record goes on in later appends, or its header is long: read all of it, and check it
     try:
         head = store.read(segment, offset, EVENT_HEAD + HEADER_BYTES)
     except StoreDamagedError:
@@ -79,6 +80,7 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
         if not info.start < at < info.length:
             break
         append = store.append_at(segment, at - 1)
+        # too short for a piece that others follow, or the event's beginning is cut off
         if append.length < _PIECE or append.offset < info.start:
             break
         at = append.offset

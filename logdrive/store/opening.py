@@ -43,6 +43,7 @@ def is_held(disk: Disk, path: str) -> bool:
         with disk.lock(lock):
             return False
     except OSError as error:
+        # a file that we may not open to lock it says nothing: the store may be held
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         return True

@@ -123,6 +123,7 @@ class PendingWrites:
         state, durable = self._states.get(name), self._index.by_name.get(name)
         if state is not None and (pending := state.writers.get(writer)) is not None:
             return pending.numbers_set()[writer]
+        # the index may still have a segment of that name that is deleted, or was created anew
         if durable is None or (
             state is not None and (state.gone or state.number != durable.number)
         ):
@@ -172,6 +173,7 @@ class PendingWrites:
             state.cutting, state.start = write, entry.number
         elif entry.kind == DELETE:
             state.gone = True
+        # a merge changes two segments, and counts as pending for both
         elif entry.kind == MERGE and write.source is not None:
             state.length += write.source.length
             write.source.gone = True

@@ -98,6 +98,7 @@ class PageFiles:
         if (held := self._held.get((file.name, page))) is not None:
             return held
         error: OSError | None = None
+        # a copy that was damaged before is tried last
         for path in sorted(
             (self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__
         ):
@@ -108,6 +109,7 @@ class PageFiles:
             except OSError as trouble:
                 error = trouble
             self._suspect(path)
+        # the disk fails: the copies themselves may be good
         if error is not None and not isinstance(error, FileNotFoundError):
             raise error
         path, offset = self.path(file.name, COPIES[0]), file.span(page)[0]

@@ -233,6 +233,7 @@ class Catalog:
             return False
         while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1
+        # no segments, names that are not a stream's, or a stream that was deleted: not adopted
         if (
             count == 0
             or stream_of_first_segment(segment_name(scope, stream, 0)) is None

@@ -34,12 +34,13 @@ def follow_up_puts(scope: str, name: str, stream_state: StreamState) -> list[Put
         for key, transaction in stream_state.transactions.items()
         if transaction.status in _ENDING
     ]
-    if puts:
+    if puts:  # the oldest ended transactions are forgotten for those that end now
         over = [key for key, transaction in stream_state.transactions.items() if transaction.ended]
         puts += [
             TransactionPut(scope, name, key, None)
             for key in over[: max(0, len(over) + len(puts) - KEPT)]
         ]
+    # an open transaction still names its segments
     used = {
         number
         for transaction in stream_state.transactions.values()

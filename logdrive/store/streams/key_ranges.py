@@ -91,6 +91,7 @@ def scale_stream(
         raise PreconditionError(
             f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first"
         )
+
     epoch = len(stream.epochs)
     kept = [
         msgspec.structs.replace(s, until=epoch) if s.id in replaced_ids else s
@@ -123,6 +124,7 @@ def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     )
     begin, cut_off = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
     segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in cut_off]
+    # part of that epoch was cut off: the stream begins later
     return {s.id: begin.get(s.id, 0) for s in segments} if _is_whole(segments) else begin
 
 

@@ -120,9 +120,12 @@ class Reconciler:
         cut_off = {
             segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
+
+        # successors exist before their predecessors are sealed: appends then find them at once
         for segment in self._state.stream.segments:
             if segment.id not in cut_off:
                 self._make(self._segment(segment.id))
+        # merges come before the seal of their targets
         self._transactions()
         for segment in self._state.stream.segments:
             if segment.id in cut_off:
@@ -146,7 +149,7 @@ class Reconciler:
                     self._make(name)
             elif transaction.status == "committing":
                 for target, (_, name) in zip(transaction.targets, names, strict=True):
-                    if self._store.info(name) is not None:
+                    if self._store.info(name) is not None:  # else merged before a crash
                         self._do(self._store.merge, self._segment(target), name)
             elif transaction.status == "aborting":
                 for _, name in names:
@@ -168,6 +171,7 @@ class Reconciler:
             self._futures.append(self._store.create(name))
 
     def _seal(self, name: str) -> None:
+        # its creation may be submitted and not durable: `info` does not know it then
         info = self._store.info(name)
         if name in self._made or (info is not None and not info.sealed):
             self._do(self._store.seal, name)

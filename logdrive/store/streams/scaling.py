@@ -90,6 +90,7 @@ class Scaling:
         info = self._catalog.store.info(segment)
         if info is None:
             return ()
+
         total, known = _total_taken(info, stream.config), before.get(segment)
         measured = self._measured[segment] = _Measured(
             total, known.rates if known is not None else deque(maxlen=_COLD)
@@ -121,6 +122,7 @@ def plan_scaling(
 
     *segments* are in the order of their keys; *rates* has the latest rate last.
     """
+    # split what was busy in each of the last minutes; never a range too narrow to be split
     sealed: list[int] = []
     ranges: list[KeyRange] = []
     for segment in segments:

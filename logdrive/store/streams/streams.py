@@ -154,6 +154,7 @@ class Streams:
             stream_state = await self._catalog.stream_state(scope, stream)
             if stream_state.stream.status == "sealed":
                 return
+
             sealed = msgspec.structs.replace(stream_state.stream, status="sealed")
             aborting = [
                 (key, t) for key, t in stream_state.transactions.items() if t.status == "open"
@@ -265,6 +266,7 @@ class Streams:
         stream_state = self._catalog.known_stream(scope, stream)
         if stream_state is None or (limit := getattr(stream_state.stream.config, field)) <= 0:
             return None
+        # of several groups the one that is furthest behind counts
         needed: dict[str, int] = {}
         for group in self._catalog.subscribers(scope, stream) if held else ():
             for number, offset in layout.offsets_needed(

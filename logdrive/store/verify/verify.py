@@ -168,6 +168,7 @@ class _Verifier:
             )
         scan = FileScan(file, base=base, size=end - base, seed=self._seed)
         scan.position = base + FILE_HEAD
+        # entries link across files, unless the file before is missing or damaged at its end
         if before[0] == base:
             scan.link = before[1]
         elif (first := scan.read_entry_head()) is not None:
