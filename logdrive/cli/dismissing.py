@@ -58,6 +58,7 @@ async def dismiss(
         return "already replayed" if state == "replayed" else "already dismissed"
     if dry_run:
         return "would be dismissed"
+
     segment = choose_segment(letter.id, segments)
     writer = await segment.client.set_up_writer(segment.state.segment, writer_of(letter.id))
     mark = Letter(notes.DISMISSED, letter.size, letter.id)

@@ -86,7 +86,7 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     directory = os.path.abspath(directory)
     config = os.path.join(directory, "agent.toml")
     try:
-        host_port(receiver)
+        host_port(receiver)  # refused before any file is written
         contents, document = read_bundle(bundle, now), _read_agent_toml(config)
         paths = _write_tls(os.path.join(directory, "tls"), contents, force)
         done = _write_config(config, document, receiver, paths)
@@ -94,6 +94,7 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.ClickException(file_error_text(error)) from error
+
     click.echo(f"{directory}/tls has the certificates of {contents.identity}")
     click.echo(done)
     click.echo(f"next: logdrive agent check --config {config}")
@@ -128,6 +129,7 @@ def _write_tls(directory: str, bundle: Bundle, force: bool) -> dict[str, str]:
     if conflicting and not force:
         remedy = "--force replaces it, --dir names another directory"
         raise ValueError(f"{conflicting[0]} exists already, with other content: {remedy}")
+
     os.makedirs(directory, exist_ok=True)
     for part in changed:
         write_atomically(SystemDisk(), paths[part], contents[part], private=part == "key")
@@ -148,7 +150,7 @@ def _write_config(
     """Add [output] to agent.toml if it has none; return a sentence that says what was done."""
     quoted = {name: json.dumps(value) for name, value in {"host": receiver, **paths}.items()}
     table = _OUTPUT_TABLES.format(**quoted)
-    if document is None:
+    if document is None:  # "x": one that was made since it was looked for is not overwritten
         with open(path, "x", encoding="utf-8") as file:
             file.write(_NEW_AGENT_TOML + table)
         return f"{path} created: it sends the logs in /var/log to {receiver}"

@@ -45,6 +45,8 @@ async def _append(letter: DeadLetter, payload: bytes, segment: ReadableSegment) 
     header = letter.header
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
     writer = await segment.client.set_up_writer(segment.state.segment, writer_of(letter.id))
+
+    # an interrupted attempt has left a number: go on above it, with all pieces again
     number = 0 if writer.durable == ABSENT else writer.durable
     pieces = list(batches.piece_batches(payload, UUID(letter.id), header.received))
     for left, batch in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):

@@ -138,6 +138,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     for row in contents:
         figures = (row.state.length - row.state.start, row.batches, row.events, row.sources)
         table.add_row(row.state.segment, *(f"{figure:,}" for figure in figures))
+    # into a pipe rich would cut lines at 80 columns
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
@@ -236,6 +237,7 @@ def verify(place: str, as_json: bool) -> None:
 
     Works while the store is in use, and changes nothing. Exits with 1 on damage.
     """
+    # a plain path is a store's directory
     address = parse_stream_address(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
         raise click.BadParameter(

@@ -93,6 +93,7 @@ async def open_segments(
 
         async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
             latest = await locate_segments(transport, target, scope, stream, update=update)
+            # those that are known have their connections
             fresh = [located for located in latest if located.state.segment not in known]
             return await stack.enter_async_context(connect_segments(transport, fresh, token))
 
@@ -104,6 +105,7 @@ async def abort_on_stop(machine: Machine, work: Awaitable[T]) -> T:
     working = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(machine.stop.wait())
     await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+
     stopped.cancel()
     if not working.done():
         working.cancel()

@@ -182,7 +182,7 @@ def find_machine_logs(limit_bytes: int = 32 << 20) -> list[str]:
     chosen: list[str] = []
     for size, path in sorted(logs):
         limit_bytes -= size
-        if limit_bytes < 0:
+        if limit_bytes < 0:  # the smallest first: what follows is no smaller
             break
         chosen.append(path)
     return chosen

@@ -56,7 +56,7 @@ async def attach_store(
         try:
             return await Store.open(address.path, disk=disk, executor=host.executor, clock=clock)
         except StoreInUseError:
-            pass
+            pass  # its process serves it, or is about to
         return await _served_elsewhere(disk, address, host.transport, tls)
 
     deadline = clock.monotonic() + _START_SECONDS

@@ -147,6 +147,8 @@ class PooledConnection:
             ) from error
         self.client = client
         self._wake_waiters()
+
+        # progress when it was last seen to move, and seconds of silence since
         moved, silence = client.progress, 0.0
         while True:
             await self._clock.sleep(_PROBE_SECONDS)

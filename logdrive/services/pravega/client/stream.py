@@ -86,9 +86,13 @@ class StreamMap:
                 f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri "
                 "name another"
             )
+
+        # the controller lists the sealed segment until the scaling is complete: ask again
         names = {segment.name: None for segment in current}
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
+
+        # each must have a connection before appends are routed to it
         for segment in current:
             await self._service.locate_connection(segment)
         self._on_change()

@@ -102,6 +102,7 @@ class SegmentWriters:
         if isinstance(message, AuthTokenCheckFailed):
             raise token_refused()
         try:
+            # these name their writer; a refusal because of the segment concerns all its writers
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:
                     self._writers[message.writer].on_append_answer(message)
@@ -160,6 +161,7 @@ class SegmentWriters:
 
     def _keep(self, writer: AppendWriter) -> AppendWriter:
         self._writers[writer.id] = writer
+        # forget one here, so that the server never has to
         if (
             len(self._writers) > self._most
             and (oldest := next((w for w in self._writers.values() if not w.busy), None))
@@ -179,7 +181,7 @@ def _confirm(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
     except LogdriveError as error:
         writer.fail_all(error)
         return
-    if number == ABSENT:
+    if number == ABSENT:  # as its first append expects
         writer.confirm_set_up()
     else:
         writer.fail_all(NumberConflictError(f"writer {writer.id} has the number {number} already"))

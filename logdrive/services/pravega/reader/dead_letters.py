@@ -84,6 +84,7 @@ def _add(
         letter = letters[about["id"]] = DeadLetter(
             about["id"], reason, size, pieces, header, segment
         )
+    # in order: a piece that comes again, or behind a missing one, is left out
     if about["piece"] == len(letter.extents) + 1:
         letter.extents.append(place)
 

@@ -69,7 +69,7 @@ async def locate_segments(
                 transport, home.host, home.port, home.tls, token=home.token_of
             ) as client:
                 state = await client.segment_info(segment.name)
-            if state is not None:
+            if state is not None:  # else retention deleted it since the controller was asked
                 locations.append(SegmentLocation(segment.number, state, home))
     return sorted(locations, key=lambda one: one.number)
 

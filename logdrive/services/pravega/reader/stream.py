@@ -77,7 +77,7 @@ async def read_lines(
     while True:
         async for batch, records in reader.read_batches(place, end):
             place = batch.next
-            if batch.header is None:
+            if batch.header is None:  # a record of another program
                 yield record_text(batch.payload)
             elif (
                 batch.header.kind == "foreign"
@@ -94,9 +94,9 @@ async def read_lines(
                 yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
-        await client.read_segment(
-            state.segment, end, 1
-        )  # the service answers once there is more, or after some seconds
+
+        # the service answers once there is more, or after some seconds
+        await client.read_segment(state.segment, end, 1)
         fresh = await client.segment_info(state.segment)
         if fresh is None or (fresh.sealed and fresh.length == end):
             return

@@ -92,14 +92,15 @@ class Appender:
         self._fence = fence
         self._max_bytes = unacked_bytes
         self._max_writers = most_writers
-        # of `send_replies`
+        # how long `send_replies` may run before other connections have their turn
         self._turn = ConnectionTurn(turns)
-        # the one used least recently first
+        # writers set up here, the one used least recently first
         self._writers: dict[UUID, SetUpWriter] = {}
         # everything not answered yet, in the order of the answers
         self._queue: deque[SubmittedAppend | QueuedReply] = deque()
         # bytes that the queue's items count together
         self._queued_bytes = 0
+        # no more appends come: `send_replies` returns once the queue is empty
         self._stopped = False
         # set when there is something for `send_replies` to do
         self._more = asyncio.Event()
@@ -192,6 +193,7 @@ class Appender:
                 )
             except OverloadedError as error:
                 await self._store.room(error.size)
+            # the protocol has no reply for a store that closes, or an append over its limits
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
             except (

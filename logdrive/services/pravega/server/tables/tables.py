@@ -97,7 +97,7 @@ class Tables:
         if await self._store.create(segment):
             self.forget_index(segment)
         info = self._store.info(segment)
-        if info is None or info.length or info.sealed:
+        if info is None or info.length or info.sealed:  # deleted meanwhile, or in use
             return False
         return await self._store.update(segment, TABLE, ABSENT, 1 + key_length)
 
