@@ -1,5 +1,7 @@
-"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the
-limits.
+"""Memory budget.
+
+A connection reads only while its own bytes, and those of all, that are not durable yet stay within
+the limits.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
-"""Too much at once: memory stays bounded whatever peers hold back or pour in, and nobody keeps the
-others waiting for long.
+"""Overload.
+
+Memory stays limited whatever peers send or hold back, and no peer delays the others for long.
 """
 
 import asyncio

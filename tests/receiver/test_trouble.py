@@ -1,4 +1,7 @@
-"""What goes wrong around a receiver: bad peers, bad disks, too much at once, and its own end."""
+"""Failures around a receiver.
+
+Peers that break the protocol, disks that fail, overload, and its own stop.
+"""
 
 import asyncio
 import errno

@@ -1,4 +1,7 @@
-"""`logdrive certs`: usable at once, private, and never overwritten by accident."""
+"""`logdrive certs`.
+
+Certificates work at once, keys are private, and no file is overwritten by accident.
+"""
 
 import asyncio
 import stat

@@ -1,5 +1,6 @@
-"""The attributes of a source: what is taken, and that nothing a writer can put there does harm
-further on (R4, E 7).
+"""Attributes of a source.
+
+Which are accepted, and that no accepted value breaks later readers (rule R4, E 7).
 """
 
 import orjson

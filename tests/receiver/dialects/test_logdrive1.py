@@ -1,5 +1,6 @@
-"""`logdrive/1` over a whole receiver: what is stored, and what is acknowledged when (rules R4,
-D1–D3, D6).
+"""`logdrive/1` with a whole receiver.
+
+What is stored, and when it is acknowledged (rules R4, D1–D3, D6).
 """
 
 from uuid import UUID

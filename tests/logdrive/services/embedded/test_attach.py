@@ -1,4 +1,7 @@
-"""A `file://` store is reached whoever has it open (architecture decision: one client for both)."""
+"""A `file://` store is read through its network face.
+
+That of the process that has it open, or one opened here.
+"""
 
 import asyncio
 import errno

@@ -1,5 +1,6 @@
-"""The writers of one connection: how many are remembered, and what a set-up under way keeps from
-happening (rules S2, S4).
+"""The writers of one connection.
+
+How many are kept, and what must wait while one is being set up (rules S2, S4).
 """
 
 import asyncio

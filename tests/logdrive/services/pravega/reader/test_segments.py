@@ -1,5 +1,6 @@
-"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and
-each at the store that has it.
+"""Readers find all segments of a stream.
+
+Those of all epochs, each at the segment store that has it.
 """
 
 import asyncio
