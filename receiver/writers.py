@@ -160,8 +160,9 @@ class CountingWriters:
     """The counting writers of one stream: one for each segment, made at its first batch."""
 
     def __init__(self, sink: Sink, random: Random) -> None:
-        self._sink, self._random = sink, random
-        self._writers: dict[str, CountingWriter] = {}
+        self._sink = sink
+        self._random = random
+        self._writers: dict[str, CountingWriter] = {}  # by segment
 
     def writer_for(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""

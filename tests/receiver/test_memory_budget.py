@@ -1,8 +1,4 @@
-"""Memory budget.
-
-A connection reads only while its own bytes, and those of all, that are not durable yet stay within
-the limits.
-"""
+"""A connection reads only while the bytes not durable yet, its own and all, are within limits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,4 @@
-"""Overload.
-
-Memory stays limited whatever peers send or hold back, and no peer delays the others for long.
-"""
+"""Memory stays limited whatever peers send or hold back, and no peer delays others for long."""
 
 import asyncio
 import os

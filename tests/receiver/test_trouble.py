@@ -1,7 +1,4 @@
-"""Failures around a receiver.
-
-Peers that break the protocol, disks that fail, overload, and its own stop.
-"""
+"""A receiver meets peers that break the protocol, disks that fail, overload, and its own stop."""
 
 import asyncio
 import errno

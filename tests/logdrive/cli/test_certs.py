@@ -1,7 +1,4 @@
-"""`logdrive certs`.
-
-Certificates work at once, keys are private, and no file is overwritten by accident.
-"""
+"""`logdrive certs`: certificates work at once, keys are private, and no file is overwritten."""
 
 import asyncio
 import stat

@@ -1,7 +1,4 @@
-"""Attributes of a source.
-
-Which are accepted, and that no accepted value breaks later readers (rule R4, E 7).
-"""
+"""Which attributes of a source are accepted: none that breaks later readers (rule R4, E 7)."""
 
 import orjson
 import pytest

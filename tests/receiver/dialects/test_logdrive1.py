@@ -1,7 +1,4 @@
-"""`logdrive/1` with a whole receiver.
-
-What is stored, and when it is acknowledged (rules R4, D1–D3, D6).
-"""
+"""What a receiver stores of `logdrive/1`, and when it acknowledges it (rules R4, D1–D3, D6)."""
 
 from uuid import UUID
 

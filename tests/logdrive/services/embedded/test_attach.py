@@ -1,7 +1,4 @@
-"""A `file://` store is read through its network face.
-
-That of the process that has it open, or one opened here.
-"""
+"""A `file://` store is read through its face: of the process that has it open, or opened here."""
 
 import asyncio
 import errno

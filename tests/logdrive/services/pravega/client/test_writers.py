@@ -1,7 +1,4 @@
-"""The writers of one connection.
-
-How many are kept, and what must wait while one is being set up (rules S2, S4).
-"""
+"""How many writers one connection keeps, and what waits while one is being set up (S2, S4)."""
 
 import asyncio
 import contextlib

@@ -1,7 +1,4 @@
-"""Readers find all segments of a stream.
-
-Those of all epochs, each at the segment store that has it.
-"""
+"""Readers find a stream's segments of all epochs, each at the segment store that has it."""
 
 import asyncio
 import contextlib
