@@ -85,13 +85,15 @@ class Generation:
         """
         file = disk.open(self.place.name)
         try:
-            own = self.place.is_at(file.stat())
+            stat = file.stat()
         except OSError:
             file.close()
             raise
-        if not own:
+        if not self.place.is_at(stat):
             file.close()
             raise FileNotFoundError(f"{self.place.name} is another file now")
+        if stat.birth_ns == self.place.birth_ns:
+            self.place.birth_ns = stat.birth_ns  # the object that the handle keeps
         self.file = file
 
     def close_handle(self) -> None:

@@ -37,12 +37,14 @@ def next_interval(interval: float, files: int, rested: float, *, is_open: bool) 
 
     *interval* are the seconds between the last two looks, *files* the number of files.
     """
-    longest = _longest_interval(files, at_rest=rested >= _AT_REST_AFTER_SECONDS, is_open=is_open)
+    longest = _longest_interval(files, rested >= _AT_REST_AFTER_SECONDS, is_open)
+    if interval >= longest:
+        return longest
     return min(longest, max(shortest_interval(files), interval * _SLOWING))
 
 
 @lru_cache(maxsize=4)
-def _longest_interval(files: int, *, at_rest: bool, is_open: bool) -> float:
+def _longest_interval(files: int, at_rest: bool, is_open: bool) -> float:
     """Return the limit on the interval; it is cached so that files share one object."""
     if at_rest:
         share = files / _POLLS_AT_REST_PER_SECOND
