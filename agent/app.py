@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import structlog
@@ -23,7 +23,7 @@ from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.start_position import decide_start
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Watcher
-from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
+from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
 from agent.sources.first_run import FirstRunSource
@@ -240,9 +240,9 @@ class Agent:
             arrival = FirstRunSource(
                 self.registry, self.send_queue, self._host.clock, self._file.path, labels, self._log
             )
-            entries = [entry for entry in entries if entry.origin != arrival.origin]
+            entries[:] = [entry for entry in entries if entry.origin != arrival.origin]
 
-        self._restorer.restore_entries(entries)
+        self._restorer.restore_entries(_take_out(entries))
         self._file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3)
         await self._scanner.scan_inputs(Counting.KNOWN if checkpoint is not None else Counting.MANY)
@@ -354,6 +354,15 @@ class Agent:
             and not (source.state is SourceState.PAUSED and source.registration.retry_at > until)
             for source in self.registry.sources
         )
+
+
+def _take_out(entries: list[CheckpointEntry]) -> Iterator[CheckpointEntry]:
+    """Yield *entries* in their order; each leaves the list, so that its memory serves what is made
+    of the next one.
+    """
+    entries.reverse()
+    while entries:
+        yield entries.pop()
 
 
 def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:

@@ -1,6 +1,6 @@
 """Encoders of sources: blocks, full records or pairs, as the dialect or the operator asks for."""
 
-from importlib.metadata import version
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from agent.records.blocks import BlockEncoder, Encoder
@@ -26,14 +26,26 @@ class Encoders:
         self._block = BlockEncoder()  # one for all sources: a block names none
         self._clock = clock
         self._host = host
-        own_version = version("logdrive")
-        # Fields that all full records have in common.
-        self._common = {
-            "host": {"name": host},
-            "agent": {"id": agent, "type": "logdrive", "version": own_version},
-        }
-        # What Logstash and its outputs expect of a Beat.
-        self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": own_version}}
+        self._agent = agent
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        """What all full records have in common."""
+        about = {"id": self._agent, "type": "logdrive", "version": self._version}
+        return {"host": {"name": self._host}, "agent": about}
+
+    @cached_property
+    def _metadata(self) -> dict[str, Any]:
+        """What Beats' records have, too."""
+        return {"@metadata": {"beat": "logdrive", "type": "_doc", "version": self._version}}
+
+    @cached_property
+    def _version(self) -> str:
+        """The version of this agent."""
+        # not sooner: blocks don't have it, and the import takes 1.3 MiB
+        from importlib.metadata import version
+
+        return version("logdrive")
 
     def set_form(self, form: EncodingForm) -> bool:
         """Make *form* from now on; return whether unacknowledged runs must be re-encoded."""

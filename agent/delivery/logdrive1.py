@@ -1,17 +1,13 @@
 """The dialect `logdrive/1` as the agent speaks it: sources register by S frames, and P frames say
 which position the store has (rules D1–D5, D9).
-
-A source has an *index* on a connection, by which S, P, B and E frames name it. No index is given
-twice on a connection. A source whose count is not known has several, one for each count asked for,
-until the answers decide (rule G3).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
+from agent.delivery.source_indices import SourceIndices
 from agent.delivery.window import WindowRoom
 from agent.records.runs import Run
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
@@ -61,25 +57,6 @@ def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
     return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
-@dataclass(slots=True)
-class _Index:
-    """What an index names."""
-
-    source: Source | None
-    """The source; None once the index is given up, but not answered: the receiver counts
-    unanswered ones, so only then may it be freed.
-    """
-
-    count: int
-    """The count that it asks for (rule G3)."""
-
-    origin: UUID
-    """The origin id of that count."""
-
-    answered: bool = False
-    """Whether a P or an E came for it."""
-
-
 class Logdrive1Sender:
     """Registers sources and handles the answers, on one connection. See `SendingDialect`."""
 
@@ -92,17 +69,7 @@ class Logdrive1Sender:
         self.codec = codec
         self.room = WindowRoom(services.settings.window_bytes)
         self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
-
-        # What each live index names.
-        self._indices: dict[int, _Index] = {}
-        # The live indices of each source.
-        self._indices_of: dict[Source, tuple[int, ...]] = {}
-        # The lowest index that was never given.
-        self._next_index = 0
-        # Frames that free indices, to be sent with the next registrations.
-        self._freeing: list[bytes] = []
-        # S frames without an answer.
-        self._unanswered = 0
+        self._indices = SourceIndices(services.send_queue.wake)
         # The sequence number of the last J frame.
         self._sequence = 0
 
@@ -120,12 +87,12 @@ class Logdrive1Sender:
     @property
     def awaits_answer(self) -> bool:
         """Whether a P is owed."""
-        return self._unanswered > 0
+        return self._indices.unanswered > 0
 
     @property
     def open_sources(self) -> int:
         """How many sources have an index."""
-        return len(self._indices_of)
+        return self._indices.sources
 
     def on_connected(self) -> None:
         """Fill the send queue with sources that have something to send, and with one more.
@@ -144,22 +111,20 @@ class Logdrive1Sender:
 
     def registration_frames(self) -> list[bytes]:
         """Return S frames: those that register sources, and those that free indices."""
-        frames, self._freeing = self._freeing, []
+        indices = self._indices
+        frames = indices.take_freeing_frames()
         # One source may ask for many counts at once.
         while (
-            self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
+            indices.unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
             and (source := self._services.send_queue.next_to_register()) is not None
         ):
-            if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
+            if len(indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._unregister_idle(frames)
+            indices.reconsider(source)
             attributes = self._services.registry.attributes_of(source)
             for count, origin in source.next_registrations():
-                index = self._next_index
-                self._indices[index] = _Index(source, count, origin)
-                self._indices_of[source] = (*self._indices_of.get(source, ()), index)
+                index = indices.ask(source, count, origin)
                 frames.append(SourceFrame(index, origin, attributes).encode())
-                self._next_index += 1
-                self._unanswered += 1
         return frames
 
     def retry_refused(self) -> float | None:
@@ -174,38 +139,11 @@ class Logdrive1Sender:
 
     def _unregister_idle(self, frames: list[bytes]) -> None:
         """Free the indices of idle sources, as a connection may have only so many live ones."""
-        for source in list(self._indices_of):
+        for source in self._indices.registered:
             if source.state is SourceState.OPEN and not source.is_behind:
-                self._give_up_indices(source)
+                self._indices.give_up(source)
                 source.on_disconnected()
-        frames += self._freeing
-        self._freeing = []
-
-    def _give_up_indices(self, source: Source, keep: int | None = None) -> None:
-        """Give up the indices of *source*, all but *keep*."""
-        for index in self._indices_of.pop(source, ()):
-            if index == keep:
-                self._indices_of[source] = (index,)
-            else:
-                self._indices[index].source = None
-                self._free_if_answered(index)
-
-    def _free_if_answered(self, index: int) -> None:
-        entry = self._indices[index]
-        if entry.answered and entry.source is None:
-            del self._indices[index]
-            self._freeing.append(SourceFrame(index, entry.origin, b"").encode())
-            self._services.send_queue.wake()
-
-    def _count_answer(self, index: int) -> _Index | None:
-        """Count the first answer for *index*; return what it names, None if it was freed."""
-        entry = self._indices.get(index)
-        if entry is None:
-            return None
-        self._unanswered -= not entry.answered
-        entry.answered = True
-        self._free_if_answered(index)
-        return entry
+        frames += self._indices.take_freeing_frames()
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -216,7 +154,7 @@ class Logdrive1Sender:
         """
         frames: list[bytes] = []
         for source, _, run in runs:
-            (index,) = self._indices_of[source]
+            index = self._indices.index_of(source)
             records = len(run.records)
             if self._sequence + records >= SEQUENCES - 1:
                 raise TransientError("the sequence numbers of this connection are used up")
@@ -242,7 +180,7 @@ class Logdrive1Sender:
             return
         if isinstance(frame, RefusalFrame) and frame.index == CONNECTION:
             raise ReceiverRefusedError(frame.code, frame.text)
-        if frame.index >= self._next_index:
+        if not self._indices.was_given(frame.index):
             raise ProtocolError(
                 f"an answer for the index {frame.index}, which names no source",
                 offset=self.frame_reader.offset,
@@ -259,7 +197,7 @@ class Logdrive1Sender:
         self._on_position(frame)
 
     def _on_position(self, frame: PositionFrame) -> None:
-        entry = self._count_answer(frame.index)
+        entry = self._indices.count_answer(frame.index)
         if entry is None or entry.source is None:
             return
         services, source = self._services, entry.source
@@ -302,22 +240,19 @@ class Logdrive1Sender:
                 count=count,
                 reason=source.registration.problem,
             )
-            self._give_up_indices(source)
+            self._indices.give_up(source)
             services.send_queue.enqueue_registration(source)
         elif step is NextStep.DONE:
             self.on_source_finished(source)
         elif step is NextStep.GO_ON:
-            # Of the counts asked for, one is the source's; the others are not needed any more.
-            indices = self._indices_of[source]
-            own = next(index for index in indices if self._indices[index].count == source.count)
-            self._give_up_indices(source, keep=own)
+            self._indices.register(source)
             if source.has_more:
                 services.send_queue.enqueue(source, services.clock.monotonic())
 
     def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
         self._services.send_queue.remove(source)
-        self._give_up_indices(source)
+        self._indices.give_up(source)
         self._services.registry.finish_source(source, self._services.clock.now_ms())
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
@@ -354,7 +289,7 @@ class Logdrive1Sender:
                 services.send_queue.enqueue(source, now)
 
     def _on_refusal(self, frame: RefusalFrame) -> None:
-        entry = self._count_answer(frame.index)
+        entry = self._indices.count_answer(frame.index)
         if entry is not None and entry.source is not None:
             self._pause_source(entry.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
@@ -371,7 +306,7 @@ class Logdrive1Sender:
             again_in=round(seconds, 1),
         )
         services.send_queue.remove(source)
-        self._give_up_indices(source)
+        self._indices.give_up(source)
         source.on_refused(reason, services.clock.monotonic() + seconds)
         self._paused[source] = None
         services.send_queue.wake()

@@ -1,13 +1,12 @@
 """Totals of what was acknowledged, of one source or of several: for status and summaries."""
 
-from dataclasses import dataclass
+import msgspec
 
 from agent.records.runs import Run
 from logdrive.model.numbers import position_of
 
 
-@dataclass(slots=True)
-class Acknowledged:
+class Acknowledged(msgspec.Struct, gc=False):  # in no cycle
     """What was acknowledged since the agent started."""
 
     events: int = 0

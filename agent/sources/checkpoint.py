@@ -15,7 +15,8 @@ for that.
 
 import contextlib
 import os
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -103,9 +104,23 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     # All sources that the agent knew then.
     entries: list[CheckpointEntry] = []
 
-    def snapshot(self) -> bytes:
-        """Return it encoded, as its entries are now: they may change while it is written."""
-        return msgspec.json.encode(self)
+
+def encode_checkpoint(agent: str, written: int, entries: Iterable[CheckpointEntry]) -> bytes:
+    """Return the content of the file, with *entries* as they are now.
+
+    They are taken one by one, and may be made on the way: ten thousand at a time take 4 MiB, which
+    the interpreter would not give back.
+    """
+    encoder = msgspec.json.Encoder()
+    content = bytearray(encoder.encode(Checkpoint(agent=agent, written=written))[:-2])
+    before = len(content)
+    for entry in entries:
+        encoder.encode_into(entry, content, -1)
+        content += b","
+    if len(content) > before:
+        content.pop()  # the last comma
+    content += b"]}"
+    return bytes(content)
 
 
 class CheckpointDamagedError(Exception):
@@ -162,7 +177,7 @@ class CheckpointFile:
             ) from error
 
     def write_snapshot(self, snapshot: bytes) -> None:
-        """Replace the file, durably, by a `Checkpoint.snapshot`. Raises OSError."""
+        """Replace the file, durably, by what `encode_checkpoint` returned. Raises OSError."""
         faults.reach("agent.checkpoint.before_write")
         write_atomically(
             self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename"
@@ -181,4 +196,16 @@ def _decode_checkpoint(data: bytes, agent: str) -> tuple[str, Checkpoint | None]
     # its origin ids are another agent's
     if checkpoint.agent != agent:
         return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", checkpoint
+    _share_equal_values(checkpoint.entries)
     return "", checkpoint
+
+
+def _share_equal_values(entries: Iterable[CheckpointEntry]) -> None:
+    """Make one object of values that are equal in many entries: they are kept for each file."""
+    known: dict[Any, Any] = {}
+    for entry in entries:
+        if entry.name == entry.path:
+            entry.name = entry.path
+        for name in ("mount", "device", "store", "acknowledged"):
+            value = getattr(entry, name)
+            setattr(entry, name, known.setdefault(value, value))

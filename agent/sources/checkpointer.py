@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any, Final
 
-from agent.sources.checkpoint import Checkpoint, CheckpointFile
+from agent.sources.checkpoint import CheckpointFile, encode_checkpoint
 from agent.sources.registry import SourceRegistry
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.clock import Clock
@@ -45,15 +45,15 @@ class Checkpointer:
     async def write_now(self) -> None:
         """Write the checkpoint. Raises `StorageError`."""
         now_ms = self._clock.now_ms()
-        checkpoint = Checkpoint(
-            agent=self._registry.agent,
-            written=now_ms,
-            entries=self._registry.checkpoint_entries(now_ms, self._keep_ms),
+        content = encode_checkpoint(
+            self._registry.agent,
+            now_ms,
+            self._registry.checkpoint_entries(now_ms, self._keep_ms),
         )
         # what changes from here on belongs to the next write
         actions = self._registry.begin_write()
         try:
-            await self._executor.run(self._file.write_snapshot, checkpoint.snapshot())
+            await self._executor.run(self._file.write_snapshot, content)
         except OSError as error:
             self._registry.on_write_failed(actions)
             raise StorageError(

@@ -2,17 +2,18 @@
 checkpoint finds it again (rules G2, G3, G4).
 """
 
-from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, UUID, uuid5
 from zlib import crc32
 
+import msgspec
+
+from agent.sources.place import FileLocation
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.identity import origin_id
 from logdrive.model.limits import FIRST_LINE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class FirstLine:
+class FirstLine(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """The first line of a file, at most `FIRST_LINE_BYTES` of it."""
 
     text: bytes
@@ -39,8 +40,7 @@ class FirstLine:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """All parts of an origin id but the count: the same for generations that look alike."""
 
     agent: str
@@ -86,9 +86,11 @@ class Fingerprinter:
         """Return the mount point of *directory*."""
         return self._disk.mount_point(directory)
 
-    def identify(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
-        """Return the identity of the file that *stat* describes."""
-        return Identity(self.agent, self.host, mount, stat.inode, stat.birth_ns, first_line.text)
+    def identify(self, stat: FileStat, place: FileLocation, first_line: FirstLine) -> Identity:
+        """Return the identity of the file at *place*, which *stat* describes."""
+        # one object for the birth time in both, unless only one of them knows it
+        birth_ns = place.birth_ns if stat.birth_ns == place.birth_ns else stat.birth_ns
+        return Identity(self.agent, self.host, place.mount, place.inode, birth_ns, first_line.text)
 
 
 def machine_agent_id(disk: Disk, path: str = "/etc/machine-id") -> str:

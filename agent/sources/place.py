@@ -3,7 +3,7 @@
 An input other than files has a path and nothing else.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from logdrive.host.disk import FileStat
 
@@ -16,8 +16,7 @@ def same_birth(one_ns: int, other_ns: int) -> bool:
     return one_ns == other_ns or 0 in (one_ns, other_ns)
 
 
-@dataclass(slots=True)
-class FileLocation:
+class FileLocation(msgspec.Struct, gc=False):  # in no cycle
     """Where a file is."""
 
     path: str

@@ -2,7 +2,7 @@
 in the checkpoint.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -304,8 +304,8 @@ class SourceRegistry:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
 
-    def checkpoint_entries(self, now_ms: int, keep_ms: int) -> list[CheckpointEntry]:
-        """Return all entries, up to date; forget what ended more than *keep_ms* ago.
+    def checkpoint_entries(self, now_ms: int, keep_ms: int) -> Iterator[CheckpointEntry]:
+        """Yield all entries, up to date; forget what ended more than *keep_ms* ago.
 
         The record of the first run is kept for good.
         """
@@ -318,9 +318,9 @@ class SourceRegistry:
             del self.ended[entry.origin]
             if not self.incarnations[entry.stem].members:
                 del self.incarnations[entry.stem]
-
-        living = [self.update_entry(source) for source in self.sources]
-        return [*living, *self.ended.values(), *self.absent.values()]
+        yield from map(self.update_entry, self.sources)
+        yield from self.ended.values()
+        yield from self.absent.values()
 
 
 def _new_entry(source: Source, place: FileLocation, first_line: FirstLine) -> CheckpointEntry:

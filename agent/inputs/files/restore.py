@@ -168,7 +168,7 @@ class Restorer:
 
         generation.set_first_line(first_line)
         place = generation.place
-        identity = self._fingerprinter.identify(stat, place.mount, first_line)
+        identity = self._fingerprinter.identify(stat, place, first_line)
         source = self._registry.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
         if _has_only_first_line(entry, stat):

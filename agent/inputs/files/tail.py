@@ -147,7 +147,7 @@ class Tailer:
         """Look at up to *most* files that are due.
 
         Returns the seconds until the next one is due, None without any file. Takes about 2 µs for a
-        file at rest: the heap, and one read.
+        file at rest: the schedule, and one read.
         """
         now, schedule = self._clock.monotonic(), self._schedule
         self.open_files.warn_if_due(now)
@@ -277,7 +277,7 @@ class Tailer:
         first_line = FirstLine.find_in(head, ended=followed.ships_unfinished)
         if first_line is None:
             return
-        identity = self._fingerprinter.identify(stat, generation.place.mount, first_line)
+        identity = self._fingerprinter.identify(stat, generation.place, first_line)
         generation.set_first_line(first_line)
         source = self._registry.add_generation(
             generation,

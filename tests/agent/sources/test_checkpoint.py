@@ -13,6 +13,7 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
+    encode_checkpoint,
 )
 from agent.sources.paths import path_from_text, path_to_text, printable_path
 from logdrive.errors import StorageError
@@ -42,8 +43,15 @@ def test_a_checkpoint_that_was_written_is_read() -> None:
     file = CheckpointFile(disk, "/state")
     assert file.load_checkpoint("a") is None
     written = Checkpoint(agent="a", entries=[entry(), entry(6)])
-    file.write_snapshot(written.snapshot())
+    file.write_snapshot(encode_checkpoint("a", 0, written.entries))
     assert file.load_checkpoint("a") == written
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3])
+def test_entries_encoded_one_by_one_make_the_same_file(entries: int) -> None:
+    checkpoint = Checkpoint(agent="a", written=7, entries=[entry(n) for n in range(entries)])
+    encoded = encode_checkpoint("a", 7, iter(checkpoint.entries))
+    assert encoded == msgspec.json.encode(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +82,13 @@ def test_every_crash_leaves_the_old_or_the_new_checkpoint() -> None:
         disk = MemoryDisk(["/state"])
         file = CheckpointFile(disk, "/state")
         old, new = (Checkpoint(agent="a", entries=[entry(number)] * 50) for number in (1, 2))
-        file.write_snapshot(old.snapshot())
+        file.write_snapshot(encode_checkpoint("a", 0, old.entries))
         crashed: list[MemoryDisk] = []
         faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(
             disk.crash(random.Random(seed))
         )
         try:
-            file.write_snapshot(new.snapshot())
+            file.write_snapshot(encode_checkpoint("a", 0, new.entries))
         finally:
             faults.on_reach = None
         found = [CheckpointFile(after, "/state").load_checkpoint("a") for after in crashed]
@@ -198,3 +206,22 @@ def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_reported() -> None:
     disk.write("/state/checkpoint.json", b"{")
     with pytest.raises(StorageError, match="Read-only"):
         CheckpointFile(disk, "/state").load_checkpoint("a")
+
+
+def test_equal_values_of_entries_are_one_object_when_read() -> None:
+    disk = MemoryDisk(["/state"])
+    file = CheckpointFile(disk, "/state")
+    written = [
+        msgspec.structs.replace(
+            entry(number), path="/a", name="/a", mount="/srv", device=1 << 40, store=UUID(int=7)
+        )
+        for number in (5, 6)
+    ]
+    file.write_snapshot(encode_checkpoint("a", 0, written))
+    found = file.load_checkpoint("a")
+    assert found is not None
+    assert found.entries == written
+    first, second = found.entries
+    assert first.name is first.path
+    for name in ("mount", "device", "store"):
+        assert getattr(first, name) is getattr(second, name)

@@ -42,8 +42,8 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        self.position += end - len(tail)\n",
-                "        self.position += end - len(tail) - (end < len(data))\n",
+                "        self.position += end - before\n",
+                "        self.position += end - before - (end < len(data))\n",
             ),
         ),
     ),
@@ -53,7 +53,7 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise SourceTruncatedError\n",
+                "        if crc32(data[:before]) != crc or len(data) - before < min(limit, self.unread):\n            raise SourceTruncatedError\n",
                 "",
             ),
             (

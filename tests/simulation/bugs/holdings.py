@@ -42,8 +42,8 @@ HOLDINGS = (
         "agent.sources.registry",
         (
             (
-                "        return [*living, *self.ended.values(), *self.absent.values()]\n",
-                "        return [*living, *self.absent.values()]\n",
+                "        yield from self.ended.values()\n",
+                "",
             ),
         ),
     ),
