@@ -12,8 +12,14 @@ SYSTEM: Final = "_system"
 CONTROLLER: Final = "_controller"
 """The internal stream of `SYSTEM` that has the journal of streams."""
 
-OWN: Final = f"{SYSTEM}/{CONTROLLER}/"
-"""Prefix of the names of the store's own segments."""
+S2: Final = "_s2"
+"""The internal stream of `SYSTEM` that has the journal of S2's basins and streams."""
+
+S2_INDEX: Final = f"{SYSTEM}/_s2-index/"
+"""Prefix of the segments that have the sequence numbers of others, followed by their names."""
+
+OWN: Final = (f"{SYSTEM}/{CONTROLLER}/", f"{SYSTEM}/{S2}/", S2_INDEX)
+"""Prefixes of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
 _NAME: Final = re.compile(r"_?[A-Za-z0-9.-]+")
