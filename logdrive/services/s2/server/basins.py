@@ -1,6 +1,7 @@
 """Basins: list, create, configure and delete. A basin is a scope of the store's catalog."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -130,10 +131,9 @@ class Basins:
     ) -> ProvisionedBasin:
         basin = S2Basin(config, self._clock.now_ms(), location, token, config)
         await self._registry.commit_puts([BasinPut(name, basin)])
-        try:
+        # another face may have been quicker: it is a basin, all the same
+        with contextlib.suppress(ScopeExistsError):
             await self._streams.create_scope(name)
-        except ScopeExistsError:
-            pass  # another face was quicker: it is a basin, all the same
         return ProvisionedBasin(_info(name, basin), "created")
 
     async def _find(self, state: S2State, name: str) -> S2Basin | None:
@@ -143,11 +143,6 @@ class Basins:
         if is_basin(name) and await self._streams.scope_exists(name):
             return S2Basin(BasinConfig(), 0)
         return None
-
-
-def basins_to_delete(state: S2State) -> Iterator[str]:
-    """Yield the basins whose deletion was begun."""
-    return (name for name, basin in state.basins.items() if basin.deleted_ms is not None)
 
 
 def _info(name: str, basin: S2Basin | None) -> BasinInfo:

@@ -17,7 +17,6 @@ from logdrive.store.streams.names import S2, SYSTEM
 from logdrive.wire.s2.errors import authn, permission_denied, unavailable
 
 
-
 class Principal:
     """Anyone, where no login is needed: may do everything."""
 
@@ -64,9 +63,7 @@ class TokenHolder(Principal):
     def prefix(self) -> str:
         """The prefix of the token's streams, if it asks for that."""
         streams = self._scope.streams
-        adds = (
-            self.token is not None and self.token.auto_prefix_streams and streams is not None
-        )
+        adds = self.token is not None and self.token.auto_prefix_streams and streams is not None
         return (streams.prefix or "") if adds and streams is not None else ""
 
     def check(
