@@ -70,6 +70,4 @@ async def delete_basin(call: Call) -> Answer:
 
 
 def _provisioned(made: ProvisionedBasin, status: int) -> Answer:
-    return Answer(
-        status, encode_info(made.info), headers=(("s2-provision-result", made.result),)
-    )
+    return Answer(status, encode_info(made.info), headers=(("s2-provision-result", made.result),))

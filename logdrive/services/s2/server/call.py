@@ -1,6 +1,8 @@
 """One request as a handler sees it, and its answer."""
 
 import asyncio
+import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,7 @@ from logdrive.wire.s2.errors import (
 )
 from logdrive.wire.s2.limits import UNARY_BODY_BYTES
 from logdrive.wire.s2.names import check_basin, check_request_token, check_stream
+from logdrive.wire.s2.records import Fence, Record, Trim, command_of
 
 if TYPE_CHECKING:
     from logdrive.services.s2.server.service import S2Service
@@ -31,6 +34,11 @@ JSON: Final = "application/json"
 PROTOBUF: Final = "application/protobuf"
 SESSION: Final = "s2s/proto"
 EVENTS: Final = "text/event-stream"
+SESSION_HEADERS: Final = (
+    ("content-type", SESSION),
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+)
 _PROTOBUF_TYPES: Final = (PROTOBUF, "application/x-protobuf")
 _BODY_SECONDS: Final = 30.0
 """Seconds in which the body of a unary request arrives."""
@@ -94,6 +102,25 @@ class Call:
     def request_token(self) -> str | None:
         """Return the token that makes repeated requests known. Raises `S2Error`, bad_header."""
         return check_request_token(self.header("s2-request-token"))
+
+    def encryption_key(self) -> bytes | None:
+        """Return the client's key for encrypted records. Raises `S2Error`, bad_header."""
+        text = self.header("s2-encryption-key")
+        if text is None:
+            return None
+        try:
+            return base64.b64decode(text.strip(), validate=True)
+        except ValueError as error:
+            raise bad_header("s2-encryption-key is not base64") from error
+
+    def check_commands(self, records: Iterable[Record], basin: str) -> None:
+        """Raise `S2Error`, 403, unless the command records among *records* are allowed."""
+        for record in records:
+            match command_of(record) if record.headers else None:
+                case Fence():
+                    self.principal.check("fence", basin=basin, stream=self.stream())
+                case Trim():
+                    self.principal.check("trim", basin=basin, stream=self.stream())
 
     async def body(self) -> bytes:
         """Return the whole body, decompressed. Raises `S2Error`, `TransientError`."""

@@ -126,9 +126,7 @@ def _operations(
     call: Call, asked: _Asked, basin: str | None, names: frozenset[str]
 ) -> list[object]:
     counted = call.service.counters.operations(basin)
-    return [
-        _sums(call, asked, basin, name, "operations") for name in counted if name in names
-    ]
+    return [_sums(call, asked, basin, name, "operations") for name in counted if name in names]
 
 
 def _sums(call: Call, asked: _Asked, basin: str | None, name: str, unit: str) -> object:

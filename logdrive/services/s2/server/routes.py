@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
-from logdrive.errors import LogdriveError, StorageError, TransientError
+from logdrive.errors import LogdriveError
 from logdrive.net.http.exchange import HttpRequest, HttpResponse
 from logdrive.services.s2.server import (
     account_handlers,
@@ -16,25 +14,17 @@ from logdrive.services.s2.server import (
     stream_handlers,
 )
 from logdrive.services.s2.server.call import Answer, Call, error_answer
-from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
-from logdrive.store.streams.errors import StreamsError
+from logdrive.services.s2.server.failures import as_s2_error
 from logdrive.wire.s2.errors import (
     S2Error,
-    hot_server,
-    invalid,
     method_not_allowed,
     no_such_route,
-    other,
     server_draining,
-    storage,
-    unavailable,
 )
 from logdrive.wire.s2.names import decode_segment
 
 if TYPE_CHECKING:
     from logdrive.services.s2.server.service import S2Service
-
-_log = structlog.get_logger("logdrive.store.s2")
 
 CallHandler = Callable[[Call], Awaitable[Answer | None]]
 """Answers one call: returns the answer, or None if it has sent one itself."""
@@ -134,24 +124,3 @@ def find_handler(method: str, path: str) -> tuple[CallHandler, tuple[str, ...]]:
             ]
             return handlers[method], tuple(names)
     raise no_such_route()
-
-
-def as_s2_error(error: LogdriveError) -> S2Error:
-    """Return how a client is told of *error*, of the store or of its streams."""
-    match error:
-        case S2Error():
-            return error
-        case NoSuchSegmentError():
-            return unavailable("the stream was deleted")
-        case SegmentSealedError():
-            return invalid("the stream is sealed")
-        case OverloadedError():
-            return hot_server("too much waits to be written")
-        case StorageError() | TransientError():
-            # whether the change became durable is not known
-            return storage(str(error))
-        case StreamsError():
-            return other(str(error))
-        case _:
-            _log.warning("a request failed", reason=str(error))
-            return other(str(error))
