@@ -136,10 +136,15 @@ def unpack_body(
 def _unpack_zstd(data: bytes, limit: int) -> bytes:
     unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     try:
-        size = zstandard.get_frame_parameters(data).content_size
-        if size == zstandard.CONTENTSIZE_UNKNOWN:
+        head = zstandard.get_frame_parameters(data)
+        if head.window_size > ZSTD_WINDOW_BYTES:
+            raise DecompressionError(
+                f"a zstd window of {head.window_size} bytes, over {ZSTD_WINDOW_BYTES}", limit=True
+            )
+        # of a frame that says 0 the library's decompress reads the head only
+        if head.content_size in (zstandard.CONTENTSIZE_UNKNOWN, 0):
             return _unpack_unsized_zstd(unpacker, data, limit)
-        if size > limit:
+        if head.content_size > limit:
             raise _too_much(limit)
         return unpacker.decompress(data, allow_extra_data=False)
     except zstandard.ZstdError as error:
