@@ -138,7 +138,7 @@ def parse_error(status: int, body: bytes) -> S2Error:
     """Return the error that an answer with *status* and *body* means; any body will do."""
     try:
         answer = _ANSWER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return S2Error(status, None, body[:_SHOWN].decode(errors="replace"))
     if status == 412 and answer.fencing_token_mismatch is not None:
         return FencingTokenMismatchError(answer.fencing_token_mismatch)

@@ -126,13 +126,17 @@ def command_of(record: Record | SequencedRecord) -> Fence | Trim | None:
     raise invalid(f"an unknown command {operation[:32]!r}: there are fence and trim")
 
 
+def check_count(count: int) -> None:
+    """Raise `S2Error`, 422, if an append can't have *count* records."""
+    if not 1 <= count <= BATCH_RECORDS:
+        raise invalid(f"an append of {count} records: 1 to {BATCH_RECORDS} are allowed")
+
+
 def check_input(append: AppendInput) -> int:
     """Return the metered size of *append*; raise `S2Error`, 422, if it breaks a limit or has a
     command that is none.
     """
-    count = len(append.records)
-    if not 1 <= count <= BATCH_RECORDS:
-        raise invalid(f"an append of {count} records: 1 to {BATCH_RECORDS} are allowed")
+    check_count(len(append.records))
     token = append.fencing_token
     if token is not None and len(token.encode()) > FENCING_TOKEN_BYTES:
         raise invalid(f"a fencing token of over {FENCING_TOKEN_BYTES} bytes")
