@@ -31,8 +31,8 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def check_listeners(self, *, checked: bool, exposed: list[str]) -> None:
         """Raise ValueError where logins can't work, or would be readable on the network.
 
-        *checked*: a listener that checks logins is configured. *exposed* names the tables whose listener uses
-        plain TCP beyond this host.
+        *checked*: a listener that checks logins is configured. *exposed* names the tables whose
+        listener uses plain TCP beyond this host.
         """
         if not checked:
             raise ValueError(

@@ -1,4 +1,6 @@
-"""`serve_s2`: a listener for S2's clients while a context is open."""
+"""`serve_s2`: a listener for S2's clients while a context is open. Libraries for HTTP/2 and for
+protobuf are imported only then.
+"""
 
 import asyncio
 import contextlib
@@ -11,7 +13,9 @@ import structlog
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
+from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
+from logdrive.services.pravega.server.config import S2FaceConfig
 from logdrive.store.streams.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -23,6 +27,20 @@ _SESSION_SECONDS: Final = 10.0
 """Limit on the time in which sessions may move to another server at the end."""
 _REQUEST_SECONDS: Final = 2.0
 """Limit on the time that other requests may take then."""
+
+
+@contextlib.asynccontextmanager
+async def serve_s2_face(
+    catalog: Catalog, config: S2FaceConfig | None, *, host: Host, access: Access | None
+) -> AsyncIterator[tuple[str, int] | None]:
+    """Serve what *config* says with `serve_s2` while the context is open; nothing without it."""
+    if config is None:
+        yield None
+        return
+    users = access.users if access is not None else None
+    address, tls = config.host_and_port, config.tls_settings
+    async with serve_s2(catalog, address, tls, host=host, users=users) as bound:
+        yield bound
 
 
 @contextlib.asynccontextmanager
