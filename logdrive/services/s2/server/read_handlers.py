@@ -45,9 +45,11 @@ async def read(call: Call) -> Answer | None:
     call.principal.check("read", basin=basin, stream=name)
     call.service.counters.add("read", basin)
     if call.is_session():
-        return await _read_session(call, await _open(call, basin, name), query, basin)
+        await _read_session(call, await _open(call, basin, name), query, basin)
+        return None
     if call.wants_events():
-        return await _read_events(call, basin, name, query)
+        await _read_events(call, basin, name, query)
+        return None
 
     log = await _open(call, basin, name)
     async with _reading(call, log, query, unary=True) as reading:
