@@ -3,7 +3,7 @@
 - *Plain*: the record's body. It has no headers, and its timestamp is the one that any event has:
   the time of its append, or that of the record before if that is later. What other faces wrote is
   plain, too.
-- *Record* and *command*: 16 bytes of head and then headers and body, as fields 3 and 4 of S2's
+- *Record* and *command*: 17 bytes of head and then headers and body, as fields 3 and 4 of S2's
   `SequencedRecord`. Commands are a kind of their own, so that they are found without decoding.
 - *Encrypted*: the same head, then cipher, nonce and ciphertext of such fields.
 

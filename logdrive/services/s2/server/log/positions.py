@@ -54,9 +54,13 @@ class Positions:
         """The last row."""
         return self[-1]
 
-    def since(self, offset: int) -> list[Position]:
-        """Return the rows after *offset*."""
-        return [self[at] for at in range(bisect_right(self._offsets, offset), len(self))]
+    def all(self) -> tuple[Position, ...]:
+        """Return all rows."""
+        return tuple(self[at] for at in range(len(self)))
+
+    def before_offset(self, offset: int) -> Position:
+        """Return the last row at or before *offset*, or the first row."""
+        return self[max(0, bisect_right(self._offsets, offset) - 1)]
 
     def at_offset(self, offset: int) -> Position | None:
         """Return the first row at or after *offset*."""
