@@ -3,14 +3,16 @@
 See docs/protocols/s2.md#compression.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, cast
 
 import zstandard
 from isal import isal_zlib
 
-from logdrive.wire.s2.errors import unsupported_media_type
-from logdrive.wire.s2.limits import COMPRESSED_FROM_BYTES, ZSTD_WINDOW_BYTES
+from logdrive.model.units import KIB
+from logdrive.wire.s2.errors import S2Error, unsupported_media_type
+from logdrive.wire.s2.limits import COMPRESSED_FROM_BYTES, UNARY_BODY_BYTES, ZSTD_WINDOW_BYTES
 
 
 class Compression(IntEnum):
@@ -39,7 +41,7 @@ class DecompressionError(Exception):
 
 _GZIP_BITS: Final = 31  # a window of 32 KiB, in gzip's wrapping
 _LEVEL: Final = 1  # the fast one of both
-_STEP: Final = 256 * 1024
+_STEP: Final = 256 * KIB
 # its type stub takes the class for an instance
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)
 
@@ -60,8 +62,8 @@ def accepted_compression(accept_encoding: str | None) -> Compression:
     for item in (accept_encoding or "").split(","):
         name, *parameters = (part.strip().lower() for part in item.split(";"))
         weights[name] = not any(_is_zero(parameter) for parameter in parameters)
-    for name, compression in (("zstd", Compression.ZSTD), ("gzip", Compression.GZIP)):
-        if weights.get(name, weights.get("*", False) and compression is Compression.GZIP):
+    for compression in (Compression.ZSTD, Compression.GZIP):
+        if weights.get(compression.encoding):
             return compression
     return Compression.NONE
 
@@ -115,13 +117,34 @@ def decompress(data: bytes, compression: Compression, limit: int) -> bytes:
             return _unpack_gzip(data, limit)
 
 
+def unpack_body(
+    data: bytes, content_encoding: str | None, error: Callable[[str], S2Error]
+) -> bytes:
+    """Return the body of a unary request, decompressed.
+
+    Raises `S2Error`: 415 for an unknown encoding, else *error*, which is that of the body's type:
+    bad_json or bad_proto.
+    """
+    try:
+        return decompress(data, content_compression(content_encoding), UNARY_BODY_BYTES)
+    except DecompressionError as failure:
+        raise error(
+            f"length limit exceeded: {failure}" if failure.limit else str(failure)
+        ) from None
+
+
 def _unpack_zstd(data: bytes, limit: int) -> bytes:
     unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     try:
-        size = zstandard.get_frame_parameters(data).content_size
-        if size == zstandard.CONTENTSIZE_UNKNOWN:
+        head = zstandard.get_frame_parameters(data)
+        if head.window_size > ZSTD_WINDOW_BYTES:
+            raise DecompressionError(
+                f"a zstd window of {head.window_size} bytes, over {ZSTD_WINDOW_BYTES}", limit=True
+            )
+        # of a frame that says 0 the library's decompress reads the head only
+        if head.content_size in (zstandard.CONTENTSIZE_UNKNOWN, 0):
             return _unpack_unsized_zstd(unpacker, data, limit)
-        if size > limit:
+        if head.content_size > limit:
             raise _too_much(limit)
         return unpacker.decompress(data, allow_extra_data=False)
     except zstandard.ZstdError as error:

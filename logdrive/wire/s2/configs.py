@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from logdrive.wire.s2.documents import decode_document
 from logdrive.wire.s2.errors import S2Error, bad_json, invalid
 from logdrive.wire.s2.limits import U64_MAX
 
@@ -192,10 +193,7 @@ def parse_stream_config(
     Raises *error* for another shape, and `S2Error`, 422, for a value that is not allowed; in a
     header (*error* is bad_header) both are *error*.
     """
-    try:
-        shape = _STREAM.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as failure:
-        raise error(str(failure)) from failure
+    shape = decode_document(_STREAM, data, error)
     try:
         return stream_config_of(shape)
     except S2Error as failure:
@@ -204,17 +202,17 @@ def parse_stream_config(
 
 def parse_stream_patch(data: bytes) -> StreamPatch:
     """Return the patch in *data*; raise `S2Error`: bad_json, or 422 for a value not allowed."""
-    return StreamPatch(_changes(_decode_stream(data)))
+    return StreamPatch(_changes(decode_document(_STREAM, data)))
 
 
 def parse_basin_config(data: bytes) -> BasinConfig:
     """Return the configuration in *data*; raise `S2Error` as `parse_stream_patch` does."""
-    return basin_config_of(_decode_basin(data))
+    return basin_config_of(decode_document(_BASIN, data))
 
 
 def parse_basin_patch(data: bytes) -> BasinPatch:
     """Return the patch in *data*; raise `S2Error` as `parse_stream_patch` does."""
-    shape = _decode_basin(data)
+    shape = decode_document(_BASIN, data)
     changes: dict[str, Any] = {}
     if shape.stream_cipher is not UNSET:
         changes["stream_cipher"] = shape.stream_cipher
@@ -247,20 +245,6 @@ def basin_config_of(shape: BasinConfigShape | UnsetType | None) -> BasinConfig:
         shape.create_stream_on_append is True,
         shape.create_stream_on_read is True,
     )
-
-
-def _decode_stream(data: bytes) -> StreamConfigShape:
-    try:
-        return _STREAM.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_json(str(error)) from error
-
-
-def _decode_basin(data: bytes) -> BasinConfigShape:
-    try:
-        return _BASIN.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_json(str(error)) from error
 
 
 def _given(config: StreamConfig) -> dict[str, Any]:

@@ -4,11 +4,11 @@ A frame is `length u24, flags u8, body`, big-endian; length counts flags and bod
 protobuf message, or, in a terminal frame, the error that ends the session.
 """
 
-from enum import IntFlag
 from typing import Final
 
 import msgspec
 
+from logdrive.wire.receive_buffer import ReceiveBuffer
 from logdrive.wire.s2.compression import (
     Compression,
     DecompressionError,
@@ -18,18 +18,15 @@ from logdrive.wire.s2.compression import (
 from logdrive.wire.s2.errors import S2Error, bad_frame, parse_error
 from logdrive.wire.s2.limits import FRAME_BYTES, FRAME_HEAD_BYTES, MESSAGE_BYTES
 
-
-class _Flags(IntFlag):
-    TERMINAL = 0x80
-    COMPRESSION = 0x60
-    RECONNECT_ADVISED = 0x10
-
-
+# the bits of the flag byte; the others mean nothing
+_TERMINAL: Final = 0x80
+_COMPRESSION: Final = 0x60
+_RECONNECT_ADVISED: Final = 0x10
 _COMPRESSION_SHIFT: Final = 5
 _STATUS_BYTES: Final = 2
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class Frame(msgspec.Struct, frozen=True):
     """One frame: a protobuf *message*, decompressed, or the *error* that ends the session.
 
     *reconnect_advised*: the server is about to stop, the session should move to a new connection.
@@ -56,7 +53,7 @@ def encode_frame(
     body, used = compress_long(message, compression)
     if len(body) > MESSAGE_BYTES:  # what can't be compressed may have grown
         body, used = message, Compression.NONE
-    flags = used << _COMPRESSION_SHIFT | (_Flags.RECONNECT_ADVISED if reconnect_advised else 0)
+    flags = used << _COMPRESSION_SHIFT | (_RECONNECT_ADVISED if reconnect_advised else 0)
     return b"".join(((1 + len(body)).to_bytes(FRAME_HEAD_BYTES), bytes((flags,)), body))
 
 
@@ -67,7 +64,7 @@ def encode_terminal(error: S2Error) -> bytes:
     return b"".join(
         (
             length.to_bytes(FRAME_HEAD_BYTES),
-            bytes((_Flags.TERMINAL,)),
+            bytes((_TERMINAL,)),
             error.status.to_bytes(_STATUS_BYTES),
             body,
         )
@@ -83,54 +80,59 @@ class FrameReader:
 
     def __init__(self, *, terminals: bool) -> None:
         self._terminals = terminals
-        self._buffer = bytearray()
+        self._arrived = ReceiveBuffer()
 
     @property
     def held(self) -> int:
         """Bytes received that are not yet returned in a frame."""
-        return len(self._buffer)
+        return self._arrived.size
 
     def receive(self, data: bytes) -> None:
         """Add *data* to what is to be cut."""
-        self._buffer += data
+        self._arrived.append_bytes(data)
 
     def next_frame(self) -> Frame | None:
-        """Return the next frame, or None until there is more. Raises `S2Error`, bad_frame."""
-        buffer = self._buffer
-        if len(buffer) < FRAME_HEAD_BYTES:
+        """Return the next frame, or None until there is more. Raises `S2Error`, bad_frame.
+
+        A frame that will be refused is refused from its first four bytes, before its body came.
+        """
+        arrived = self._arrived
+        if arrived.size < FRAME_HEAD_BYTES:
             return None
-        length = int.from_bytes(buffer[:FRAME_HEAD_BYTES])
-        if not 1 <= length <= FRAME_BYTES:  # refused from the length alone
+        head = arrived.peek_front(FRAME_HEAD_BYTES + 1)
+        length = int.from_bytes(head[:FRAME_HEAD_BYTES])
+        if not 1 <= length <= FRAME_BYTES:
             raise bad_frame(f"a frame of {length} bytes: 1 to {FRAME_BYTES} are allowed")
-        end = FRAME_HEAD_BYTES + length
-        if len(buffer) < end:
+        if len(head) <= FRAME_HEAD_BYTES:
             return None
-        flags = buffer[FRAME_HEAD_BYTES]
-        body = bytes(buffer[FRAME_HEAD_BYTES + 1 : end])
-        del buffer[:end]
-        if flags & _Flags.TERMINAL:
-            return self._terminal(body)
-        return Frame(_message(flags, body), bool(flags & _Flags.RECONNECT_ADVISED))
+        flags = head[FRAME_HEAD_BYTES]
+        self._check_flags(flags, length)
+        if arrived.size < FRAME_HEAD_BYTES + length:
+            return None
+        body = bytes(arrived.pop_front(FRAME_HEAD_BYTES + length)[FRAME_HEAD_BYTES + 1 :])
+        if flags & _TERMINAL:
+            status = int.from_bytes(body[:_STATUS_BYTES])
+            return Frame(b"", error=parse_error(status, body[_STATUS_BYTES:]))
+        return Frame(_message(flags, body), bool(flags & _RECONNECT_ADVISED))
 
     def finish(self) -> None:
         """Say that the stream has ended; raise `S2Error`, bad_frame, if it did so in a frame."""
-        if self._buffer:
-            raise bad_frame(f"a stream that ends after {len(self._buffer)} bytes of a frame")
+        if self._arrived.size:
+            raise bad_frame(f"a stream that ends after {self._arrived.size} bytes of a frame")
 
-    def _terminal(self, body: bytes) -> Frame:
-        if not self._terminals:
+    def _check_flags(self, flags: int, length: int) -> None:
+        if not flags & _TERMINAL:  # else the compression means nothing
+            if (flags & _COMPRESSION) >> _COMPRESSION_SHIFT > Compression.GZIP:
+                raise bad_frame("a frame with an unknown compression")
+        elif not self._terminals:
             raise bad_frame("a terminal frame from a client")
-        if len(body) < _STATUS_BYTES:
+        elif length <= _STATUS_BYTES:
             raise bad_frame("a terminal frame without a status")
-        status = int.from_bytes(body[:_STATUS_BYTES])
-        return Frame(b"", error=parse_error(status, body[_STATUS_BYTES:]))
 
 
 def _message(flags: int, body: bytes) -> bytes:
-    number = (flags & _Flags.COMPRESSION) >> _COMPRESSION_SHIFT
-    if number > Compression.GZIP:
-        raise bad_frame("a frame with an unknown compression")
+    compression = Compression((flags & _COMPRESSION) >> _COMPRESSION_SHIFT)
     try:
-        return decompress(body, Compression(number), MESSAGE_BYTES)
+        return decompress(body, compression, MESSAGE_BYTES)
     except DecompressionError as error:
         raise bad_frame(f"a frame with {error}") from error

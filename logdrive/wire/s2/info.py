@@ -5,7 +5,7 @@ See docs/protocols/s2.md#basins-and-streams.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import orjson
@@ -20,10 +20,9 @@ from logdrive.wire.s2.configs import (
     basin_config_of,
     stream_config_of,
 )
+from logdrive.wire.s2.documents import decode_document
 from logdrive.wire.s2.errors import bad_json
 from logdrive.wire.s2.names import check_basin, check_stream
-
-_T = TypeVar("_T")
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -139,20 +138,20 @@ _STREAMS: Final = msgspec.json.Decoder(_Streams)
 
 def parse_create_basin(data: bytes) -> CreateBasin:
     """Return the request in *data*; raise `S2Error`: bad_json, or 422 for a value not allowed."""
-    read = _decode(_CREATE_BASIN, data)
+    read = decode_document(_CREATE_BASIN, data)
     check_basin(read.basin, bad_json)
     return CreateBasin(read.basin, basin_config_of(read.config), read.location)
 
 
 def parse_ensure_basin(data: bytes) -> EnsureBasin:
     """Return the request in *data*, which may be empty; raise as `parse_create_basin` does."""
-    read = _decode(_ENSURE_BASIN, data or b"{}")
+    read = decode_document(_ENSURE_BASIN, data or b"{}")
     return EnsureBasin(basin_config_of(read.config), read.location)
 
 
 def parse_create_stream(data: bytes) -> CreateStream:
     """Return the request in *data*; raise as `parse_create_basin` does."""
-    read = _decode(_CREATE_STREAM, data)
+    read = decode_document(_CREATE_STREAM, data)
     check_stream(read.stream, bad_json)
     return CreateStream(read.stream, stream_config_of(read.config))
 
@@ -181,23 +180,23 @@ def encode_config(config: BasinConfig | StreamConfig | ResolvedStreamConfig) -> 
 
 def parse_basin(data: bytes) -> BasinInfo:
     """Return the basin in an answer; raise `S2Error`, bad_json."""
-    return _basin_info(_decode(_BASIN, data))
+    return _basin_info(decode_document(_BASIN, data))
 
 
 def parse_stream(data: bytes) -> StreamInfo:
     """Return the stream in an answer; raise `S2Error`, bad_json."""
-    return _stream_info(_decode(_STREAM, data))
+    return _stream_info(decode_document(_STREAM, data))
 
 
 def parse_basins(data: bytes) -> tuple[list[BasinInfo], bool]:
     """Return a page of a list and whether there are more; raise `S2Error`, bad_json."""
-    read = _decode(_BASINS, data)
+    read = decode_document(_BASINS, data)
     return [_basin_info(basin) for basin in read.basins], read.has_more
 
 
 def parse_streams(data: bytes) -> tuple[list[StreamInfo], bool]:
     """Return a page of a list and whether there are more; raise `S2Error`, bad_json."""
-    read = _decode(_STREAMS, data)
+    read = decode_document(_STREAMS, data)
     return [_stream_info(stream) for stream in read.streams], read.has_more
 
 
@@ -221,10 +220,3 @@ def _basin_info(read: _Basin) -> BasinInfo:
 def _stream_info(read: _Stream) -> StreamInfo:
     deleted = None if read.deleted_at is None else epoch_ms(read.deleted_at)
     return StreamInfo(read.name, epoch_ms(read.created_at), deleted, read.cipher)
-
-
-def _decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_json(str(error)) from error

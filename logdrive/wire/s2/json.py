@@ -5,14 +5,15 @@ JSON has no bytes, so header names, header values and bodies travel in one of tw
 """
 
 import binascii
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import orjson
 
+from logdrive.wire.s2.documents import decode_document
 from logdrive.wire.s2.errors import bad_header, bad_json, invalid
 from logdrive.wire.s2.limits import FENCING_TOKEN_BYTES, U64_MAX
 from logdrive.wire.s2.records import (
@@ -23,9 +24,8 @@ from logdrive.wire.s2.records import (
     Record,
     SequencedRecord,
     StreamPosition,
+    check_count,
 )
-
-_T = TypeVar("_T")
 
 
 class Format(Enum):
@@ -99,11 +99,12 @@ def parse_format(header: str | None) -> Format:
 
 
 def decode_append_input(data: bytes, form: Format) -> AppendInput:
-    """Return the append in *data*; its limits are `check_input`'s to judge.
+    """Return the append in *data*; limits on sizes are `check_input`'s to judge.
 
     Raises `S2Error`: bad_json, or 422 for what is not base64 where it should be.
     """
-    read = _decode(_APPEND_INPUT, data)
+    read = decode_document(_APPEND_INPUT, data)
+    check_count(len(read.records))
     to_bytes = _BYTES[form]
     records = tuple(
         [
@@ -149,7 +150,7 @@ def encode_append_ack(ack: AppendAck) -> bytes:
 
 def decode_append_ack(data: bytes) -> AppendAck:
     """Return the acknowledgement in *data*; raise `S2Error`, bad_json."""
-    read = _decode(_APPEND_ACK, data)
+    read = decode_document(_APPEND_ACK, data)
     return AppendAck(*map(_position, (read.start, read.end, read.tail)))
 
 
@@ -166,7 +167,7 @@ def encode_read_batch(batch: ReadBatch, form: Format) -> bytes:
 
 def decode_read_batch(data: bytes, form: Format) -> ReadBatch:
     """Return the batch in *data*; raise `S2Error` as `decode_append_input` does."""
-    read = _decode(_READ_BATCH, data)
+    read = decode_document(_READ_BATCH, data)
     to_bytes = _BYTES[form]
     records = tuple(
         [
@@ -189,7 +190,7 @@ def encode_tail(tail: StreamPosition) -> bytes:
 
 def decode_tail(data: bytes) -> StreamPosition:
     """Return the tail in *data*; raise `S2Error`, bad_json."""
-    return _position(_decode(_TAIL, data).tail)
+    return _position(decode_document(_TAIL, data).tail)
 
 
 def _record_document(record: SequencedRecord, to_text: Callable[[bytes], str]) -> dict[str, object]:
@@ -219,18 +220,14 @@ def _u64(number: int, name: str) -> int:
     return number
 
 
-def _decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_json(str(error)) from error
-
-
 def _from_base64(text: str) -> bytes:
     try:
-        return b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+        data = binascii.a2b_base64(text)
+    except ValueError as error:
         raise invalid(f"a string that is not base64: {error}") from error
+    if _to_base64(data) != text:  # each value has one text; the line above ignores other characters
+        raise invalid("a string that is not base64")
+    return data
 
 
 def _to_base64(data: bytes) -> str:
