@@ -78,7 +78,6 @@ def decode_append_input(data: bytes, *, framed: bool = False) -> AppendInput:
     bad_frame where the message is *framed*, else bad_proto.
     """
     message = parse_append_input(data, framed=framed)
-    check_count(len(message.records))
     return AppendInput(
         tuple(
             [
@@ -102,6 +101,7 @@ def parse_append_input(data: bytes, *, framed: bool = False) -> pb.AppendInput:
     """
     message = pb.AppendInput()
     _parse(message.ParseFromString, data, "AppendInput", framed=framed)
+    check_count(len(message.records))
     return message
 
 

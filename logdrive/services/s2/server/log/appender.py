@@ -21,7 +21,8 @@ from logdrive.host.clock import Clock
 from logdrive.model.identity import NAMESPACE
 from logdrive.services.s2.server.log.encoding import EncodedAppend, LogSettings, encode_append
 from logdrive.services.s2.server.log.hot import ParsedAppend
-from logdrive.services.s2.server.log.view import View
+from logdrive.services.s2.server.log.positions import Position
+from logdrive.services.s2.server.log.view import View, behind
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
 from logdrive.wire.s2.errors import (
@@ -107,8 +108,8 @@ class Appender:
         # not decided yet; not answered yet
         self._waiting: deque[_Entry] = deque()
         self._decided: deque[_Entry] = deque()
-        # offset and number at which everything handed over ends, where the number is known
-        self._end: tuple[int, int] | None = None
+        # where everything handed over ends, where that is known
+        self._end: Position | None = None
         # the fencing token with everything handed over
         self._token = ""
         # decides what could not be decided at once
@@ -201,23 +202,23 @@ class Appender:
         if append.fencing_token is not None and append.fencing_token != token:
             raise FencingTokenMismatchError(token)
         start = self._submitted_length()
-        seq_num = self._next_seq_num(start)
+        end = self._position_at(start)
         if append.match_seq_num is not None:
-            if seq_num is None:
+            if end is None:
                 return self._others_are_still(entry)
-            if append.match_seq_num != seq_num:
-                raise SeqNumMismatchError(seq_num)
+            if append.match_seq_num != end.seq_num:
+                raise SeqNumMismatchError(end.seq_num)
 
         now_ms = self._clock.now_ms()
-        encoded = encode_append(append, now_ms, self._settings(), entry.key)
+        floor = 0 if end is None else end.timestamp
+        encoded = encode_append(append, now_ms, self._settings(), entry.key, floor=floor)
         try:
             entry.stored = self._append(encoded, start, now_ms)
         except OverloadedError as error:
             size = error.size
             return lambda: self._store.room(size)
         entry.encoded, entry.start = encoded, start
-        end = start + len(encoded.events)
-        self._end = None if seq_num is None else (end, seq_num + encoded.count)
+        self._end = None if end is None else behind(end, encoded)
         self._token = token
         for _, command in encoded.commands:
             if isinstance(command, Fence):
@@ -251,21 +252,20 @@ class Appender:
     def _handed_over(self) -> bool:
         return any(entry.stored is not None for entry in self._decided)
 
-    def _next_seq_num(self, start: int) -> int | None:
-        """Return the number of the record that would be appended at *start*, the segment's end.
+    def _position_at(self, start: int) -> Position | None:
+        """Return the position of *start*, the end of everything that was handed to the store.
 
         None while it is not known, since another face has something pending before it.
         """
-        if self._end is not None and self._end[0] == start:
-            return self._end[1]
-        offset, seq_num = self._view.end.offset, self._view.end.seq_num
+        if self._end is not None and self._end.offset == start:
+            return self._end
+        end = self._view.end
         for entry in self._decided:
             if entry.encoded is not None:
-                if entry.start != offset:
+                if entry.start != end.offset:
                     return None
-                offset += len(entry.encoded.events)
-                seq_num += entry.encoded.count
-        return seq_num if offset == start else None
+                end = behind(end, entry.encoded)
+        return end if end.offset == start else None
 
     def _others_are_still(self, entry: _Entry) -> Wait:
         entry.tries += 1
@@ -284,7 +284,7 @@ class Appender:
         return wait
 
     def _is_still(self) -> bool:
-        return self._next_seq_num(self._submitted_length()) is not None
+        return self._position_at(self._submitted_length()) is not None
 
     # Answering -----------------------------------------------------------------------------------
 

@@ -32,8 +32,9 @@ class LogSettings(NamedTuple):
 class EncodedAppend:
     """The events of an append, as they are stored.
 
-    *first* is the first record's timestamp, *latest* the largest (ms since 1970), both without
-    regard to the records before them. *commands* come with their index among the records.
+    *first* is the first record's timestamp, *latest* the last one's (ms since 1970), both without
+    regard to records before them that were not known. *commands* come with their index among the
+    records.
     """
 
     events: bytes
@@ -44,15 +45,21 @@ class EncodedAppend:
 
 
 def encode_append(
-    append: ParsedAppend, now_ms: int, settings: LogSettings, key: bytes | None
+    append: ParsedAppend, now_ms: int, settings: LogSettings, key: bytes | None, *, floor: int = 0
 ) -> EncodedAppend:
     """Return the events of *append*, which came at *now_ms*.
 
-    Raises `S2Error`: 422 for a missing timestamp, 400 for a missing key, 501.
+    No timestamp is lower than *floor*, that of the record before, where it is known: so what is
+    stored does not rest on a record that may be truncated. Raises `S2Error`: 422 for a missing
+    timestamp, 400 for a missing key, 501 for a cipher that is not served.
     """
     check_key(settings.cipher, key)
     if settings.cipher is None or key is None:
-        if append.events is not None and settings.mode is not TimestampingMode.CLIENT_REQUIRE:
+        if (
+            append.events is not None
+            and settings.mode is not TimestampingMode.CLIENT_REQUIRE
+            and floor <= now_ms
+        ):
             return EncodedAppend(append.events, append.count, now_ms, now_ms)
         seal = None
     else:
@@ -60,7 +67,7 @@ def encode_append(
     records: Sequence[Record] = append.records
     if append.events is not None:
         records = [Record(body) for body in split_events(append.events)]
-    return _encode_records(records, now_ms, settings, seal)
+    return _encode_records(records, now_ms, settings, seal, floor)
 
 
 def _encode_records(
@@ -68,13 +75,13 @@ def _encode_records(
     now_ms: int,
     settings: LogSettings,
     seal: Sealer | None,
+    floor: int,
 ) -> EncodedAppend:
     payloads: list[bytes] = []
     commands: list[tuple[int, Fence | Trim]] = []
-    first, latest = -1, 0
+    first, latest = -1, floor
     for at, record in enumerate(records):
-        timestamp = _timestamp(record, now_ms, settings)
-        latest = max(latest, timestamp)
+        latest = timestamp = max(latest, _timestamp(record, now_ms, settings))
         if at == 0:
             first = timestamp
         command = command_of(record) if record.headers else None

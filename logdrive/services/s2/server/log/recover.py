@@ -1,11 +1,11 @@
 """Restores a view: from its checkpoint, or where truncation took what it was counted from.
 
 Sequence numbers survive truncation by whomever. If the record at the segment's new start is within
-what the index knows, its number is counted back from the next row. If it is beyond (another face
-appended and truncated what was never counted here), the store's own count of events says the
-number, where it is a possible one. If even that fails (merges are not counted), the highest number
-possible is taken, one event for each 8 bytes: a gap where records were deleted does no harm, and a
-number that was shown once never names another record.
+what the index knows, its number is counted back from the next row. If it is beyond (others appended
+and truncated what was never counted here), the store's own count of events says the number, as long
+as that count has been right (receivers count lines, and merges are not counted) and the number is a
+possible one. Else the highest number possible is taken, one event for each 8 bytes: a gap where
+records were deleted does no harm, and a number that was shown once never names another record.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def renumber(store: Store, segment: str, view: View, anchor: Position, eve
         await asyncio.sleep(0)
     seq_num = anchor.seq_num + info.events - events - at.seq_num
     highest = anchor.seq_num + (info.start - anchor.offset) // EVENT_HEAD
-    if not anchor.seq_num <= seq_num <= highest:
+    if events != anchor.seq_num or not anchor.seq_num <= seq_num <= highest:
         seq_num = highest
     _log.info("records numbered anew after a truncation", segment=segment, first=seq_num)
     view.end = Position(info.start, seq_num, anchor.timestamp)

@@ -240,7 +240,7 @@ class StreamLog:
             self._uncounted = checkpoint.events - checkpoint.end.seq_num
             self._saved = (checkpoint.end.offset, len(self._view.rows), self._uncounted)
         await self._sync()
-        if self._view.rows.first.offset and checkpoint is None:
+        if checkpoint is None and (self._view.rows.first.offset or self._uncounted):
             await self._save()  # the numbers that are about to be shown
         self._on_progress(False)
 
@@ -280,8 +280,9 @@ class StreamLog:
 
     def _must_save(self) -> bool:
         _, rows, uncounted = self._saved
-        # events that are not counted are merges: see `logdrive.services.s2.server.log.recover`
-        return len(self._view.rows) - rows >= _SAVE_ROWS or uncounted != self._uncounted
+        # whether the store's count can be relied on: see `logdrive.services.s2.server.log.recover`
+        turned = bool(uncounted) != bool(self._uncounted)
+        return len(self._view.rows) - rows >= _SAVE_ROWS or turned
 
     def _must_truncate(self) -> bool:
         rows, info = self._view.rows, self._store.info(self.segment)

@@ -40,11 +40,7 @@ class View:
             self.rows.add(before)
         for at, command in append.commands:
             self._apply(before.seq_num + at, command)
-        self.end = Position(
-            before.offset + len(append.events),
-            before.seq_num + append.count,
-            max(before.timestamp, append.latest),
-        )
+        self.end = behind(before, append)
         return before._replace(timestamp=max(before.timestamp, append.first))
 
     def add_stored(self, until: int) -> bool:
@@ -103,3 +99,12 @@ class View:
             self.token = command.token
         else:
             self.trim_point = max(self.trim_point, min(command.seq_num, seq_num + 1))
+
+
+def behind(position: Position, append: EncodedAppend) -> Position:
+    """Return the position behind *append* if it is stored at *position*."""
+    return Position(
+        position.offset + len(append.events),
+        position.seq_num + append.count,
+        max(position.timestamp, append.latest),
+    )

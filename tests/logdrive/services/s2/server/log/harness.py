@@ -1,5 +1,6 @@
 """A stream on a store in memory."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from random import Random
@@ -19,9 +20,11 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 FOREIGN = UUID(int=77)
+DEFAULTS = LogSettings()
+EVERYTHING = ReadQuery(seq_num=0, count=10**9)
 
 
-async def opened(store: Store, settings: LogSettings = LogSettings()) -> StreamLog:
+async def opened(store: Store, settings: LogSettings = DEFAULTS) -> StreamLog:
     """Open the stream; its segment is made if it is missing."""
     if store.info(SEGMENT) is None:
         await store.create(SEGMENT)
@@ -33,7 +36,7 @@ async def opened(store: Store, settings: LogSettings = LogSettings()) -> StreamL
 @contextlib.asynccontextmanager
 async def stream(
     disk: MemoryDisk | None = None,
-    settings: LogSettings = LogSettings(),
+    settings: LogSettings = DEFAULTS,
     *,
     limits: StoreLimits = StoreLimits(),
     delay: float = 0.0,
@@ -49,21 +52,25 @@ def bodies(*texts: bytes, match: int | None = None, token: str | None = None) ->
     return AppendInput(tuple(Record(text) for text in texts), match, token)
 
 
-def append_foreign(store: Store, *payloads: bytes, number: int | None = None) -> object:
+def append_foreign(store: Store, *payloads: bytes) -> "asyncio.Future[int]":
     """Append events as another face does."""
-    data = frame_events(payloads)
+    return append_raw(store, frame_events(payloads), len(payloads))
+
+
+def append_raw(store: Store, data: bytes, events: int = 1) -> "asyncio.Future[int]":
+    """Append any bytes as another face does."""
     return store.append(
         SEGMENT,
         data,
         writer=FOREIGN,
         expected=None,
         number=max(store.submitted_number(SEGMENT, FOREIGN), 0) + 1,
-        events=len(payloads),
+        events=events,
     )
 
 
 async def records(
-    log: StreamLog, query: ReadQuery = ReadQuery(seq_num=0, count=10**9), key: bytes | None = None
+    log: StreamLog, query: ReadQuery = EVERYTHING, key: bytes | None = None
 ) -> list[SequencedRecord]:
     """Return everything that a session with this query is sent, until it ends."""
     found: list[SequencedRecord] = []
