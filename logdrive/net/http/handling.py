@@ -13,6 +13,7 @@ from logdrive.net.http.exchange import Handler, HttpRequest, HttpResponse
 _log = structlog.get_logger("logdrive.net.http")
 _QUIET_SECONDS: Final = 10.0
 """Seconds between two warnings of one kind."""
+_REASON_CHARS: Final = 200
 
 
 class FaultLog:
@@ -33,7 +34,7 @@ class FaultLog:
         _log.warning(
             "an HTTP peer was disconnected",
             peer=peer,
-            reason=reason,
+            reason=reason[:_REASON_CHARS],  # it may quote the peer
             limit=limit or None,
             others_before=self._silent.pop(limit, 0),
         )

@@ -110,6 +110,7 @@ class Http2ServerConnection(Multiplexer):
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             tasks.create_task(self.write_until_closed(), name=f"http2-write {self._peer.address}")
+            pings = tasks.create_task(self.keep_alive(), name=f"http2-ping {self._peer.address}")
             self._arm_idle()
             try:
                 await self.read_until_closed(first)
@@ -122,6 +123,7 @@ class Http2ServerConnection(Multiplexer):
             finally:
                 self._disarm_idle()
             self.fail_streams(failure)
+            pings.cancel()
             self.close_writing()
 
     def begin_drain(self) -> None:

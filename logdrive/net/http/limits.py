@@ -14,6 +14,9 @@ FRAME_HEAD_BYTES: Final = 9
 DEFAULT_WINDOW_BYTES: Final = 65_535
 """Flow-control window of a connection before any WINDOW_UPDATE (RFC 9113, section 6.9.2)."""
 
+RESPONSE_BYTES: Final = 8 * MIB
+"""Limit on the body of a response that a client takes whole, unless it gives another."""
+
 TINY_CHUNK_BYTES: Final = 4 * KIB
 """Chunks of a body below this size are joined while they wait: each object costs some 60 bytes."""
 
@@ -61,6 +64,7 @@ class HttpLimits:
     # Time
     head_seconds: float = 30.0  # for the first bytes, and for the head of an HTTP/1.1 request
     idle_seconds: float = 120.0  # of a connection without streams
+    ping_seconds: float = 30.0  # of silence with open streams, before a PING and after it
     linger_seconds: float = 1.0  # for the rest of a body after the response has ended
     orphan_seconds: float = 5.0  # for a handler to end by itself after its stream is lost
 
@@ -69,6 +73,6 @@ SERVER_LIMITS: Final = HttpLimits()
 """Limits of a server, unless it is given others."""
 
 CLIENT_LIMITS: Final = HttpLimits(
-    stream_window_bytes=8 * MIB, connection_window_bytes=32 * MIB, concurrent_streams=1000
+    stream_window_bytes=8 * MIB, connection_window_bytes=32 * MIB, ping_seconds=10.0
 )
 """Limits of a client: it chose its server, and reads much from it."""

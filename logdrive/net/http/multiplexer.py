@@ -36,7 +36,7 @@ from logdrive.net.http.guard import FrameGuard
 from logdrive.net.http.limits import DEFAULT_WINDOW_BYTES, HttpLimits
 from logdrive.net.http.outbound import OutboundBody, OutboundScheduler
 
-_LARGEST_STREAM = 2**31 - 1
+_PING = b"logdrive"  # the eight bytes of a PING frame
 
 
 class MultiplexedStream:
@@ -76,6 +76,7 @@ class Multiplexer(abc.ABC):
         self._control_bytes = 0  # made by h2, and not yet written
         self._wake = asyncio.Event()  # of the writer
         self._closing = False  # the writer ends once everything was written
+        self._last_read = self._loop.time()  # when bytes arrived last, in seconds
         self._actions = {
             events.DataReceived: self._on_data,
             events.StreamEnded: self._on_stream_ended,
@@ -106,12 +107,6 @@ class Multiplexer(abc.ABC):
         Raises `TransientError` if it is lost, and `PeerFaultError`, after which the GOAWAY frame is
         queued.
         """
-        self._h2.initiate_connection()
-        if self.limits.connection_window_bytes > DEFAULT_WINDOW_BYTES:
-            self._h2.increment_flow_control_window(
-                self.limits.connection_window_bytes - DEFAULT_WINDOW_BYTES
-            )
-        self.wake()
         data = first
         while data or (data := await self._stream.read()):
             try:
@@ -125,7 +120,28 @@ class Multiplexer(abc.ABC):
                 raise PeerFaultError(str(error) or type(error).__name__, code=code) from error
             data = b""
 
+    async def keep_alive(self) -> None:
+        """Ping a peer that is silent while streams are open; lose it if it stays silent.
+
+        TCP notices a vanished host only when something is sent, and not a hung one at all.
+        """
+        seconds = self.limits.ping_seconds
+        pinged_at: float | None = None  # when the last PING was sent
+        while self.failure is None:
+            await asyncio.sleep(seconds)
+            now = self._loop.time()
+            if pinged_at is not None and self._last_read < pinged_at:
+                address = self._stream.peer.address
+                self.lose(TransientError(f"{address}: no answer to a ping for {seconds:g} s"))
+                return
+            pinged_at = None
+            if self.streams and now - self._last_read >= seconds:
+                pinged_at = now
+                self._h2.ping(_PING)
+                self.wake()
+
     async def _receive(self, data: bytes) -> None:
+        self._last_read = self._loop.time()
         several = False
         for piece in self._guard.cut(data):
             if several:  # other connections first, after a piece that was all one turn may do
@@ -306,10 +322,6 @@ class Multiplexer(abc.ABC):
         self._queue.append(frame.serialize())
         self.wake()
 
-    def announce_end(self) -> None:
-        """Ask the peer to open no more streams, without saying yet which ones were too late."""
-        self._queue_goaway(_LARGEST_STREAM, ErrorCodes.NO_ERROR)
-
     def say_goodbye(self) -> None:
         """Tell the peer which stream was the last one that is served."""
         self._queue_goaway(self._h2.highest_inbound_stream_id, ErrorCodes.NO_ERROR)
@@ -336,7 +348,7 @@ class Multiplexer(abc.ABC):
 
 
 def _new_state(limits: HttpLimits, *, server: bool) -> H2Connection:
-    """Return h2's state with our settings in force from the first frame on."""
+    """Return h2's state, our settings in force and queued before any other frame."""
     h2 = H2Connection(H2Configuration(client_side=not server, header_encoding=None))
     values = {
         SettingCodes.INITIAL_WINDOW_SIZE: limits.stream_window_bytes,
@@ -348,4 +360,7 @@ def _new_state(limits: HttpLimits, *, server: bool) -> H2Connection:
     h2.local_settings = Settings(client=not server, initial_values=values)
     h2.max_inbound_frame_size = limits.frame_bytes
     h2.decoder.max_header_list_size = limits.header_list_bytes
+    h2.initiate_connection()
+    if limits.connection_window_bytes > DEFAULT_WINDOW_BYTES:
+        h2.increment_flow_control_window(limits.connection_window_bytes - DEFAULT_WINDOW_BYTES)
     return h2
