@@ -45,13 +45,13 @@ class Got:
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """A served store, and a connection to it."""
+    """A served store, and a connection to it; *stop* stops serving."""
 
     store: Store
     catalog: Catalog
     clock: VirtualClock
     client: HttpClient
-    connect: Callable[[], HttpClient]
+    stop: Callable[[], Awaitable[None]]
 
     async def ask(
         self,
@@ -99,13 +99,12 @@ async def face(disk: MemoryDisk | None = None, *, clean: bool = True) -> AsyncIt
     )
     async with running(disk or MemoryDisk(), delay=0.001, clean=clean) as store:
         catalog = Catalog(store, clock=clock, random=Random(3))
-        async with serve_s2(catalog, ("store", PORT), None, host=host, users=None):
-
-            def connect() -> HttpClient:
-                return HttpClient(network.host("client"), "store", PORT, None)
-
-            async with connect() as client:
-                yield Face(store, catalog, clock, client, connect)
+        async with contextlib.AsyncExitStack() as serving:
+            await serving.enter_async_context(
+                serve_s2(catalog, ("store", PORT), None, host=host, users=None)
+            )
+            async with HttpClient(network.host("client"), "store", PORT, None) as client:
+                yield Face(store, catalog, clock, client, serving.aclose)
     await network.close()
 
 
