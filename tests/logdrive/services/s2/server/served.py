@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -51,6 +52,7 @@ class Face:
     catalog: Catalog
     clock: VirtualClock
     client: HttpClient
+    connect: Callable[[], HttpClient]
     stop: Callable[[], Awaitable[None]]
 
     async def ask(
@@ -68,7 +70,11 @@ class Face:
         if body is not None and not isinstance(body, bytes):
             body, sent = orjson.dumps(body), (*sent, JSON)
         assert body is None or isinstance(body, bytes)
-        answer = await self.client.request(method, path, sent, body)
+        async with contextlib.AsyncExitStack() as stack:
+            client = self.client
+            if not client.usable:  # the connection was idle for too long
+                client = await stack.enter_async_context(self.connect())
+            answer = await client.request(method, path, sent, body)
         return Got(answer.head.status, dict(answer.head.headers), answer.body)
 
     async def make(self, *streams: str, config: object = None, **basin: object) -> None:
@@ -103,8 +109,9 @@ async def face(disk: MemoryDisk | None = None, *, clean: bool = True) -> AsyncIt
             await serving.enter_async_context(
                 serve_s2(catalog, ("store", PORT), None, host=host, users=None)
             )
-            async with HttpClient(network.host("client"), "store", PORT, None) as client:
-                yield Face(store, catalog, clock, client, serving.aclose)
+            connect = partial(HttpClient, network.host("client"), "store", PORT, None)
+            async with connect() as client:
+                yield Face(store, catalog, clock, client, connect, serving.aclose)
     await network.close()
 
 

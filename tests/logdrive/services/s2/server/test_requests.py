@@ -146,8 +146,10 @@ async def test_long_answers_are_compressed_as_the_client_likes(made: Face) -> No
         headers = (("accept-encoding", accepted),) if accepted else ()
         got = await made.ask("GET", f"{RECORDS}?seq_num=0", None, *headers)
         assert got.headers.get("content-encoding") == used
-        unpack = {"gzip": gzip.decompress, "zstd": zstandard.decompress, None: bytes}[used]
-        assert orjson.loads(unpack(got.body))["records"][0]["body"] == "x" * 2000
+        body = got.body
+        if used is not None:
+            body = gzip.decompress(body) if used == "gzip" else zstandard.decompress(body)
+        assert orjson.loads(body)["records"][0]["body"] == "x" * 2000
     got = await made.ask("GET", f"{RECORDS}/tail", None, ("accept-encoding", "zstd"))
     assert "content-encoding" not in got.headers
 
