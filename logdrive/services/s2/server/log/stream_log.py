@@ -207,7 +207,9 @@ class StreamLog:
         try:
             if self._store.info(self.segment) is not None:
                 await self._truncate()
-                if self._view.end.offset != self._saved[0] and len(self._view.rows) > 1:
+                # a short stream is soon walked over, if the store can tell its numbers besides
+                worth_it = len(self._view.rows) > 1 or self._uncounted
+                if worth_it and self._view.end.offset != self._saved[0]:
                     await self._save()
         except LogdriveError as error:
             self._warn("the index of a stream was not written", error)
