@@ -44,7 +44,8 @@ class Readable(Protocol):
     """The stream that is read: a `StreamLog`."""
 
     segment: str
-    readers: int
+    # those that are open
+    readings: "set[Reading]"
 
     @property
     def view(self) -> View:
@@ -151,8 +152,7 @@ class Reading:
         self._heartbeat = float("inf")
         self._watch: asyncio.Future[None] | None = None
         self._ended = not (self._records and self._bytes)
-        log.readers += 1
-        self._counted = True
+        log.readings.add(self)
 
     def __aiter__(self) -> "Reading":
         return self
@@ -166,9 +166,7 @@ class Reading:
     def close(self) -> None:
         """End the reading."""
         self._ended = True
-        if self._counted:
-            self._counted = False
-            self._log.readers -= 1
+        self._log.readings.discard(self)
         self.hurry()
 
     def hurry(self) -> None:
