@@ -146,6 +146,9 @@ class BatchEncoder:
         self._opener = opener
         self._careful = careful
         self._parts: list[bytes] = []
+        # the last timestamp added, and as it is encoded
+        self._stamp = -1
+        self._stamped = b""
 
     def encode(self) -> bytes:
         """Return the batch, without a tail."""
@@ -237,8 +240,11 @@ class BatchEncoder:
         self._add(number, timestamp, fields)
 
     def _add(self, number: bytes, timestamp: int, fields: bytes) -> None:
-        record = b"".join((_SEQ_NUM, number, _TIMESTAMP, encode_varint(timestamp), fields))
-        self._parts += (_RECORD, encode_varint(len(record)), record)
+        if timestamp != self._stamp:
+            self._stamp, self._stamped = timestamp, _TIMESTAMP + encode_varint(timestamp)
+        stamped = self._stamped
+        size = len(_SEQ_NUM) + len(number) + len(stamped) + len(fields)
+        self._parts += (_RECORD, encode_varint(size), _SEQ_NUM, number, stamped, fields)
 
 
 def _plain_frame(length: int, number: int, timestamp: int) -> tuple[bytes, bytes]:
