@@ -13,12 +13,12 @@ CONTROLLER: Final = "_controller"
 """The internal stream of `SYSTEM` that has the journal of streams."""
 
 S2: Final = "_s2"
-"""The internal stream of `SYSTEM` that has the journal of S2's basins and streams."""
+"""The internal stream of `SYSTEM` that has what only S2 knows of streams."""
 
-S2_INDEX: Final = f"{SYSTEM}/_s2-index/"
-"""Prefix of the segments that have the sequence numbers of others, followed by their names."""
+S2_INDEX: Final = "_s2-index"
+"""What precedes, in `SYSTEM`, the names of segments that S2's numbers of records are kept for."""
 
-OWN: Final = (f"{SYSTEM}/{CONTROLLER}/", f"{SYSTEM}/{S2}/", S2_INDEX)
+OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX))
 """Prefixes of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"

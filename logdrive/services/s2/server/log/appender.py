@@ -10,6 +10,7 @@ known when it is durable; one with `match_seq_num` waits until nothing of others
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from logdrive.wire.s2.errors import (
 )
 from logdrive.wire.s2.records import AppendAck, Fence, StreamPosition
 
-_TRIES: Final = 100
+_TRIES: Final = 32
 """Changes of the segment that an append with `match_seq_num` waits for others to be still."""
 
 
@@ -165,7 +166,8 @@ class Appender:
                 return wait
             self._decided.append(self._waiting.popleft())
         if self._decided and self._decided[0].stored is None:
-            self.settle()
+            with contextlib.suppress(LogdriveError):  # everything was answered with it
+                self.settle()
         return None
 
     async def _decide_waiting(self, wait: Wait | None) -> None:

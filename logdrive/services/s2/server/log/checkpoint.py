@@ -18,8 +18,9 @@ from logdrive.model.units import KIB
 from logdrive.services.s2.server.log.positions import Position
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.streams.names import S2_INDEX, SYSTEM
 
-PREFIX: Final = "_system/_s2-index/"
+PREFIX: Final = f"{SYSTEM}/{S2_INDEX}/"
 """Prefix of the names of the segments that have checkpoints."""
 
 _HEAD: Final = struct.Struct(">4sB?IqQQQQBI")

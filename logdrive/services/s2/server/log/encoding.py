@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.model.framing import frame_events, split_events
-from logdrive.services.s2.server.log.encryption import Sealer, check_key, sealer
+from logdrive.services.s2.server.log.encryption import Transform, check_key, sealer
 from logdrive.services.s2.server.log.hot import ParsedAppend
 from logdrive.services.s2.server.log.payload import (
     COMMAND,
@@ -51,7 +51,7 @@ def encode_append(
 
     No timestamp is lower than *floor*, that of the record before, where it is known: so what is
     stored does not rest on a record that may be truncated. Raises `S2Error`: 422 for a missing
-    timestamp, 400 for a missing key, 501 for a cipher that is not served.
+    timestamp, 400 for a missing key.
     """
     check_key(settings.cipher, key)
     if settings.cipher is None or key is None:
@@ -74,7 +74,7 @@ def _encode_records(
     records: Sequence[Record],
     now_ms: int,
     settings: LogSettings,
-    seal: Sealer | None,
+    seal: Transform | None,
     floor: int,
 ) -> EncodedAppend:
     payloads: list[bytes] = []
@@ -103,7 +103,7 @@ def _timestamp(record: Record, now_ms: int, settings: LogSettings) -> int:
 
 
 def _payload(
-    record: Record, timestamp: int, now_ms: int, command: bool, seal: Sealer | None
+    record: Record, timestamp: int, now_ms: int, command: bool, seal: Transform | None
 ) -> bytes:
     sealed = seal is not None and not command
     if (

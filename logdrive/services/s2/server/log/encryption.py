@@ -1,29 +1,34 @@
 """Encryption of records with a key that only the clients have.
 
-A sealed record is a byte for the cipher, a nonce, and the ciphertext with its tag. Each record has
-a random nonce of its own. Both ciphers take keys of 32 bytes. AEGIS-256 is of libaegis by way of
-pyaegis, an optional dependency: there are not wheels for every system.
+A sealed record is a byte for the cipher, a nonce, and the ciphertext with its tag of 16 bytes. Each
+record has a random nonce of its own. Keys have 32 bytes.
 """
 
 import os
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
+from aeg import aegis256
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from logdrive.wire.s2.configs import Cipher
-from logdrive.wire.s2.errors import bad_header, decryption_failed, not_implemented
+from logdrive.wire.s2.errors import bad_header, decryption_failed
 
 KEY_BYTES: Final = 32
 _NUMBERS: Final = {Cipher.AES_256_GCM: 1, Cipher.AEGIS_256: 2}
 _CIPHERS: Final = {number: cipher for cipher, number in _NUMBERS.items()}
-_NONCE_BYTES: Final = {Cipher.AES_256_GCM: 12, Cipher.AEGIS_256: 32}
 
-_AEGIS_TAG_BYTES: Final = 32
+Transform = Callable[[bytes], bytes]
+"""Encrypts or decrypts the fields of one record."""
 
-Sealer = Callable[[bytes], bytes]
-"""Encrypts the fields of one record."""
+
+class _Keyed(NamedTuple):
+    """A cipher with a key; both functions take a nonce, and the bytes to encrypt or decrypt."""
+
+    nonce_bytes: int
+    encrypt: Callable[[bytes, bytes], bytes]
+    decrypt: Callable[[bytes, bytes], bytes]
 
 
 def check_key(cipher: Cipher | None, key: bytes | None) -> None:
@@ -39,73 +44,53 @@ def check_key(cipher: Cipher | None, key: bytes | None) -> None:
         )
 
 
-def sealer(cipher: Cipher, key: bytes) -> Sealer:
-    """Return the function that encrypts records with *key*. Raises `S2Error`, 501."""
-    encrypt = _cipher(cipher, key).encrypt
-    prefix, size = bytes((_NUMBERS[cipher],)), _NONCE_BYTES[cipher]
+def sealer(cipher: Cipher, key: bytes) -> Transform:
+    """Return the function that encrypts records with *key*."""
+    keyed, prefix = _keyed(cipher, key), bytes((_NUMBERS[cipher],))
 
     def seal(fields: bytes) -> bytes:
-        nonce = os.urandom(size)
-        return b"".join((prefix, nonce, encrypt(nonce, fields, None)))
+        nonce = os.urandom(keyed.nonce_bytes)
+        return b"".join((prefix, nonce, keyed.encrypt(nonce, fields)))
 
     return seal
 
 
-def opener(key: bytes | None) -> Callable[[bytes], bytes]:
-    """Return the function that decrypts records with *key*. It raises `S2Error`, 400."""
-    opened: dict[Cipher, _Aead] = {}
+def opener(key: bytes | None) -> Transform:
+    """Return the function that decrypts records with *key*.
 
-    def open_(sealed: bytes) -> bytes:
+    It raises `S2Error`, 400: decryption_failed, or bad_header without a key.
+    """
+    ciphers: dict[Cipher, _Keyed] = {}
+
+    def open_sealed(sealed: bytes) -> bytes:
         cipher = _CIPHERS.get(sealed[0]) if sealed else None
         if cipher is None:
             raise decryption_failed("a record is encrypted with a cipher that is not known here")
         check_key(cipher, key)
         assert key is not None
-        if cipher not in opened:
-            opened[cipher] = _cipher(cipher, key)
-        end = 1 + _NONCE_BYTES[cipher]
+        if cipher not in ciphers:
+            ciphers[cipher] = _keyed(cipher, key)
+        keyed = ciphers[cipher]
+        end = 1 + keyed.nonce_bytes
         try:
-            return opened[cipher].decrypt(sealed[1:end], sealed[end:], None)
-        except (InvalidTag, ValueError):
+            return keyed.decrypt(sealed[1:end], sealed[end:])
+        # too short to have a nonce and a tag, or with another tag
+        except (InvalidTag, ValueError, TypeError):
             raise decryption_failed("the key given does not open the records") from None
 
-    return open_
+    return open_sealed
 
 
-class _Aead(Protocol):
-    """Authenticated encryption with one key. `decrypt` raises `InvalidTag` and ValueError."""
-
-    def encrypt(self, nonce: bytes, data: bytes, associated_data: None, /) -> bytes: ...
-
-    def decrypt(self, nonce: bytes, data: bytes, associated_data: None, /) -> bytes: ...
-
-
-class _Aegis256:
-    """AEGIS-256 with one key; raises `S2Error`, 501, where its library is missing."""
-
-    def __init__(self, key: bytes) -> None:
-        try:
-            from pyaegis import Aegis256, DecryptionError
-        except ImportError:
-            raise not_implemented(
-                "aegis-256 needs pyaegis, which is not installed: pip install 'logdrive[aegis]', "
-                "or use aes-256-gcm"
-            ) from None
-        self._key = key
-        self._aegis = Aegis256(_AEGIS_TAG_BYTES)
-        self._failure: type[Exception] = DecryptionError
-
-    def encrypt(self, nonce: bytes, data: bytes, associated_data: None, /) -> bytes:
-        return bytes(self._aegis.encrypt(self._key, nonce, data))
-
-    def decrypt(self, nonce: bytes, data: bytes, associated_data: None, /) -> bytes:
-        if len(data) < _AEGIS_TAG_BYTES:
-            raise ValueError("the ciphertext is shorter than its tag")
-        try:
-            return bytes(self._aegis.decrypt(self._key, nonce, data))
-        except self._failure as error:
-            raise InvalidTag from error
-
-
-def _cipher(cipher: Cipher, key: bytes) -> _Aead:
-    return _Aegis256(key) if cipher is Cipher.AEGIS_256 else AESGCM(key)
+def _keyed(cipher: Cipher, key: bytes) -> _Keyed:
+    if cipher is Cipher.AEGIS_256:
+        return _Keyed(
+            aegis256.NONCEBYTES,
+            lambda nonce, data: bytes(aegis256.encrypt(key, nonce, data)),
+            lambda nonce, data: bytes(aegis256.decrypt(key, nonce, data)),
+        )
+    gcm = AESGCM(key)
+    return _Keyed(
+        12,
+        lambda nonce, data: gcm.encrypt(nonce, data, None),
+        lambda nonce, data: gcm.decrypt(nonce, data, None),
+    )

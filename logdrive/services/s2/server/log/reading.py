@@ -37,14 +37,15 @@ LARGEST_RECORD: Final = MESSAGE_BYTES - 1 * KIB
 _SLACK: Final = 64 * KIB
 """Bytes read beside those of the records wanted, for the heads of events and for headers."""
 _GUESS: Final = 4 * KIB
-"""Bytes read for each record of a reading that wants few."""
+"""Bytes read for each record wanted, before it is known how long they are."""
 
 
 class Readable(Protocol):
     """The stream that is read: a `StreamLog`."""
 
     segment: str
-    readers: int
+    # those that are open
+    readings: "set[Reading]"
 
     @property
     def view(self) -> View:
@@ -141,6 +142,8 @@ class Reading:
         self._bytes = NO_LIMIT if query.bytes is None else query.bytes
         self._opener = opener(key)
         self._position = begin
+        # bytes to read for each record wanted, as those before were long
+        self._record_bytes = _GUESS
         # where a reading that does not follow ends
         self._end = log.view.end
         # since it waits at the tail: when it ends, and when the next heartbeat is due (monotonic)
@@ -149,8 +152,7 @@ class Reading:
         self._heartbeat = float("inf")
         self._watch: asyncio.Future[None] | None = None
         self._ended = not (self._records and self._bytes)
-        log.readers += 1
-        self._counted = True
+        log.readings.add(self)
 
     def __aiter__(self) -> "Reading":
         return self
@@ -164,9 +166,7 @@ class Reading:
     def close(self) -> None:
         """End the reading."""
         self._ended = True
-        if self._counted:
-            self._counted = False
-            self._log.readers -= 1
+        self._log.readings.discard(self)
         self.hurry()
 
     def hurry(self) -> None:
@@ -242,7 +242,8 @@ class Reading:
         if not encoder.count:  # the next record is beyond a limit
             self._ended = True
             return None
-        first = self._position.seq_num
+        first, size = self._position.seq_num, encoder.position.offset - self._position.offset
+        self._record_bytes = size // encoder.count + EVENT_HEAD
         self._position = encoder.position
         self._records -= encoder.count
         self._bytes -= encoder.metered
@@ -281,7 +282,7 @@ class Reading:
             wanted = min(
                 end.offset - before.offset,
                 max(0, limits.nominal - encoder.metered) + _SLACK,
-                max(_SLACK, _GUESS * (limits.records - encoder.count)),
+                max(_SLACK, self._record_bytes * (limits.records - encoder.count)),
             )
             self._add(encoder, before.offset, wanted)
             if encoder.position == before and not encoder.full:

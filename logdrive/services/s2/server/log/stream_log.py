@@ -16,7 +16,7 @@ from logdrive.services.s2.server.log.hot import ParsedAppend, of_input
 from logdrive.services.s2.server.log.positions import Position
 from logdrive.services.s2.server.log.reading import Reading, start_of
 from logdrive.services.s2.server.log.recover import begin_at, renumber, restore
-from logdrive.services.s2.server.log.view import View
+from logdrive.services.s2.server.log.view import View, appended_from
 from logdrive.store.engine import SegmentInfo, Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.s2.errors import unavailable
@@ -64,8 +64,8 @@ class StreamLog:
         settings: Callable[[], LogSettings],
     ) -> None:
         self.segment = segment
-        # count of readings that are open
-        self.readers = 0
+        # those that are open
+        self.readings: set[Reading] = set()
         self._store = store
         self._clock = clock
         self._random = random
@@ -105,7 +105,7 @@ class StreamLog:
     @property
     def is_idle(self) -> bool:
         """Whether nobody reads or appends."""
-        return not self.readers and self._appender.is_idle and self._task is None
+        return not self.readings and self._appender.is_idle and self._task is None
 
     def tail(self) -> StreamPosition:
         """Return the tail of what is durable and indexed; after `sync`, of all that is durable."""
@@ -187,11 +187,16 @@ class StreamLog:
             self, self._store, begin, query, unary, key, clock=self._clock, random=self._random
         )
 
-    async def cut_before(self, timestamp_ms: int) -> None:
-        """Delete the records that come before all of *timestamp_ms* or later: for retention."""
+    async def cut_appended_before(self, time_ms: int) -> None:
+        """Delete records of appends before *time_ms* (ms since 1970): for retention.
+
+        Late, never early: at most some thousand appends go at once, and none that may be younger.
+        """
         await self.sync()
         try:
-            cut = self._view.position_from(timestamp_ms)
+            cut = self._view.position_before(
+                appended_from(self._store, self.segment, self._view, time_ms)
+            )
             self._view.trim_point = max(self._view.trim_point, cut.seq_num)
             await self._truncate()
         except LogdriveError as error:
@@ -200,6 +205,8 @@ class StreamLog:
     async def close(self) -> None:
         """Answer what was submitted, write the index, and end all readings."""
         self._closed = True
+        for reading in self.readings:
+            reading.hurry()
         await self._appender.close()
         if self._task is not None:
             self._task.cancel()
@@ -207,7 +214,9 @@ class StreamLog:
         try:
             if self._store.info(self.segment) is not None:
                 await self._truncate()
-                if self._view.end.offset != self._saved[0] and len(self._view.rows) > 1:
+                # a short stream is soon walked over, if the store can tell its numbers besides
+                worth_it = len(self._view.rows) > 1 or self._uncounted
+                if worth_it and self._view.end.offset != self._saved[0]:
                     await self._save()
         except LogdriveError as error:
             self._warn("the index of a stream was not written", error)

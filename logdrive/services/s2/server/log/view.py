@@ -5,12 +5,18 @@ wrote them, and after every start. Record *n* is the event that *n* events prece
 that of the record before it, or if later its own: the stored one, or that of its append.
 """
 
+from bisect import bisect_left
+from typing import Final
+
 from logdrive.services.s2.server.log.encoding import EncodedAppend
 from logdrive.services.s2.server.log.payload import decode_command
 from logdrive.services.s2.server.log.positions import START, Position, Positions
 from logdrive.services.s2.server.log.walk import NO_LIMIT, walk_stored
 from logdrive.store.engine import Store
 from logdrive.wire.s2.records import Fence, StreamPosition, Trim
+
+_APPENDS: Final = 2000
+"""Appends looked at, at most, for their times in one go."""
 
 
 class View:
@@ -73,6 +79,14 @@ class View:
         """Return where the first record of *timestamp* or later begins; `end` if there is none."""
         return self._seek(self.rows.before_timestamp(timestamp), to_timestamp=timestamp)
 
+    def position_before(self, offset: int) -> Position:
+        """Return the position of *offset*, or of the last record that begins before it."""
+        at, before = self.rows.before_offset(offset), None
+        while at != before:
+            before = at
+            at = walk_stored(self._store, self._segment, at, offset)
+        return at
+
     def _seek(
         self, at: Position, *, to_seq_num: int = NO_LIMIT, to_timestamp: int = NO_LIMIT
     ) -> Position:
@@ -108,3 +122,28 @@ def behind(position: Position, append: EncodedAppend) -> Position:
         position.seq_num + append.count,
         max(position.timestamp, append.latest),
     )
+
+
+def appended_from(store: Store, segment: str, view: View, time_ms: int) -> int:
+    """Return an offset before which everything was appended before *time_ms*, near the last one.
+
+    Appends between two rows of the index are looked at one by one. Raises `StorageError`.
+    """
+
+    def behind_old(offset: int) -> int | None:
+        """Return where the append at *offset* ends if it was before *time_ms*."""
+        if offset >= view.end.offset:
+            return None
+        append = store.append_at(segment, offset)
+        old = append.time_ms is not None and append.time_ms < time_ms
+        return append.offset + append.length if old else None
+
+    rows = view.rows.all()
+    young = bisect_left(rows, True, key=lambda row: behind_old(row.offset) is None)
+    offset = rows[max(0, young - 1)].offset
+    for _ in range(_APPENDS):
+        end = behind_old(offset)
+        if end is None:
+            break
+        offset = end
+    return offset

@@ -11,6 +11,7 @@ from logdrive.services.s2.server.log.payload import COMMAND, RECORD, encode_payl
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.s2.configs import TimestampingMode
 from logdrive.wire.s2.errors import FencingTokenMismatchError, S2Error, SeqNumMismatchError
+from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import (
     AppendAck,
     AppendInput,
@@ -323,5 +324,42 @@ def test_a_sealed_and_a_deleted_stream_take_nothing() -> None:
             assert gone.value.code == "unavailable"
             with pytest.raises(S2Error):
                 await log.sync()
+
+    run(main())
+
+
+def test_retention_goes_by_the_time_of_appends_and_is_never_early() -> None:
+    async def main() -> None:
+        async with stream() as (log, store):
+            for n in range(50):
+                # whatever clients say of their records' times
+                record = Record(b"%02d" % n * 700, timestamp=1_000 * (n % 3))
+                await log.submit(AppendInput((record,) * 700))
+                await asyncio.sleep(10)
+            for seconds, first in ((0, 0), (5, 1), (10, 1), (205, 21), (100, 21), (490, 49)):
+                await log.cut_appended_before(EPOCH_MS + 1000 * seconds)
+                assert log.first_retained.seq_num == 700 * first
+                info = store.info(SEGMENT)
+                assert info is not None
+                assert info.start == log.first_position().offset
+            await log.cut_appended_before(EPOCH_MS + 1_000_000)
+            assert log.is_empty
+            assert (await log.submit(bodies(b"a"))).start.seq_num == 50 * 700
+
+    run(main())
+
+
+def test_a_closed_stream_ends_its_readings() -> None:
+    async def main() -> None:
+        async with stream() as (log, _):
+            reading = await log.read(ReadQuery())
+            assert (await anext(reading)).is_heartbeat
+            waiting = asyncio.ensure_future(anext(reading))
+            await asyncio.sleep(0.1)
+            await log.close()
+            with pytest.raises(S2Error, match="closed"):
+                await waiting
+            assert asyncio.get_running_loop().time() < 1
+            reading.close()
 
     run(main())

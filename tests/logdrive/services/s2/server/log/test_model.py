@@ -6,7 +6,7 @@ truncate, all at once. What was shown once, a number with its time and body, mus
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -95,6 +95,7 @@ class Life:
         self.death: tuple[MemoryDisk, World] | None = None
         self._dies_in = random.randrange(5, 120) if random.random() < 0.7 else 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: list[Exception] = []
 
     async def run(self) -> None:
         faults.on_reach = self._reach
@@ -123,9 +124,8 @@ class Life:
                 self._die()
         finally:
             faults.on_reach = None
-            for task in self._tasks:
-                if task.done() and not task.cancelled() and self.death is None:
-                    task.result()
+        if self._failures:
+            raise self._failures[0]
 
     def _reach(self, _: str) -> None:
         self._dies_in -= 1
@@ -142,25 +142,30 @@ class Life:
     async def _step(self, log: StreamLog, store: Store) -> None:
         choice = self.random.random()
         if choice < 0.45:
-            self._start(self._append(log))
+            self._start(self._append, log)
         elif choice < 0.6:
-            self._start(self._foreign(store))
+            self._start(self._foreign, store)
         elif choice < 0.65 and self.merges:
-            self._start(self._merge(store))
+            self._start(self._merge, store)
         elif choice < 0.72:
-            self._start(self._read(log))
+            self._start(self._read, log)
         elif choice < 0.76 and not self.merges:  # both, and a crash: see docs/adr/0024
-            self._start(self._truncate(log, store))
+            self._start(self._truncate, log, store)
         elif choice < 0.94:
             await asyncio.sleep(self.random.choice((0.0, 0.001, 0.01, 0.02)))
         elif self._tasks:
             await asyncio.wait(self._tasks)
-            for task in self._tasks:
-                task.result()
             self._tasks.clear()
 
-    def _start(self, step: Coroutine[Any, Any, None]) -> None:
-        self._tasks.add(asyncio.create_task(step))
+    def _start(self, step: Callable[..., Coroutine[Any, Any, None]], *used: object) -> None:
+        self._tasks.add(asyncio.create_task(self._guard(step, *used)))
+
+    async def _guard(self, step: Callable[..., Coroutine[Any, Any, None]], *used: object) -> None:
+        try:
+            await step(*used)
+        except Exception as error:
+            if self.death is None:  # what a dying process does is of no account
+                self._failures.append(error)
 
     def _body(self) -> bytes:
         self.world.serial += 1

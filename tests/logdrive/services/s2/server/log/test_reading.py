@@ -191,7 +191,7 @@ def test_a_follower_has_a_heartbeat_at_once_and_then_every_5_to_15_seconds() -> 
             assert all(5 <= gap <= 15 for gap in gaps)
             assert len(set(gaps)) > 1
             reading.close()
-            assert log.readers == 0
+            assert not log.readings
 
     run(main())
 
