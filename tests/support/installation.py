@@ -33,18 +33,17 @@ def free_port() -> int:
 class Process:
     """One logdrive process whose output is kept for the failure message."""
 
-    def __init__(
-        self, name: str, arguments: list[str], log: Path, fault: str = "", **environment: str
-    ) -> None:
+    def __init__(self, name: str, arguments: list[str], log: Path, fault: str = "") -> None:
         self.name, self.log = name, log
         self._from = log.stat().st_size if log.exists() else 0
+        environment = {**os.environ, "LOGDRIVE_FAULT": fault}
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command(*arguments),
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "LOGDRIVE_FAULT": fault, **environment},
+                env=environment,
             )
 
     @property

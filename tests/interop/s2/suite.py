@@ -19,7 +19,6 @@ from tests.conftest import shared_directory, unavailable
 from tests.support.installation import Process, free_port
 
 PYTEST = ("pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0")
-AEGIS = "pyaegis==0.3.1"
 _INSTALL_SECONDS = 240
 _SUITE_SECONDS = 280
 
@@ -48,12 +47,6 @@ def new_environment(directory: Path, version: str) -> Path:
     return python
 
 
-def new_library(directory: Path, requirement: str) -> Path:
-    """Install *requirement* into *directory*, for PYTHONPATH, and return that."""
-    _install([sys.executable, *_PIP, "--target", str(directory), requirement], requirement)
-    return directory
-
-
 _PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
 
 
@@ -67,7 +60,7 @@ def _install(command: Sequence[str], what: str) -> None:
 
 
 @contextlib.contextmanager
-def served_store(root: Path, library: Path) -> Iterator[str]:
+def served_store(root: Path) -> Iterator[str]:
     """Run a store with an S2 face on a port of its own; yield its address as a URL."""
     segments, port = free_port(), free_port()
     (root / "store.toml").write_text(
@@ -76,7 +69,7 @@ def served_store(root: Path, library: Path) -> Iterator[str]:
         f'[listen.s2]\naddress = "127.0.0.1:{port}"\n'
     )
     arguments = ["store", "run", "--config", str(root / "store.toml")]
-    process = Process("store", arguments, root / "store.out", PYTHONPATH=str(library))
+    process = Process("store", arguments, root / "store.out")
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_until_healthy(process, url)

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.interop.s2.suite import (
-    AEGIS,
     Sdk,
     new_environment,
-    new_library,
     run_suite,
     served_store,
     suite_directory,
@@ -48,28 +46,21 @@ def python_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return python
 
 
-@pytest.fixture(scope="session")
-def aegis(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a library for AEGIS-256 is, built here where there is no wheel."""
-    suite_directory()
-    return new_library(tmp_path_factory.mktemp("aegis"), AEGIS)
-
-
 @pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
 @pytest.mark.parametrize("sdk", [OLD, NEW], ids=lambda sdk: sdk.version)
 def test_every_test_of_s2s_own_suite_passes(
-    python_with: Callable[[str], Path], aegis: Path, tmp_path: Path, sdk: Sdk, compression: str
+    python_with: Callable[[str], Path], tmp_path: Path, sdk: Sdk, compression: str
 ) -> None:
     python = python_with(sdk.version)
-    with served_store(tmp_path, aegis) as url:
+    with served_store(tmp_path) as url:
         passed = run_suite(python, sdk, url, LITE, "--compression", compression)
         assert passed == LITE_TESTS
 
 
 @pytest.mark.parametrize("sdk", [OLD, NEW], ids=lambda sdk: sdk.version)
 def test_what_only_the_service_has_passes_too(
-    python_with: Callable[[str], Path], aegis: Path, tmp_path: Path, sdk: Sdk
+    python_with: Callable[[str], Path], tmp_path: Path, sdk: Sdk
 ) -> None:
     python = python_with(sdk.version)
-    with served_store(tmp_path, aegis) as url:
+    with served_store(tmp_path) as url:
         assert run_suite(python, sdk, url, MORE) == MORE_TESTS
