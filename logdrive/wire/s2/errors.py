@@ -10,6 +10,7 @@ import msgspec
 import orjson
 
 from logdrive.errors import LogdriveError
+from logdrive.wire.s2.limits import U64_MAX
 from logdrive.wire.s2.positions import StreamPosition
 
 
@@ -142,10 +143,11 @@ def parse_error(status: int, body: bytes) -> S2Error:
         return S2Error(status, None, body[:_SHOWN].decode(errors="replace"))
     if status == 412 and answer.fencing_token_mismatch is not None:
         return FencingTokenMismatchError(answer.fencing_token_mismatch)
-    if status == 412 and answer.seq_num_mismatch is not None:
-        return SeqNumMismatchError(answer.seq_num_mismatch)
-    if status == 416 and answer.tail is not None:
-        return RangeNotSatisfiableError(answer.tail)
+    number, tail = answer.seq_num_mismatch, answer.tail
+    if status == 412 and number is not None and 0 <= number <= U64_MAX:
+        return SeqNumMismatchError(number)
+    if status == 416 and tail and 0 <= tail.seq_num <= U64_MAX and 0 <= tail.timestamp <= U64_MAX:
+        return RangeNotSatisfiableError(tail)
     return S2Error(status, answer.code, answer.message)
 
 

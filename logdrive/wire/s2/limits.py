@@ -9,6 +9,9 @@ from logdrive.model.units import KIB, MIB
 RECORD_BYTES = 1 * MIB  # metered
 BATCH_RECORDS = 1000
 BATCH_BYTES = 1 * MIB  # metered, all records together
+# Headers of an append, all records together. S2 has no such limit; more of them, each of two bytes,
+# would fit in BATCH_BYTES, but read back not in a frame.
+BATCH_HEADERS = 240_000
 FENCING_TOKEN_BYTES = 36  # UTF-8
 TRIM_BYTES = 8  # body of a trim command
 

@@ -42,7 +42,7 @@ class ReadQuery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def may_follow(self) -> bool:
-        """Whether the read goes on at the tail (s2.md, "Reading")."""
+        """Whether the read goes on at the tail: docs/protocols/s2.md#may-follow."""
         bounded = not (self.count is None and self.bytes is None and self.until is None)
         return not bounded or bool(self.wait)
 

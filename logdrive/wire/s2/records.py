@@ -10,6 +10,7 @@ import msgspec
 from logdrive.wire.s2.errors import invalid
 from logdrive.wire.s2.limits import (
     BATCH_BYTES,
+    BATCH_HEADERS,
     BATCH_RECORDS,
     FENCING_TOKEN_BYTES,
     HEADER_OVERHEAD_BYTES,
@@ -140,15 +141,18 @@ def check_input(append: AppendInput) -> int:
     token = append.fencing_token
     if token is not None and len(token.encode()) > FENCING_TOKEN_BYTES:
         raise invalid(f"a fencing token of over {FENCING_TOKEN_BYTES} bytes")
-    total = 0
+    total = headers = 0
     for record in append.records:
         size = RECORD_OVERHEAD_BYTES + len(record.body)
         if record.headers:
             size = metered_size(record)
+            headers += len(record.headers)
             command_of(record)
         if size > RECORD_BYTES:
             raise invalid(f"a record of {size} metered bytes, over {RECORD_BYTES}")
         total += size
     if total > BATCH_BYTES:
         raise invalid(f"an append of {total} metered bytes, over {BATCH_BYTES}")
+    if headers > BATCH_HEADERS:
+        raise invalid(f"an append with {headers} headers, over {BATCH_HEADERS}")
     return total

@@ -112,3 +112,13 @@ def test_a_body_that_is_not_s2s_is_shown_in_part() -> None:
     assert error.message.startswith("<html>")
     assert len(error.message) <= 200
     assert parse_error(500, b'{"x":' + b"[" * 100_000).code is None
+
+
+@pytest.mark.parametrize("digits", [b"-1", b"18446744073709551616", b"9" * 5000], ids=len)
+def test_a_number_that_no_stream_has_is_not_taken(digits: bytes) -> None:
+    for body in (
+        b'{"seq_num_mismatch":%b}' % digits,
+        b'{"tail":{"seq_num":%b,"timestamp":0}}' % digits,
+        b'{"tail":{"seq_num":0,"timestamp":%b}}' % digits,
+    ):
+        assert type(parse_error(412, body)) is type(parse_error(416, body)) is S2Error

@@ -3,11 +3,22 @@
 import pytest
 from hypothesis import given
 
-from logdrive.wire.s2.limits import RECORD_BYTES
+from logdrive.wire.s2.frames import encode_frame
+from logdrive.wire.s2.limits import (
+    BATCH_BYTES,
+    BATCH_HEADERS,
+    FRAME_BYTES,
+    RECORD_BYTES,
+    U64_MAX,
+)
+from logdrive.wire.s2.protobuf import encode_read_batch
 from logdrive.wire.s2.records import (
     AppendInput,
     Fence,
+    ReadBatch,
     Record,
+    SequencedRecord,
+    StreamPosition,
     Trim,
     check_input,
     command_of,
@@ -88,3 +99,30 @@ def test_the_fencing_token_of_an_append_has_at_most_36_bytes() -> None:
     for token, expected in (("", None), ("x" * 36, None), ("x" * 37, INVALID), ("ü" * 19, INVALID)):
         append = AppendInput((Record(b""),), fencing_token=token)
         assert refusal(check_input, append) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(b"n", b""), (b"n", b"v"), (b"n", b"v" * 2), (b"n" * 64, b"v" * 64)]
+)
+@pytest.mark.parametrize("count", [1, 1000])
+def test_what_can_be_appended_fits_a_frame_when_it_is_read(
+    name: bytes, value: bytes, count: int
+) -> None:
+    most = (BATCH_BYTES - 8 * count) // (2 + len(name) + len(value))
+    headers = ((name, value),) * (min(most, BATCH_HEADERS) // count)
+    record = Record(b"", headers)
+    rest = (BATCH_BYTES - count * metered_size(record)) // count
+    record = Record(bytes(rest), headers)
+    check_input(AppendInput((record,) * count))
+    batch = ReadBatch(
+        (SequencedRecord(U64_MAX, U64_MAX, headers, record.body),) * count,
+        StreamPosition(U64_MAX, U64_MAX),
+    )
+    assert len(encode_frame(encode_read_batch(batch))) <= FRAME_BYTES + 3
+
+
+def test_an_append_has_not_so_many_headers_that_it_could_not_be_read() -> None:
+    headers = ((b"n", b""),) * (BATCH_HEADERS // 2)
+    assert refusal(check_input, AppendInput((Record(b"", headers),) * 2)) is None
+    more = (Record(b"", headers), Record(b"", headers), Record(b"", headers[:1]))
+    assert refusal(check_input, AppendInput(more)) == INVALID
