@@ -20,7 +20,7 @@ from logdrive.services.s2.server.purging import Purger
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import Sessions
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
-from logdrive.services.s2.server.upkeep import Emptiness, Upkeep
+from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
@@ -62,9 +62,7 @@ class S2Service:
         )
         self.tokens = AccessTokens(self.registry, clock=clock, random=random)
         self.principals = Principals(self.tokens, users)
-        self.upkeep = Upkeep(
-            self.store, self.registry, self.streams, emptiness=self._emptiness, clock=clock
-        )
+        self.upkeep = Upkeep(self.store, self.registry, self.streams, clock=clock)
         self._catalog = catalog
 
     async def start(self) -> None:
@@ -103,11 +101,6 @@ class S2Service:
             return LogSettings(now.config.mode, now.config.uncapped, now.cipher)
 
         return settings
-
-    async def _emptiness(self, found: FoundStream) -> Emptiness:
-        log = await self.open_log(found)
-        await log.sync()
-        return Emptiness(log.is_empty, log.last_write_ms)
 
     # For metrics ---------------------------------------------------------------------------------
 
