@@ -35,9 +35,10 @@ simulate: $(STAMP) ## play histories of agents, receivers and stores in virtual 
 mutants: $(STAMP) ## patch in one deliberate bug at a time: does the simulator find it, and how soon?
 	@$(BIN)/python -m tests.simulation mutate $(ARGS)
 
-proto: ## write anew what is generated from the controller's .proto file
+proto: ## write anew what is generated from the .proto files
 	@$(PYTHON) -m venv build/proto && build/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.71.0
-	@build/proto/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. logdrive/wire/pravega/controller/controller.proto
+	@build/proto/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. \
+		logdrive/wire/pravega/controller/controller.proto logdrive/wire/s2/messages.proto
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build
@@ -46,5 +47,5 @@ $(STAMP): pyproject.toml logdrive/kernel/loops.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "logdrive needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: install it (Debian: apt-get install python3-venv)"; exit 2; }
 	@echo "installing logdrive and what it needs into $(VENV) (about 1.4 GB, four minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -e '.[spark,pravega,dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -e '.[spark,pravega,s2,dev]'
 	@touch $@

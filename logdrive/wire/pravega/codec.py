@@ -17,7 +17,7 @@ from logdrive.wire.pravega import administration, appends, control, segments, ta
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
-from logdrive.wire.pravega.receive_buffer import ReceiveBuffer
+from logdrive.wire.receive_buffer import ReceiveBuffer
 
 _HEAD: Final = struct.Struct("!ii")
 _JOIN_BELOW: Final = 64 * KIB  # copying a shorter frame costs less than handling its parts

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.model.units import KIB
-from logdrive.wire.pravega.receive_buffer import ReceiveBuffer
+from logdrive.wire.receive_buffer import ReceiveBuffer
 
 SIZES = st.lists(st.sampled_from([0, 1, 2, 7, 100, 4095, 4096, 5000, 70_000]), max_size=12)
 
