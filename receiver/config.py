@@ -17,15 +17,12 @@ from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.services.auth.config import AuthConfig
+from logdrive.services.config import check_auth
+from logdrive.services.face_config import listeners_collide
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig
-from logdrive.services.pravega.server.config import (
-    ControllerConfig,
-    FaceConfig,
-    S2FaceConfig,
-    check_auth,
-    listeners_collide,
-)
+from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
+from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
@@ -45,7 +42,7 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_connections: Count = 10_000
     keepalive_seconds: Positive = 3.0  # between keepalives to a peer that waits
     idle_seconds: Positive = 900.0  # of silence until a connection is closed
-    pravega: FaceConfig | None = None  # the store's segment store face
+    pravega: PravegaFaceConfig | None = None  # the store's segment store face
     controller: ControllerConfig | None = None  # the store's controller
     s2: S2FaceConfig | None = None  # the store's face for S2's clients
     auth: AuthConfig | None = None  # logins at these three

@@ -11,7 +11,7 @@ import pytest
 from agent.config import AgentConfig
 from logdrive.config.load import load_config
 from logdrive.pipeline.config import PipelineConfig
-from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.config import StoreConfig
 from receiver.config import ReceiverConfig
 
 CONFIG = Path(__file__).parents[1] / "config"

@@ -27,6 +27,7 @@ from logdrive.cli.streams import parse_stream_address, query_segments
 from logdrive.cli.users import user
 from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
+from logdrive.services.config import StoreConfig
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
     FindNewSegments,
@@ -36,7 +37,6 @@ from logdrive.services.pravega.reader.stream import (
     follow_lines,
     read_all_lines,
 )
-from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.reader import SegmentState
 from logdrive.services.serve import serve_store as serve
 from logdrive.store.verify.verify import Verification

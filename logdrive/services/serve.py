@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from logdrive.host.host import Host
 from logdrive.services.auth.open import Access, open_access
-from logdrive.services.pravega.server.config import StoreConfig, StoreListenConfig
+from logdrive.services.config import StoreConfig, StoreListenConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.s2.server.listen import serve_s2_face

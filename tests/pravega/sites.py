@@ -16,17 +16,13 @@ from logdrive.host.transport import ClientTls, Transport
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
+from logdrive.services.config import StoreConfig, StoreListenConfig
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController, open_grpc_controller
-from logdrive.services.pravega.server.config import (
-    ControllerConfig,
-    FaceConfig,
-    StoreConfig,
-    StoreListenConfig,
-)
+from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -92,7 +88,7 @@ async def our_site(
     config = StoreConfig(
         store=DirectoryConfig(path=str(directory / "store")),
         listen=StoreListenConfig(
-            pravega=FaceConfig(address=f"127.0.0.1:{free_port()}", tls=tls),
+            pravega=PravegaFaceConfig(address=f"127.0.0.1:{free_port()}", tls=tls),
             controller=ControllerConfig(address=f"127.0.0.1:{(port := free_port())}", tls=tls),
             auth=auth,
         ),

@@ -18,7 +18,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
-from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
+from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
@@ -31,7 +31,7 @@ def _config(
     store: Path, *, address: str = "127.0.0.1:0", tls: ServerTlsConfig | None = None
 ) -> ReceiverConfig:
     listen = ListenConfig(
-        address=address, tls=tls or "off", pravega=FaceConfig(address="127.0.0.1:0")
+        address=address, tls=tls or "off", pravega=PravegaFaceConfig(address="127.0.0.1:0")
     )
     return ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{store}#a/b"))
 
@@ -153,7 +153,7 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
     listen = ListenConfig(
         address="127.0.0.1:0",
         tls="off",
-        pravega=FaceConfig(address="127.0.0.1:0"),
+        pravega=PravegaFaceConfig(address="127.0.0.1:0"),
         controller=ControllerConfig(address="127.0.0.1:0"),
         auth=AuthConfig(users=str(users), token_secret=str(secret)),
     )

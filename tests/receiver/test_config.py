@@ -12,7 +12,7 @@ from logdrive.errors import ConfigError
 from logdrive.host.transport import ClientTls
 from logdrive.model.identity import NAMESPACE
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.config import StoreConfig
 from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig
 

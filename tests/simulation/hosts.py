@@ -19,12 +19,8 @@ from logdrive.host.host import Host
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
-from logdrive.services.pravega.server.config import (
-    ControllerConfig,
-    FaceConfig,
-    StoreConfig,
-    StoreListenConfig,
-)
+from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.store.config import DirectoryConfig, RetentionConfig
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.lumberjack.limits import SOURCE_BYTES
@@ -366,8 +362,8 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     )
 
 
-def _face() -> FaceConfig:
-    return FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
+def _face() -> PravegaFaceConfig:
+    return PravegaFaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
 
 
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:

@@ -4,7 +4,8 @@ import asyncio
 from random import Random
 
 from logdrive.host.host import Host
-from logdrive.services.pravega.server.config import FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import PravegaFaceConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from tests.support.inline import InlineExecutor
@@ -30,7 +31,7 @@ class StoreService:
 
     def start(self) -> None:
         """Start it; it listens a little later."""
-        face = FaceConfig(address=f"0.0.0.0:{PORT}", tls="off")
+        face = PravegaFaceConfig(address=f"0.0.0.0:{PORT}", tls="off")
         config = StoreConfig(
             store=DirectoryConfig(path=DIRECTORY), listen=StoreListenConfig(pravega=face)
         )

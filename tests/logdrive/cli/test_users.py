@@ -20,7 +20,7 @@ from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import parse_hash
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import read_users
-from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.config import StoreConfig
 from tests.support.installation import command
 
 

@@ -15,7 +15,7 @@ from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
-from logdrive.services.pravega.server.config import S2FaceConfig
+from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.streams.catalog import Catalog
 
 if TYPE_CHECKING:

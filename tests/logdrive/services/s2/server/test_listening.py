@@ -19,12 +19,9 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
-from logdrive.services.pravega.server.config import (
-    FaceConfig,
-    S2FaceConfig,
-    StoreConfig,
-    StoreListenConfig,
-)
+from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import PravegaFaceConfig
+from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from tests.conftest import need_program
@@ -42,7 +39,7 @@ async def served(
     config = StoreConfig(
         store=DirectoryConfig(path=str(directory / "store")),
         listen=StoreListenConfig(
-            pravega=FaceConfig(address=f"127.0.0.1:{free_port()}"),
+            pravega=PravegaFaceConfig(address=f"127.0.0.1:{free_port()}"),
             s2=S2FaceConfig(address=f"127.0.0.1:{port}", tls=tls),
             auth=auth,
         ),
