@@ -10,7 +10,7 @@ from typing import Literal
 
 from cryptography import x509
 
-from logdrive.address import ServiceAddress, StreamAddress
+from logdrive.address import ServiceAddress, StreamAddress, is_loopback
 from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
@@ -43,7 +43,7 @@ async def check_receiver(
         before = (
             _certificates(name, tls, clock, disk)
             if isinstance(tls, ServerTlsConfig)
-            else [_plain(name, login_needed)]
+            else [_plain(name, where[0], login_needed)]
         )
         findings += before
         if all(finding.ok for finding in before):
@@ -72,8 +72,9 @@ def _listeners(
     config: ReceiverConfig,
 ) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
     """Return name, address and TLS of each table of the configuration that listens."""
-    faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
-    own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
+    listen = config.listen
+    faces = [face for face in (listen.pravega, listen.controller, listen.s2) if face is not None]
+    own = ("listen", listen.where, listen.tls, listen.settings)
     return [
         own,
         *((face.table, face.host_and_port, face.tls or "off", face.tls_settings) for face in faces),
@@ -135,14 +136,21 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
         ]
 
 
-def _plain(name: str, login_needed: bool) -> Finding:
+def _plain(name: str, host: str, login_needed: bool) -> Finding:
+    """Say what plain TCP at *host* allows; warn of a face that serves the whole store to all."""
     read = "everything on the way can be read"
+    if login_needed:
+        return Finding(f"{name}.tls", True, f"off: {read}, passwords too")
+    if name == "listen":
+        text = f"off: every client that reaches this port may send, and {read}"
+        return Finding(f"{name}.tls", True, text)
+    who = "every user of this host" if is_loopback(host) else "everyone who reaches this port"
     return Finding(
         f"{name}.tls",
         True,
-        f"off: {read}, passwords too"
-        if login_needed
-        else f"off: every client that reaches this port may send, and {read}",
+        f"off, and no logins: {who} may read all lines, and append; [{name}.tls] with ca, or "
+        "[listen.auth], keeps others out",
+        warn=True,
     )
 
 

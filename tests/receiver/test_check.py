@@ -20,6 +20,7 @@ from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
+from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
 from receiver.check import check_receiver
@@ -170,6 +171,44 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
     assert found["listen.auth"].ok
     assert "passwords too" in found["listen.controller.tls"].detail
     assert "every client that reaches this port may send" in found["listen.tls"].detail
+
+
+def test_a_face_without_logins_is_warned_of__everyone_on_this_host_may_read(tmp_path: Path) -> None:
+    face = _found(_config(tmp_path / "store"))["listen.pravega.tls"]
+    assert (face.ok, face.warn) == (True, True)
+    assert "every user of this host may read all lines, and append" in face.detail
+    assert "[listen.pravega.tls]" in face.detail
+    listen = ListenConfig(
+        address="127.0.0.1:0",
+        tls="off",
+        s2=S2FaceConfig(address="0.0.0.0:0", tls="off"),
+    )
+    open_to_all = _found(
+        ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}/store#logs/events"))
+    )["listen.s2.tls"]
+    assert (open_to_all.ok, open_to_all.warn) == (True, True)
+    assert "everyone who reaches this port may read all lines, and append" in open_to_all.detail
+
+
+def test_the_port_for_s2s_clients_is_looked_at_like_the_others(tmp_path: Path) -> None:
+    async def with_the_port_taken() -> list[Finding]:
+        transport = SystemTransport()
+        listener = await transport.listen("127.0.0.1", 0, None, _never)
+        try:
+            listen = ListenConfig(
+                address="127.0.0.1:0",
+                tls="off",
+                s2=S2FaceConfig(address=f"127.0.0.1:{listener.address[1]}"),
+            )
+            config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}#a/b"))
+            return await check_receiver(
+                config, clock=SystemClock(), disk=SystemDisk(), transport=transport
+            )
+        finally:
+            await listener.close()
+
+    found = {finding.name: finding for finding in asyncio.run(with_the_port_taken())}
+    assert not found["listen.s2.address"].ok
 
 
 def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:
