@@ -38,8 +38,10 @@ def describe_type(value_type: inspect.Type) -> str:
     if isinstance(value_type, inspect.ListType | inspect.VarTupleType):
         return _list(value_type)
     if isinstance(value_type, inspect.StructType):
-        names = [field.encode_name for field in value_type.fields]
-        return f"a table of {', '.join(names)}"
+        required = [field.encode_name for field in value_type.fields if field.required]
+        if required:
+            return f"a table with {', '.join(required)}"
+        return f"a table with any of {', '.join(field.encode_name for field in value_type.fields)}"
     if isinstance(value_type, inspect.DictType):
         return f"a table whose values are each {describe_type(value_type.value_type)}"
 
