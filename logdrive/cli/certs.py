@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
+from cryptography import x509
 
+from logdrive.address import RECEIVER_PORT
 from logdrive.cli.bundle import write_bundle
 from logdrive.errors import os_error_text
 from logdrive.host.clock import SystemClock
 from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
+from logdrive.net.identity import certificate_names
 
+_MAX_PEM_BYTES = 65_536
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _ADVICE = """\
 Made in {directory}, valid for {days} days:
@@ -32,7 +36,7 @@ _REMEDY_FOR_CLIENT = (
 
 _BUNDLED = """\
 {bundle} holds all three for {identity}. Copy it to that host and run there
-  logdrive agent enroll {name} --to HOST:PORT
+  logdrive agent enroll {name} --to {receiver}
 It contains a private key: remove it here once it is copied.
 """
 
@@ -190,9 +194,27 @@ def _check_bundle(path: str, clients: tuple[str, ...]) -> None:
 def _write_client_bundle(path: str, directory: str, made: Sequence[str], client: str) -> None:
     write_bundle(path, os.path.join(directory, FILES[0]), *made)
     click.echo(
-        _BUNDLED.format(bundle=path, identity=_identity(client), name=os.path.basename(path)),
+        _BUNDLED.format(
+            bundle=path,
+            identity=_identity(client),
+            name=os.path.basename(path),
+            receiver=_receiver(directory),
+        ),
         nl=False,
     )
+
+
+def _receiver(directory: str) -> str:
+    """Return the receiver's address for agents: the first name of its certificate, from --name."""
+    try:
+        with open(os.path.join(directory, "server.pem"), "rb") as file:
+            names = certificate_names(x509.load_pem_x509_certificate(file.read(_MAX_PEM_BYTES)))
+    except (OSError, ValueError):  # kept elsewhere than the CA
+        names = []
+    if not names or names[0] in _LOCAL_NAMES:
+        return "HOST:PORT"
+    host = f"[{names[0]}]" if ":" in names[0] else names[0]
+    return f"{host}:{RECEIVER_PORT}"
 
 
 def _print_clients(directory: str, clients: Sequence[str], paths: Sequence[str]) -> None:

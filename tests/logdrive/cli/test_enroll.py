@@ -93,11 +93,22 @@ def test_the_first_client_of_a_new_ca_can_have_a_bundle(tmp_path: Path) -> None:
         bundle,
     )
     assert made.exit_code == 0, made.output
-    assert "logdrive agent enroll first.pem --to HOST:PORT" in made.output
+    assert "logdrive agent enroll first.pem --to logs.example.com:5044\n" in made.output
     assert enroll(bundle, tmp_path / "etc").exit_code == 0
     assert (tmp_path / "etc/tls/client.key").read_bytes() == (
         tmp_path / "tls/client.key"
     ).read_bytes()
+
+
+def test_a_later_bundle_names_the_receiver_too__unless_its_certificate_has_only_local_names(
+    authority: Path, tmp_path: Path
+) -> None:
+    tls = tmp_path / "tls"
+    assert run("certs", tls, "--name", "2001:db8::7").exit_code == 0
+    added = run("certs", tls, "--client", CLIENT, "--bundle", tmp_path / "b.pem")
+    assert "logdrive agent enroll b.pem --to [2001:db8::7]:5044\n" in added.output
+    added = run("certs", authority, "--client", CLIENT, "--bundle", tmp_path / "c.pem")
+    assert "logdrive agent enroll c.pem --to HOST:PORT\n" in added.output
 
 
 def test_keys_are_readable_by_their_owner_only(bundle: Path, tmp_path: Path) -> None:
