@@ -1,4 +1,4 @@
-"""Audits the bronze tables (rules A3, A4): which bytes of each source are missing or doubled.
+"""Audits the bronze tables (rules A3, A4): which bytes of each source are missing or duplicated.
 
 The headers in `batches` say what each source has sent, and which gaps its agent knows of. The rows
 in `events` are then compared with the headers (`verify_rows`), and sources that may be copies with
@@ -208,7 +208,7 @@ def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> 
 
 
 def with_copies(verdict: Verdict, copies: list[CopiedSource]) -> Verdict:
-    """Return *verdict* with the lines of *copies* counted as doubled (ADR 16).
+    """Return *verdict* with the lines of *copies* counted as duplicated (ADR 16).
 
     They are in the tables under two sources, each of which is complete by itself.
     """

@@ -87,7 +87,7 @@ def verdict_line(verdict: Verdict, *, allow_unknown_ends: bool = False) -> str:
         )
     figures = (
         f"{verdict.lines:,} lines, {verdict.bytes:,} bytes, {verdict.sources:,} sources, "
-        f"{verdict.lost_bytes:,} bytes lost, {verdict.duplicate_events:,} lines doubled"
+        f"{verdict.lost_bytes:,} bytes lost, {verdict.duplicate_events:,} lines duplicated"
     )
     return "; ".join([f"{_judgement(verdict, allow_unknown_ends)}: {figures}", *_remarks(verdict)])
 
@@ -132,10 +132,10 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     heard = [source for source in verdict.by_source if source.is_open and source.heard]
     if verdict.open_sources:
         oldest = (
-            min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
+            min(heard, key=lambda source: source.heard).heard_at if heard else "an unknown time"
         )
         sources = _counted(verdict.open_sources, "source")
-        yield f"{sources} open, the one heard of longest ago {oldest}"
+        yield f"{sources} open, the longest silent since {oldest}"
     if verdict.foreign_events:
         foreign = sum(source.lines for source in verdict.by_source if source.foreign)
         yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
@@ -204,10 +204,10 @@ def _source_table(sources: list[AuditedSource]) -> Table:
         "host",
         "path",
         "state",
-        "last",
+        "last (bytes)",
         "lines",
-        "lost",
-        "heard of",
+        "lost (bytes)",
+        "last heard",
         box=None,
         header_style="bold",
     )

@@ -48,7 +48,7 @@ _OF_HEADERS = {
 _WHAT = """
   case
     when kind is null then null
-    when found <> expected then 'rows are missing or doubled'
+    when found <> expected then 'rows are missing or duplicated'
     when kind = 'foreign' and expected <> events then 'rows do not match the header'
     when kind <> 'data' then null
     when kept_bytes = wide and expected <> events then 'rows do not match the header'

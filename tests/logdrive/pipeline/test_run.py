@@ -368,7 +368,7 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
         assert audited.returncode == code, said
     assert said[0] == "nothing to judge: no batch has been read yet"
     assert said[1].startswith(
-        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; "
+        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines duplicated; "
     )
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
 

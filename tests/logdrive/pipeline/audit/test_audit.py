@@ -113,12 +113,12 @@ def _as_found(verdict: Verdict) -> tuple[bool, int, int, int]:
 @pytest.mark.parametrize(
     ("change", "expected", "what"),
     [
-        (_row_gone, (False, len("a line 3 ä\n".encode()), 1, 0), "rows are missing or doubled"),
-        (_row_twice, (False, 0, 0, 1), "rows are missing or doubled"),
+        (_row_gone, (False, len("a line 3 ä\n".encode()), 1, 0), "rows are missing or duplicated"),
+        (_row_twice, (False, 0, 0, 1), "rows are missing or duplicated"),
         (_row_instead_of_another, (False, 0, 0, 0), "rows do not tile their interval"),
         (_moved, (False, 0, 0, 0), "rows do not tile their interval"),
-        (_foreign_gone, (False, 0, 1, 0), "rows are missing or doubled"),
-        (_foreign_twice, (False, 0, 0, 1), "rows are missing or doubled"),
+        (_foreign_gone, (False, 0, 1, 0), "rows are missing or duplicated"),
+        (_foreign_twice, (False, 0, 0, 1), "rows are missing or duplicated"),
     ],
 )
 def test_a3_tampered_rows_are_found(

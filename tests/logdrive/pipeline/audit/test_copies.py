@@ -72,7 +72,7 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
     ) == (False, False, 200, 0)
     said = verdict_line(verdict)
     assert said.startswith("NOT COMPLETE: 530 lines, ")
-    assert "200 lines doubled; the first lines of 1 file are there under two sources" in said
+    assert "200 lines duplicated; the first lines of 1 file are there under two sources" in said
     assert verdict.as_json()["copies"] == [
         {
             "source": source_id("clone"),

@@ -102,16 +102,16 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     segment.gap("a", 40, 60, "removed", exact=False)
     send(segment, "a", data[60:], 60)
     catch_up(tmp_path, segment)
-    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or doubled")
+    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or duplicated")
     text = Reader(render_report(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
     assert (
-        "29 bytes lost, 0 lines doubled; 1 batch whose rows do not match the header, 1 "
+        "29 bytes lost, 0 lines duplicated; 1 batch whose rows do not match the header, 1 "
         "line missing;"
     ) in text
     assert "≥ 20" in text
     assert "removed" in text
-    assert "rows are missing or doubled" in text
+    assert "rows are missing or duplicated" in text
 
 
 def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:

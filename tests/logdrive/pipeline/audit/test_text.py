@@ -48,7 +48,7 @@ def test_a_complete_verdict_is_the_figures_alone_where_all_has_ended() -> None:
     segment.ended("a", send(segment, "a", lines("a", 0, 2)))
     assert (
         verdict_line(found_in(segment))
-        == "complete: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled"
+        == "complete: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines duplicated"
     )
 
 
@@ -63,10 +63,10 @@ def test_what_is_not_judged_follows_the_figures() -> None:
     figures, beside = verdict_line(judged).split("; ", 1)
     assert (
         figures
-        == f"complete: 7 lines, {judged.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
+        == f"complete: 7 lines, {judged.bytes} bytes, 3 sources, 0 bytes lost, 0 lines duplicated"
     )
     assert beside == (
-        "2 sources open, the one heard of longest ago 2023-11-14 22:13:20+00:00; 3 lines "
+        "2 sources open, the longest silent since 2023-11-14 22:13:20+00:00; 3 lines "
         "of foreign peers are not judged (at least once)"
     )
 
@@ -75,7 +75,7 @@ def test_p4_an_end_that_nobody_saw_is_told_as_that_and_can_be_allowed() -> None:
     segment = Segment()
     at = gone(segment, "a")
     judged = found_in(segment)
-    figures = f"2 lines, {at} bytes, 1 sources, 0 bytes lost, 0 lines doubled"
+    figures = f"2 lines, {at} bytes, 1 sources, 0 bytes lost, 0 lines duplicated"
     ends = (
         f"the end of 1 file was not seen: removed while its agent was away; up to {at} it is "
         "complete"
@@ -113,7 +113,7 @@ def test_p4_a_gap_up_to_the_last_size_seen_is_lost_and_its_end_unknown() -> None
     assert (judged.lost_bytes, judged.complete_but_for_ends) == (10, False)
     said = verdict_line(judged, allow_unknown_ends=True)
     assert said.startswith(
-        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines doubled; the "
+        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines duplicated; the "
         "end of 1 file was not seen: "
     )
     assert "it is complete" not in said
@@ -220,7 +220,7 @@ def test_lines_of_foreign_peers_are_counted_as_lines_not_as_rows() -> None:
 def test_a_fault_of_the_rows_is_never_allowed() -> None:
     segment = Segment()
     gone(segment, "a")
-    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or doubled")
+    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or duplicated")
     judged = found_in(segment, [fault])
     assert not judged.complete_but_for_ends
     assert "; 1 batch whose rows do not match the header, 1 line missing" in verdict_line(
