@@ -17,6 +17,7 @@ from logdrive.services.s2.server.state import S2Basin, S2Stream, S2StreamPut
 from logdrive.services.s2.server.stream_names import (
     catalog_stream,
     is_catalog_name,
+    is_whole,
     numbered_name,
     segment_of,
     shown_names,
@@ -166,17 +167,14 @@ class S2Streams:
             inside = await self._streams.streams(basin)
         except NoSuchScopeError:
             inside = []
-        there = set(inside)
         names = {
             name
             for name, stream in registered.items()
-            if stream.deleted_ms is not None or stream.stream in there
+            if stream.deleted_ms is not None or self.known(basin, name) is not None
         }
-        taken = {stream.stream for stream in registered.values()}
-        for name in there - taken:
-            known = self._catalog.known_stream(basin, name) if is_catalog_name(name) else None
-            if known is not None:
-                names.update(shown_names(name, known.stream))
+        for name in filter(is_catalog_name, inside):
+            if (there := self._catalog.known_stream(basin, name)) is not None:
+                names.update(shown_names(name, there.stream))
         page, more = page_of(
             (name for name in names if sees(name)),
             prefix + query.prefix,
@@ -323,9 +321,10 @@ def _found(
     """Return the stream called *name*, which the catalog has as *inside*; None if it has not.
 
     *stream* is what the registry has of it. That is of no use where another face has deleted the
-    stream and made it anew.
+    stream and made it anew, or has scaled it: then each segment is a stream, called by its number.
     """
-    if stream is not None and has_segment(there, basin, stream):
+    is_split = inside == name and not is_whole(there)
+    if stream is not None and not is_split and has_segment(there, basin, stream):
         return FoundStream(basin, name, stream.segment, stream.config, stream.cipher)
     segment = segment_of(basin, inside, there, number)
     return FoundStream(basin, name, segment, FOREIGN_CONFIG, None) if segment is not None else None
