@@ -127,10 +127,10 @@ def test_two_listeners_of_one_receiver_have_two_ports(
 
 def test_a_face_for_s2s_clients_needs_a_store_of_its_own(tmp_path: Path) -> None:
     text = (
-        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://h:6000/a/b"\n'
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://127.0.0.1:6000/a/b"\n'
         '[listen.s2]\naddress = "127.0.0.1:8080"\n'
     )
-    with pytest.raises(ConfigError, match="listen.s2 serves a store of this process"):
+    with pytest.raises(ConfigError, match=r"listen\.s2 serves a store of this process"):
         load_config(_write(tmp_path, text), ReceiverConfig, {})
 
 
