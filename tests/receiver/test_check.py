@@ -156,6 +156,7 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
         tls="off",
         pravega=PravegaFaceConfig(address="127.0.0.1:0"),
         controller=ControllerConfig(address="127.0.0.1:0"),
+        s2=S2FaceConfig(address="127.0.0.1:0"),
         auth=AuthConfig(users=str(users), token_secret=str(secret)),
     )
     config = ReceiverConfig(
@@ -170,6 +171,8 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
     found = _found(config)
     assert found["listen.auth"].ok
     assert "passwords too" in found["listen.controller.tls"].detail
+    assert "passwords too" in found["listen.s2.tls"].detail
+    assert found["listen.s2.address"].ok
     assert "every client that reaches this port may send" in found["listen.tls"].detail
 
 

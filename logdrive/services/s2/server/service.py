@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
@@ -19,6 +20,7 @@ from logdrive.services.s2.server.principals import Principal, Principals
 from logdrive.services.s2.server.purging import Purger
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import Sessions
+from logdrive.services.s2.server.state import SEGMENT
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
 from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.engine import Store
@@ -87,7 +89,15 @@ class S2Service:
 
     def healthy(self) -> bool:
         """Return whether requests can be served."""
-        return not self.draining.is_set()
+        return not self.draining.is_set() and self.store_is_open()
+
+    def store_is_open(self) -> bool:
+        """Return whether the store accepts changes: it is open, and its disk has not failed."""
+        try:
+            self.store.unwatch(SEGMENT, self.store.watch(SEGMENT))
+        except (StorageError, TransientError):
+            return False
+        return True
 
     async def open_log(self, found: FoundStream) -> StreamLog:
         """Return the log of a stream. Raises what the store raises."""

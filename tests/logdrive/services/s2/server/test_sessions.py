@@ -101,6 +101,8 @@ async def test_nothing_is_done_of_what_follows_a_refused_append(made: Face) -> N
         assert error.seq_num == 1
     got = await made.ask("GET", f"{RECORDS}/tail")
     assert got.json["tail"]["seq_num"] == 1
+    metrics = (await made.ask("GET", "/metrics")).body
+    assert b"\nlogdrive_s2_held_bytes 0\n" in metrics
 
 
 @with_face
