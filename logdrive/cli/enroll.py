@@ -153,7 +153,10 @@ def _write_config(
     if document is None:  # "x": one that was made since it was looked for is not overwritten
         with open(path, "x", encoding="utf-8") as file:
             file.write(_NEW_AGENT_TOML + table)
-        return f"{path} created: it sends the logs in /var/log to {receiver}"
+        return (
+            f"{path} created: it sends the logs in /var/log, from their first line, to {receiver}; "
+            "change paths, exclude and start there before the agent's first run"
+        )
     if "output" not in document:
         with open(path, "a", encoding="utf-8") as file:  # in place: its owner and mode stay
             file.write("\n" + table.lstrip("\n"))

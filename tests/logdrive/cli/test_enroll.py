@@ -60,6 +60,7 @@ def test_one_command_on_each_side_and_the_receiver_knows_the_agent(
     done = enroll(bundle, etc)
     assert done.exit_code == 0, done.output
     assert f"dns:{CLIENT}" in done.output
+    assert "it sends the logs in /var/log, from their first line" in done.output
     config = load_config(str(etc / "agent.toml"), AgentConfig, {})
     assert config.output.hosts == ["localhost:5044"]
     server = ServerTls(f"{authority}/server.pem", f"{authority}/server.key", f"{authority}/ca.pem")
