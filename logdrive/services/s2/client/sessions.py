@@ -101,7 +101,10 @@ class AppendSession(Session):
         self._compression = compression
 
     async def send(self, append: AppendInput) -> None:
-        """Return once flow control has taken *append*. Raises `TransientError`."""
+        """Return once flow control has taken *append*.
+
+        Raises `TransientError` once the session is over; why, `next_ack` knows.
+        """
         message = encode_append_input(append)
         await self._stream.send(encode_frame(message, compression=self._compression))
 
