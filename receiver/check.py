@@ -39,11 +39,11 @@ async def check_receiver(
     """
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
-        asked = config.listen.auth is not None and name != "listen"
+        login_needed = config.listen.auth is not None and name != "listen"
         before = (
             _certificates(name, tls, clock, disk)
             if isinstance(tls, ServerTlsConfig)
-            else [_plain(name, asked)]
+            else [_plain(name, login_needed)]
         )
         findings += before
         if all(finding.ok for finding in before):
@@ -86,7 +86,7 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
-            there = await locate_segments(
+            located = await locate_segments(
                 transport, target, stream.scope, stream.stream, update=True
             )
     except TimeoutError:
@@ -101,13 +101,15 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
         return [Finding("sink.uri", False, f"{error}; a start would wait for it")]
     except LogdriveError as error:
         return [Finding("sink.uri", False, str(error))]
-    found = f"has {len(there)} segments" if there else f"will be made with {sink.segments} segments"
+    extent = (
+        f"has {len(located)} segments" if located else f"will be made with {sink.segments} segments"
+    )
     secure = (
         "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
     )
     return [
         Finding(
-            "sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {found}"
+            "sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {extent}"
         ),
         Finding(
             "durability",
@@ -133,13 +135,13 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
         ]
 
 
-def _plain(name: str, asked: bool) -> Finding:
+def _plain(name: str, login_needed: bool) -> Finding:
     read = "everything on the way can be read"
     return Finding(
         f"{name}.tls",
         True,
         f"off: {read}, passwords too"
-        if asked
+        if login_needed
         else f"off: every client that reaches this port may send, and {read}",
     )
 
@@ -216,10 +218,11 @@ async def _turn_away(stream: ByteStream) -> None:
 
 def _directory(path: str, disk: Disk) -> Finding:
     """Check whether the store can be opened, or made if there is none."""
-    there = next(place for place in _upwards(path) if _is_there(disk, place))
+    existing = next(place for place in _upwards(path) if _is_there(disk, place))
     try:
-        _write_probe(disk, there)
-        if there == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
+        # a permission is only known by its use: ACLs and read-only mounts have their own rules
+        _write_probe(disk, existing)
+        if existing == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
             with disk.lock(lock):
                 pass
     except BlockingIOError:
@@ -233,19 +236,21 @@ def _directory(path: str, disk: Disk) -> Finding:
         return Finding(
             "sink.uri",
             False,
-            f"{there} can't be written: {os_error_text(error)}",
+            f"{existing} can't be written: {os_error_text(error)}",
         )
     return Finding(
         "sink.uri",
         True,
-        f"{path} is there and writable" if there == path else f"{path} will be made in {there}",
+        f"{path} is there and writable"
+        if existing == path
+        else f"{path} will be made in {existing}",
     )
 
 
 def _durability(path: str, disk: Disk) -> Finding:
     """Say what durable means here (rule S1)."""
-    there = next(place for place in _upwards(path) if _is_there(disk, place))
-    where = disk.mount_point(there)
+    existing = next(place for place in _upwards(path) if _is_there(disk, place))
+    where = disk.mount_point(existing)
     return Finding(
         "durability",
         True,
@@ -300,7 +305,7 @@ def _is_there(disk: Disk, path: str) -> bool:
 def _write_probe(disk: Disk, directory: str) -> None:
     probe = os.path.join(directory, _PROBE)
     with contextlib.suppress(FileNotFoundError):
-        disk.remove(probe)
+        disk.remove(probe)  # left by a check that was killed
     file = disk.open(probe, write=True, create=True)
     try:
         file.append([b"x"])

@@ -23,7 +23,7 @@ from logdrive.services.pravega.server.config import (
     ControllerConfig,
     FaceConfig,
     check_auth,
-    collide,
+    listeners_collide,
 )
 from logdrive.store.config import RetentionConfig
 
@@ -57,7 +57,7 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             self.controller.check_advertised(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
         for face in (self.pravega, self.controller):
-            if face is not None and collide(face.host_and_port, self.where):
+            if face is not None and listeners_collide(face.host_and_port, self.where):
                 raise ValueError(
                     f"{face.table}.address is listen.address, too: choose another port"
                 )

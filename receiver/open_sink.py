@@ -19,7 +19,6 @@ from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
@@ -53,7 +52,6 @@ async def open_sink(
     host: Host,
     stop: asyncio.Event,
     controllers: Controllers,
-    serve_rpc: ServeRpc | None = None,
 ) -> AsyncIterator[OpenedSink | None]:
     """Yield the sinks; None if *stop* was set before the service answered.
 
@@ -63,11 +61,11 @@ async def open_sink(
     opening: contextlib.AbstractAsyncContextManager[OpenedSink | None]
     match config.sink.stream:  # the one place that chooses a sink by the kind of address
         case StreamAddress(path=path):
-            opening = _open_embedded(config, path, host, serve_rpc)
+            opening = _open_embedded(config, path, host)
         case ServiceAddress() as address:
             opening = _open_service(config, address, host, stop, controllers)
-    async with opening as opened:
-        yield opened
+    async with opening as sinks:
+        yield sinks
 
 
 @contextlib.asynccontextmanager
@@ -96,10 +94,7 @@ async def _open_service(
 
 @contextlib.asynccontextmanager
 async def _open_embedded(
-    config: ReceiverConfig,
-    path: str,
-    host: Host,
-    serve_rpc: ServeRpc | None,
+    config: ReceiverConfig, path: str, host: Host
 ) -> AsyncIterator[OpenedSink]:
     failure = Failure()
     store_runs = open_store(
@@ -112,6 +107,7 @@ async def _open_embedded(
         random=host.random,
         retention=[table.policy for table in config.retention],
     )
+    # access first: a mistake in its files is found before the store is opened
     async with (
         open_access(
             config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
@@ -128,8 +124,7 @@ async def _open_embedded(
             catalog,
             config.listen.controller,
             face or ("", 0),
-            disk=host.disk,
-            serve_rpc=serve_rpc,
+            host=host,
             access=access,
         ):
             yield OpenedSink(sink, dead, failure, face)
@@ -162,9 +157,10 @@ async def _serve_face(
     verifier: TokenVerifier | None,
 ) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
-    if face is None:
+    if face is None:  # the store has no network face
         yield None
         return
+
     address, port = face.host_and_port
     async with serve_segment_store(
         store,

@@ -52,7 +52,8 @@ class Writer:
                 number = await self._sink.open_writer(segment, self.source)
                 break
             except SegmentMovedError:
-                continue
+                continue  # scaled since `segment_for` was asked: it names the successor now
+        # taken over while the sink answered: the new holder reads the number for itself
         if self.holder is holder:
             self.segment, self.submitted = segment, number
         return number
@@ -97,7 +98,7 @@ class WriterTable:
         """Make *holder* the only one that appends for *source*; an earlier one is fenced."""
         writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
-        writer.submitted = None
+        writer.submitted = None  # nothing may be appended before the number is read again
         if earlier is not None and earlier is not holder:
             earlier.on_fenced()
         return writer
@@ -122,8 +123,11 @@ class CountingWriter:
     __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
 
     def __init__(self, sink: Sink, segment: str, random: Random) -> None:
-        self._sink, self._segment, self._random = sink, segment, random
-        self._writer, self._submitted = random_id(random), 0
+        self._sink = sink
+        self._segment = segment  # full name
+        self._random = random
+        self._writer = random_id(random)  # the id that it appends under now
+        self._submitted = 0  # number submitted last under that id
 
     def append_batch(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
         """Submit a batch of *events* Pravega events; return the future of its append.
@@ -147,6 +151,7 @@ class CountingWriter:
             self._renew(writer)
 
     def _renew(self, writer: UUID) -> None:
+        # every append in flight fails with the first one: only that one renews the id
         if writer == self._writer:
             self._writer, self._submitted = random_id(self._random), 0
 
@@ -155,8 +160,9 @@ class CountingWriters:
     """The counting writers of one stream: one for each segment, made at its first batch."""
 
     def __init__(self, sink: Sink, random: Random) -> None:
-        self._sink, self._random = sink, random
-        self._writers: dict[str, CountingWriter] = {}
+        self._sink = sink
+        self._random = random
+        self._writers: dict[str, CountingWriter] = {}  # by segment
 
     def writer_for(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""

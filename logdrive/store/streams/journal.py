@@ -84,8 +84,10 @@ class Journal:
 
         *state* must include all changes submitted.
         """
+        # so that three of four bytes written are changes
         if self._end - self._begin < max(self._slack, 4 * self._whole):
             return []
+
         self._begin = self._end
         written: list[asyncio.Future[Any]] = [
             self._append(JournalRecord(puts)) for puts in _portions(state)
@@ -128,7 +130,7 @@ def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
             ) from error
 
         if (end := at + EVENT_HEAD + length) > len(data):
-            break
+            break  # the caller reads more
         try:
             changes.append(_decoder.decode(data[at + EVENT_HEAD : end]))
         except msgspec.DecodeError as error:

@@ -96,10 +96,10 @@ class Cluster:
         async with self._finding:
             if self.controller is None and not self._stores:
                 if await self.persist(self._ask_port):
-                    there = self._controllers(
+                    opening = self._controllers(
                         self._target.host, self._target.port, self._target.tls, self._login
                     )
-                    self.controller = await self._stack.enter_async_context(there)
+                    self.controller = await self._stack.enter_async_context(opening)
                     self.tokens = StreamTokens(self.controller, self.clock)
                     self.spawn(self.tokens.run(), "pravega-tokens")
                 else:

@@ -40,10 +40,17 @@ class PooledConnection:
         random: Random,
         token: TokenOf = no_token,
     ) -> None:
-        self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
+        self._transport = transport
+        self._target = target
+        self._outage = outage
+        self._clock = clock
+        # Returns the token for a segment.
         self._token = token
+        # Waits between two connections.
         self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
+        # Set and cleared when there is a connection, or can be none.
         self._changed = asyncio.Event()
+        # Why there can be no connection: certificates that can't be loaded.
         self._unusable: ConfigError | None = None
         self.client: SegmentClient | None = None
 
@@ -121,6 +128,8 @@ class PooledConnection:
             ) from error
         self.client = client
         self._wake_waiters()
+
+        # progress when it was last seen to move, and seconds of silence since
         moved, silence = client.progress, 0.0
         while True:
             await self._clock.sleep(_PROBE_SECONDS)

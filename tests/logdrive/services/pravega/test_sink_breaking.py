@@ -1,5 +1,6 @@
-"""Connections to a streaming service that break in the moment in which somebody ends them: whoever
-was cancelled ends as cancelled.
+"""Connections to a streaming service that break while a task that uses them is cancelled.
+
+The task ends as cancelled.
 """
 
 import asyncio

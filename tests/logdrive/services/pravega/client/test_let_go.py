@@ -1,4 +1,4 @@
-"""What a client of a streaming service keeps of connections that ended: nothing."""
+"""A client of a streaming service keeps no memory of connections that have ended."""
 
 import asyncio
 from random import Random
