@@ -11,6 +11,7 @@ behave; `Appender` says how. A batch never fails because the service is away: it
 import asyncio
 from collections.abc import Sequence
 from random import Random
+from types import TracebackType
 from typing import Final
 from uuid import UUID
 
@@ -172,7 +173,25 @@ class S2Sink:
         """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
         if self._last:
             await asyncio.wait([done for _, done in self._last.values()], timeout=_CLOSE_SECONDS)
+        await self._stop()
+
+    async def _stop(self) -> None:
         self._running.cancel()
         await asyncio.wait([self._running])
         if not self._running.cancelled():
-            self._running.result()
+            self._running.result()  # raises the bug that ended it
+
+    async def __aenter__(self) -> "S2Sink":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the sink, after an exception without waiting."""
+        if kind is None:
+            await self.close()
+        else:
+            await self._stop()
