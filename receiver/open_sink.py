@@ -24,6 +24,7 @@ from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.s2.client.client import S2Client
+from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.services.s2.sink import S2Sink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
@@ -163,12 +164,15 @@ async def _open_embedded(
             config, store, catalog, config.sink.stream, config.sink.segments
         )
         dead = await _embedded_sink(config, store, catalog, config.sink.dead_letters, 1)
-        async with serve_controller(
-            catalog,
-            config.listen.controller,
-            face or ("", 0),
-            host=host,
-            access=access,
+        async with (
+            serve_s2_face(catalog, config.listen.s2, host=host, access=access),
+            serve_controller(
+                catalog,
+                config.listen.controller,
+                face or ("", 0),
+                host=host,
+                access=access,
+            ),
         ):
             yield OpenedSink(sink, dead, failure, face)
 
@@ -183,9 +187,9 @@ async def _embedded_sink(
     """Return the sink onto *stream*.
 
     It follows scaling if a controller is configured, or once was; otherwise streams stay as they
-    were made.
+    were made. S2's face uses the catalog, too.
     """
-    if config.listen.controller is None and store.info(JOURNAL) is None:
+    if (config.listen.controller or config.listen.s2 or store.info(JOURNAL)) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
     return await EmbeddedSink.open_scaling_stream(
         store, Streams(catalog), stream.scope, stream.stream, segments

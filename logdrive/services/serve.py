@@ -10,6 +10,7 @@ from logdrive.services.auth.open import Access, open_access
 from logdrive.services.pravega.server.config import StoreConfig, StoreListenConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
+from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store, wait_for_any
@@ -70,5 +71,8 @@ async def _serve_faces(
     )
     async with segment_store as face:
         catalog = Catalog(store, clock=host.clock, random=host.random)
-        async with serve_controller(catalog, listen.controller, face, host=host, access=access):
+        async with (
+            serve_s2_face(catalog, listen.s2, host=host, access=access),
+            serve_controller(catalog, listen.controller, face, host=host, access=access),
+        ):
             yield face

@@ -9,7 +9,7 @@ import h11
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
 from logdrive.model.framing import Part
-from logdrive.net.http.bodies import BodyQueue
+from logdrive.net.http.bodies import BodyBudget, BodyQueue, HeldBytes
 from logdrive.net.http.exchange import (
     Handler,
     HeaderList,
@@ -77,7 +77,12 @@ class Http1ServerConnection:
     """
 
     def __init__(
-        self, stream: ByteStream, handler: Handler, limits: HttpLimits, faults: FaultLog
+        self,
+        stream: ByteStream,
+        handler: Handler,
+        limits: HttpLimits,
+        faults: FaultLog,
+        budget: BodyBudget,
     ) -> None:
         self._stream = stream
         self._handler = handler
@@ -85,11 +90,13 @@ class Http1ServerConnection:
         self._faults = faults
         self._peer = stream.peer
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_list_bytes)
+        self._held = HeldBytes(budget)
         self._room = asyncio.Event()  # set while the body's queue may be filled
         self._wanted = asyncio.Event()  # set once the handler wants the body
         self._writing = asyncio.Lock()  # "100 Continue" is not written by the handler's task
         self._failure: TransientError | None = None
         self._draining = False
+        self._first = True  # no request was served yet
         self._waiting: asyncio.Timeout | None = None  # for a request
 
     async def run(self, first: bytes) -> None:
@@ -121,13 +128,16 @@ class Http1ServerConnection:
         """Return the next request's head, or None at the end of the connection."""
         if self._draining:
             return None
-        idle = self._limits.idle_seconds
-        async with asyncio.timeout(idle) as waiting:
+        begun = self._first or bool(self._h11.trailing_data[0])
+        self._first = False
+        seconds = self._limits.head_seconds if begun else self._limits.idle_seconds
+        async with asyncio.timeout(seconds) as waiting:
             self._waiting = waiting
             try:
                 while True:
                     event = self._h11.next_event()
                     if isinstance(event, h11.Request):
+                        self._check_size(event)
                         return event
                     if event is not h11.NEED_DATA:
                         return None
@@ -139,6 +149,12 @@ class Http1ServerConnection:
                     self._shorten(waiting)
             finally:
                 self._waiting = None
+
+    def _check_size(self, event: h11.Request) -> None:
+        """Refuse a head that is too long; h11 does so only if it comes in pieces."""
+        size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
+        if size > self._limits.header_list_bytes:
+            raise h11.RemoteProtocolError("the request's head is too long", error_status_hint=431)
 
     def _shorten(self, waiting: asyncio.Timeout) -> None:
         when = waiting.when()
@@ -168,9 +184,11 @@ class Http1ServerConnection:
             )
             await asyncio.wait([answer])
             reading.cancel()
+        self._held.clear()
         return self._failure is None and await self._drop_unread()
 
-    def _on_taken(self, _size: int) -> None:
+    def _on_taken(self, size: int) -> None:
+        self._held.remove(size)
         self._room.set()
 
     # Reading while a handler runs ----------------------------------------------------------------
@@ -210,11 +228,13 @@ class Http1ServerConnection:
             event = self._h11.next_event()
             if isinstance(event, h11.Data):
                 if event.data:
+                    self._held.add(len(event.data))
                     body.feed(bytes(event.data))
                 if body.size >= self._limits.body_queue_bytes:
                     self._room.clear()
                     await self._room.wait()
             elif event is h11.NEED_DATA:
+                await self._held.wait_room()
                 data = await self._stream.read()
                 if not data:
                     raise TransientError(f"{self._peer.address}: the peer ended the connection")
