@@ -24,6 +24,7 @@ from logdrive.services.s2.client.target import target_of
 from logdrive.wire.pravega.names import segment_name
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.queries import ReadQuery
+from logdrive.wire.s2.records import command_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import (
@@ -258,7 +259,7 @@ async def _read_s2(network: MemoryNetwork, store: str, tables: Tables, *, again:
                     first = tables.stored.setdefault(batch, record.seq_num)
                     if first != record.seq_num:
                         raise StoredTwiceError(f"{first} and {record.seq_num} are one batch")
-            data = frame_events([record.body for record in records])
+            data = frame_events([r.body for r in records if command_of(r) is None])
             tables.add(store, S2_SEGMENT, offset, data)
             at, offset = records[-1].seq_num + 1, offset + len(data)
             tables.records[place] = max(at, tables.records.get(place, 0))
