@@ -170,9 +170,12 @@ class Plan:
 
     def over_s2(self) -> "Plan":
         """Return the same over S2: one stream that is neither scaled nor cut, and nobody who speaks
-        Pravega's protocol.
+        Pravega's protocol. No agent forgets its checkpoint: where no numbers are kept, it has
+        nothing else that tells lives apart which begin alike (rule S5).
         """
-        return replace(self.unscaled().without_clients().kept_whole(), shared=True, s2=True)
+        plan = self.unscaled().without_clients().kept_whole()
+        steps = [step for step in plan.steps if step.kind != "forget"]
+        return replace(plan.with_steps(steps), shared=True, s2=True)
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
