@@ -1,8 +1,9 @@
 """`logdrive receiver run`: opens the sink and listens; on stop, ends sessions before the sink."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import structlog
 
@@ -43,18 +44,22 @@ async def run(
     stop: asyncio.Event,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = connect_controller,
+    environ: Mapping[str, str] = MappingProxyType({}),
     outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
     *host*.executor has one thread, for the store. *started* is called once connections are taken,
     which is not before the sink's service answers. *controllers* connects to the controller of the
-    sink's Pravega. *outbox_bytes* is the limit on what waits to be written to one peer.
+    sink's Pravega; *environ* may have the endpoints and the access token of the sink's S2.
+    *outbox_bytes* is the limit on what waits to be written to one peer.
 
     Raises `ConfigError` if an address or the store's directory can't be used, and `StorageError` if
     the disk fails: nothing was acknowledged since, and the process must end.
     """
-    async with open_sink(config, host=host, stop=stop, controllers=controllers) as sinks:
+    async with open_sink(
+        config, host=host, stop=stop, controllers=controllers, environ=environ
+    ) as sinks:
         if sinks is None:  # stopped before the service answered
             return
 

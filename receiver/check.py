@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
+from types import MappingProxyType
 from typing import Literal
 
 from cryptography import x509
 
-from logdrive.address import ServiceAddress, StreamAddress, is_loopback
+from logdrive.address import S2Address, ServiceAddress, StreamAddress, is_loopback
 from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
@@ -22,8 +23,10 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
+from logdrive.services.s2.client.client import MISSING, S2Client
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_matching
+from logdrive.wire.s2.errors import S2Error
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -32,10 +35,15 @@ _ANSWER_SECONDS = 10.0
 
 
 async def check_receiver(
-    config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport
+    config: ReceiverConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Finding]:
     """Return the findings on certificates, addresses, logins, and the store's directory or the
-    service, in that order.
+    service, in that order. *environ* may have the endpoints and the access token of S2.
     """
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
@@ -52,6 +60,8 @@ async def check_receiver(
     stream = config.sink.stream
     if isinstance(stream, ServiceAddress):
         return [*findings, *await _service(stream, config.sink, transport)]
+    if isinstance(stream, S2Address):
+        return [*findings, *await _s2(stream, config.sink, transport, environ)]
     findings.append(_directory(stream.path, disk))
     if findings[-1].ok:
         findings.append(_durability(stream.path, disk))
@@ -84,12 +94,53 @@ def _listeners(
 async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
     """Ask the service for the stream, and say what durable means there (rule S1)."""
     where = f"{stream.host}:{stream.port}"
+
+    async def describe() -> str:
+        target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
+        located = await locate_segments(transport, target, stream.scope, stream.stream, update=True)
+        return (
+            f"has {len(located)} segments"
+            if located
+            else f"will be made with {sink.segments} segments"
+        )
+
+    return await _ask_service(stream, where, sink.settings is not None, describe)
+
+
+async def _s2(
+    stream: S2Address, sink: SinkConfig, transport: Transport, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Ask S2 for the stream, as `_service` does; the access token is not shown."""
+    try:
+        target = sink.s2_target(stream, environ)
+    except ConfigError as error:
+        return [Finding("sink.uri", False, str(error))]
+    endpoint = target.basins
+
+    async def describe() -> str:
+        async with S2Client(transport, target) as client:
+            try:
+                tail = await client.check_tail(stream.stream)
+            except S2Error as error:
+                if error.code not in MISSING:
+                    raise
+                return "will be made"
+        return f"has {tail.seq_num} records"
+
+    where = f"{endpoint.host}:{endpoint.port}"
+    return await _ask_service(stream, where, endpoint.tls is not None, describe)
+
+
+async def _ask_service(
+    stream: ServiceAddress | S2Address,
+    where: str,
+    secure: bool,
+    describe: Callable[[], Awaitable[str]],
+) -> list[Finding]:
+    """Return the findings on the service at *where*; *describe* asks it for the stream."""
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
-            located = await locate_segments(
-                transport, target, stream.scope, stream.stream, update=True
-            )
+            extent = await describe()
     except TimeoutError:
         return [
             Finding(
@@ -102,15 +153,10 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
         return [Finding("sink.uri", False, f"{error}; a start would wait for it")]
     except LogdriveError as error:
         return [Finding("sink.uri", False, str(error))]
-    extent = (
-        f"has {len(located)} segments" if located else f"will be made with {sink.segments} segments"
-    )
-    secure = (
-        "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
-    )
+    how = "by TLS" if secure else "by plain TCP: everything on the way can be read"
     return [
         Finding(
-            "sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {extent}"
+            "sink.uri", True, f"{where} answers, {how}; {stream.scope}/{stream.stream} {extent}"
         ),
         Finding(
             "durability",

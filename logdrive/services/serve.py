@@ -69,10 +69,10 @@ async def _serve_faces(
         disk=host.disk,
         verifier=access.verifier if access else None,
     )
-    catalog = Catalog(store, clock=host.clock, random=host.random)
-    async with (
-        serve_s2_face(catalog, listen.s2, host=host, access=access),
-        segment_store as face,
-        serve_controller(catalog, listen.controller, face, host=host, access=access),
-    ):
-        yield face
+    async with segment_store as face:
+        catalog = Catalog(store, clock=host.clock, random=host.random)
+        async with (
+            serve_s2_face(catalog, listen.s2, host=host, access=access),
+            serve_controller(catalog, listen.controller, face, host=host, access=access),
+        ):
+            yield face

@@ -154,7 +154,7 @@ class Registration:
             raise ProtocolError(str(error), offset=link.offset) from error
         window = link.acks.hold_window()
         try:
-            future = self._writer.append_run(self, batch, run.records + 1, run.number)
+            future = self._writer.append_run(self, batch, run.records + 1, run.previous, run.number)
         except (NotOpenError, TransientError) as error:
             self._refuse(window, error)
             return

@@ -21,6 +21,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
 from logdrive.services.config import StoreConfig, StoreListenConfig
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
+from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import DirectoryConfig, RetentionConfig
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.lumberjack.limits import SOURCE_BYTES
@@ -41,6 +42,7 @@ from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
+BASIN, S2_PORT = "logs-basin", 8080
 SEGMENTS = 2  # of the stream at its beginning
 FACE_PORT, CONTROLLER_PORT = 6000, 9090
 READER = "pipeline"
@@ -333,7 +335,9 @@ class ReceiverHost(Process):
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     port = CONTROLLER_PORT if plan.scaled else FACE_PORT
     uri = (
-        f"pravega://store:{port}/{SCOPE}/{STREAM}"
+        f"s2://store:{S2_PORT}/{BASIN}/{STREAM}"
+        if plan.s2
+        else f"pravega://store:{port}/{SCOPE}/{STREAM}"
         if plan.shared
         else f"file://{STORE}#{SCOPE}/{STREAM}"
     )
@@ -366,6 +370,10 @@ def _face() -> PravegaFaceConfig:
     return PravegaFaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
 
 
+def _s2_face() -> S2FaceConfig:
+    return S2FaceConfig(address=f"0.0.0.0:{S2_PORT}", tls="off")
+
+
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:
     if not plan.scaled:
         return None
@@ -393,7 +401,9 @@ class StoreHost(Process):
 
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
-        listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
+        listen = StoreListenConfig(
+            pravega=_face(), controller=_controller(name, plan), s2=_s2_face() if plan.s2 else None
+        )
         self._config = StoreConfig(
             store=DirectoryConfig(path=STORE, direct_io=plan.direct),
             listen=listen,

@@ -17,6 +17,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import (
@@ -30,7 +31,7 @@ from logdrive.services.pravega.client.controller import (
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.grpc_extra import connect_controller
-from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
+from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import no_token
 

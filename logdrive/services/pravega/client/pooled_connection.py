@@ -8,13 +8,12 @@ import asyncio
 from random import Random
 from typing import Final, NoReturn
 
-import structlog
-
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
 from logdrive.host.transport import ByteStream, Transport
 from logdrive.net.retry import Backoff, FullJitter, retry_async
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token
@@ -23,31 +22,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
 _GREETING_SECONDS: Final = 10.0  # limit on the wait for the service's Hello
 _PROBE_SECONDS: Final = 10.0  # between two KeepAlives on a silent connection
 _SILENCE_SECONDS: Final = 60.0  # without any progress, then the connection is closed
-
-
-class Outage:
-    """Logs when the service stops answering and when it answers again, each once.
-
-    All connections to the service share one. *reason* is the last failure, None if all is well.
-    """
-
-    def __init__(self, service: str) -> None:
-        self._log = structlog.get_logger("logdrive.sinks").bind(service=service)
-        self.reason: str | None = None
-
-    def report_failure(self, reason: str) -> None:
-        """Record a failure that only the service can end; log it if it is the first one."""
-        if self.reason is None:
-            self._log.warning(
-                "the streaming service does not take appends: retrying", reason=reason
-            )
-        self.reason = reason
-
-    def report_success(self) -> None:
-        """Record that the service did what it was asked to."""
-        if self.reason is not None:
-            self.reason = None
-            self._log.info("the streaming service answers again")
 
 
 class PooledConnection:

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 from logdrive.host.transport import ByteStream
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.pooled_connection import (
     _GREETING_SECONDS,
-    Outage,
     PooledConnection,
 )
 from tests.support.memory_transport import MemoryHost, MemoryNetwork
