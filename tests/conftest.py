@@ -37,10 +37,10 @@ def real_logs() -> list[Path]:
     """Lines that real systems wrote, where they are at hand."""
     beside = Path(__file__).parents[2] / "shared"
     directory = Path(os.environ.get("LOGDRIVE_SHARED", beside)) / "data" / "logs"
-    found = sorted(directory.glob("*.log"))
-    if not found:
+    logs = sorted(directory.glob("*.log"))
+    if not logs:
         unavailable(f"no real logs in {directory}")
-    return found
+    return logs
 
 
 def need_program(name: str) -> None:

@@ -180,8 +180,8 @@ HOLDINGS = (
         "logdrive.pipeline.decode.headers",
         (
             (
-                '            row.mark_exact = bool(mark.get("end_exact", True))\n',
-                "            row.mark_exact = True\n",
+                '        row.mark_exact = bool(mark.get("end_exact", True))\n',
+                "        row.mark_exact = True\n",
             ),
         ),
     ),
