@@ -22,6 +22,7 @@ from logdrive.services.pravega.client.login import LoginConfig
 from logdrive.services.pravega.server.config import (
     ControllerConfig,
     FaceConfig,
+    S2FaceConfig,
     check_auth,
     collide,
 )
@@ -46,7 +47,8 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     idle_seconds: Positive = 900.0  # of silence until a connection is closed
     pravega: FaceConfig | None = None  # the store's segment store face
     controller: ControllerConfig | None = None  # the store's controller
-    auth: AuthConfig | None = None  # logins at these two
+    s2: S2FaceConfig | None = None  # the store's face for S2's clients
+    auth: AuthConfig | None = None  # logins at these three
 
     def __post_init__(self) -> None:
         """Refuse a malformed address, a controller without the segment store that it would name,
@@ -55,8 +57,10 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         host_port(self.address)
         if self.controller is not None:
             self.controller.check_advertised(self.pravega)
-        check_auth(self.auth, self.pravega, self.controller)
-        for face in (self.pravega, self.controller):
+        if self.s2 is not None:
+            self.s2.check_apart((self.pravega, self.controller))
+        check_auth(self.auth, self.pravega, self.controller, self.s2)
+        for face in (self.pravega, self.controller, self.s2):
             if face is not None and collide(face.host_and_port, self.where):
                 raise ValueError(
                     f"{face.table}.address is listen.address, too: choose another port"
@@ -158,8 +162,9 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 "retention is for a store of this process, and this sink's is at "
                 f"{self.sink.uri}: leave the tables out"
             )
-        if self.listen.pravega is not None and isinstance(self.sink.stream, ServiceAddress):
-            raise ValueError(
-                "listen.pravega serves a store of this process, and this sink's is at "
-                f"{self.sink.uri}: leave the table out"
-            )
+        for face in (self.listen.pravega, self.listen.s2):
+            if face is not None and isinstance(self.sink.stream, ServiceAddress):
+                raise ValueError(
+                    f"{face.table} serves a store of this process, and this sink's is at "
+                    f"{self.sink.uri}: leave the table out"
+                )

@@ -23,6 +23,7 @@ from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
+from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
@@ -124,13 +125,16 @@ async def _open_embedded(
             config, store, catalog, config.sink.stream, config.sink.segments
         )
         dead = await _embedded_sink(config, store, catalog, config.sink.dead_letters, 1)
-        async with serve_controller(
-            catalog,
-            config.listen.controller,
-            face or ("", 0),
-            disk=host.disk,
-            serve_rpc=serve_rpc,
-            access=access,
+        async with (
+            serve_s2_face(catalog, config.listen.s2, host=host, access=access),
+            serve_controller(
+                catalog,
+                config.listen.controller,
+                face or ("", 0),
+                disk=host.disk,
+                serve_rpc=serve_rpc,
+                access=access,
+            ),
         ):
             yield OpenedSink(sink, dead, failure, face)
 
@@ -145,9 +149,9 @@ async def _embedded_sink(
     """Return the sink onto *stream*.
 
     It follows scaling if a controller is configured, or once was; otherwise streams stay as they
-    were made.
+    were made. S2's face uses the catalog, too.
     """
-    if config.listen.controller is None and store.info(JOURNAL) is None:
+    if (config.listen.controller or config.listen.s2 or store.info(JOURNAL)) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
     return await EmbeddedSink.open_scaling_stream(
         store, Streams(catalog), stream.scope, stream.stream, segments

@@ -35,12 +35,17 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def real_logs() -> list[Path]:
     """Lines that real systems wrote, where they are at hand."""
-    beside = Path(__file__).parents[2] / "shared"
-    directory = Path(os.environ.get("LOGDRIVE_SHARED", beside)) / "data" / "logs"
+    directory = shared_directory() / "data" / "logs"
     logs = sorted(directory.glob("*.log"))
     if not logs:
         unavailable(f"no real logs in {directory}")
     return logs
+
+
+def shared_directory() -> Path:
+    """Return where material for tests is that is no part of the project; it need not exist."""
+    beside = Path(__file__).parents[2] / "shared"
+    return Path(os.environ.get("LOGDRIVE_SHARED", beside))
 
 
 def need_program(name: str) -> None:

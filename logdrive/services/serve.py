@@ -10,6 +10,7 @@ from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
+from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store, wait_for_any
 from logdrive.store.streams.catalog import Catalog
@@ -54,6 +55,12 @@ async def serve_store(
             config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
         ) as access,
         store_runs as store,
+        serve_s2_face(
+            catalog := Catalog(store, clock=host.clock, random=host.random),
+            config.listen.s2,
+            host=host,
+            access=access,
+        ),
         serve_segment_store(
             store,
             address,
@@ -64,7 +71,7 @@ async def serve_store(
             verifier=access.verifier if access else None,
         ) as face,
         serve_controller(
-            Catalog(store, clock=host.clock, random=host.random),
+            catalog,
             controller,
             face,
             disk=host.disk,

@@ -290,6 +290,17 @@ class Store(Changes):
             raise SegmentTruncatedError(segment, durable.start)
         return self._reader.read(durable, offset, limit, check=check, most=most)
 
+    def read_appends(self, segment: str, offset: int, limit: int) -> list[tuple[int, Part]]:
+        """Return the same parts, each with the time of its append (ms since 1970).
+
+        For readers to whom the time belongs to the data. Raises what `read` raises.
+        """
+        self._check_open()
+        durable = self._durable(segment)
+        if offset < durable.start:
+            raise SegmentTruncatedError(segment, durable.start)
+        return self._reader.read_appends(durable, offset, limit)
+
     def follow_tail(self, segment: str, offset: int) -> None:
         """Note that a remote reader reads *segment* at *offset*.
 
@@ -357,7 +368,10 @@ class Store(Changes):
                 )
                 if entry.kind == APPEND:
                     self._reader.on_committed(
-                        self._index.by_number[entry.segment], entry.place, entry.parts
+                        self._index.by_number[entry.segment],
+                        entry.place,
+                        entry.time_ms,
+                        entry.parts,
                     )
             self._pending.remove_durable(write)
             write.resolve()

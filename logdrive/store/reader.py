@@ -1,7 +1,8 @@
 """Reads durable data back from the log and checks it."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 from logdrive.errors import StorageError, os_error_text
@@ -42,6 +43,8 @@ class LogReader:
         self._open: OrderedDict[int, File] = OrderedDict()
         # checked data of entries by place in the log, the oldest first
         self._kept: OrderedDict[int, memoryview] = OrderedDict()
+        # when they were appended (ms since 1970), by place likewise
+        self._kept_times: dict[int, int] = {}
         self._kept_bytes = 0
         # appends since kept data was used last
         self._unused = 0
@@ -63,42 +66,44 @@ class LogReader:
         Without *check* the CRCs are not checked. Costs about 7 µs per append. Raises
         `StoreDamagedError`, `StorageError`.
         """
-        pieces: list[Part] = []
-        end = min(segment.length, offset + limit)
-        try:
-            for extent in islice(segment.extents(offset), most) if offset < end else ():
-                skip = offset - extent.offset
-                count = min(extent.length - skip, end - offset)
-                pieces.append(
-                    self._piece(extent.place, extent.length, skip, count)
-                    if check
-                    else self._raw(extent.place, skip, count)
-                )
-                offset += count
-                if offset == end:
-                    break
-        except OSError as error:
-            raise StorageError(
-                f"the store can't read its log in {self._files.directory}: {os_error_text(error)}"
-            ) from error
-        finally:
-            self._window, self._window_at = b"", -1
-        return pieces
+        with self._one_read():
+            if not check:
+                return [
+                    self._raw(extent.place, skip, count)
+                    for extent, skip, count in _slices(segment, offset, limit, most)
+                ]
+            return [
+                self._piece(extent.place, extent.length, skip, count)[1]
+                for extent, skip, count in _slices(segment, offset, limit, most)
+            ]
+
+    def read_appends(
+        self, segment: SegmentIndex, offset: int, limit: int
+    ) -> list[tuple[int, Part]]:
+        """Return up to *limit* durable bytes from *offset*, and when each part was appended."""
+        with self._one_read():
+            return [
+                self._piece(extent.place, extent.length, skip, count)
+                for extent, skip, count in _slices(segment, offset, limit, None)
+            ]
 
     def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
         """Note that a reader is at *offset* of *segment* and will want its next appends."""
         if segment.length - offset < _KEPT_BYTES:
             segment.keep_next_appends(_UNREAD_ENTRIES)
 
-    def on_committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
+    def on_committed(
+        self, segment: SegmentIndex, place: int, time_ms: int, parts: Sequence[Part]
+    ) -> None:
         """Keep the data that was committed at *place* if the tail of *segment* is followed."""
         if segment.followed:
             segment.on_append_kept()
-            self._keep(place, memoryview(b"".join(parts)))
+            self._keep(place, time_ms, memoryview(b"".join(parts)))
             return
         self._unused += 1
         if self._kept and self._unused >= _UNREAD_ENTRIES:
             self._kept.clear()
+            self._kept_times.clear()
             self._kept_bytes = 0
 
     def read_entry(self, extent: Extent) -> tuple[int, bytes]:
@@ -107,9 +112,8 @@ class LogReader:
         Raises `StoreDamagedError`, OSError.
         """
         self._window, self._window_at = b"", -1
-        return self.read_time_ms(extent), bytes(
-            self._piece(extent.place, extent.length, 0, extent.length)
-        )
+        time_ms, data = self._piece(extent.place, extent.length, 0, extent.length)
+        return time_ms, bytes(data)
 
     def read_time_ms(self, extent: Extent) -> int:
         """Return when *extent* was appended (ms since 1970).
@@ -135,11 +139,26 @@ class LogReader:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _piece(self, place: int, length: int, skip: int, count: int) -> memoryview:
-        """Return *count* bytes, from *skip* on, of the entry's data of *length* at *place*."""
+    @contextmanager
+    def _one_read(self) -> Iterator[None]:
+        """Convert the disk's errors, and drop what was read ahead at the end."""
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"the store can't read its log in {self._files.directory}: {os_error_text(error)}"
+            ) from error
+        finally:
+            self._window, self._window_at = b"", -1
+
+    def _piece(self, place: int, length: int, skip: int, count: int) -> tuple[int, memoryview]:
+        """Return *count* bytes, from *skip* on, of the entry's data of *length* at *place*.
+
+        And when they were appended (ms since 1970).
+        """
         if (kept := self._kept.get(place)) is not None:
             self._unused = 0
-            return kept[skip : skip + count]
+            return self._kept_times[place], kept[skip : skip + count]
         base = self._files.base_of(place)
         start = place - ENTRY_HEAD
         at = start - self._window_at
@@ -153,9 +172,11 @@ class LogReader:
         if count < length:
             # a view would keep the whole window in memory for a small entry
             self._keep(
-                place, data if length >= self._limits.read_ahead else memoryview(bytes(data))
+                place,
+                head.time_ms,
+                data if length >= self._limits.read_ahead else memoryview(bytes(data)),
             )
-        return data[skip : skip + count]
+        return head.time_ms, data[skip : skip + count]
 
     def _raw(self, place: int, skip: int, count: int) -> bytes:
         base = self._files.base_of(place)
@@ -166,13 +187,16 @@ class LogReader:
             self._files.path(base), start - base, "an entry read back is not what was written"
         )
 
-    def _keep(self, place: int, data: memoryview) -> None:
+    def _keep(self, place: int, time_ms: int, data: memoryview) -> None:
         """Keep *data*, and drop the oldest kept data that no longer fits."""
         self._unused = 0
         self._kept[place] = data
+        self._kept_times[place] = time_ms
         self._kept_bytes += len(data) + _TOLL
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1]) + _TOLL
+            oldest, dropped = self._kept.popitem(last=False)
+            del self._kept_times[oldest]
+            self._kept_bytes -= len(dropped) + _TOLL
 
     def _file(self, base: int) -> File:
         file = self._open.get(base)
@@ -182,3 +206,20 @@ class LogReader:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(base)
         return file
+
+
+def _slices(
+    segment: SegmentIndex, offset: int, limit: int, most: int | None
+) -> Iterator[tuple[Extent, int, int]]:
+    """Yield the extents that have the bytes [offset, offset + limit), at most *most* of them.
+
+    With each, how many of its bytes to skip, and how many to take.
+    """
+    end = min(segment.length, offset + limit)
+    for extent in islice(segment.extents(offset), most) if offset < end else ():
+        skip = offset - extent.offset
+        count = min(extent.length - skip, end - offset)
+        yield extent, skip, count
+        offset += count
+        if offset == end:
+            return

@@ -309,7 +309,7 @@ def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
         (
             '[store]\npath = "/store"\n[listen.pravega]\naddress = "127.0.0.1:6000"\n' + _AUTH,
             "listen.auth",
-            "give [listen.controller], too",
+            "give [listen.controller] or [listen.s2]",
         ),
         (
             _STORE % ("127.0.0.1", "", "0.0.0.0", 'tls = "off"\n') + _AUTH,

@@ -4,6 +4,10 @@ h2 keeps a whole frame before it compares its length with the limit, has no limi
 frame comes, and closes its state at the first GOAWAY, though open streams go on after it. So this
 guard walks the heads of the frames first: it refuses lengths and floods from the head alone, cuts
 what has arrived into pieces of limited work, and keeps GOAWAY frames back.
+
+It also saves most of h2's cost, which is one per frame (8 µs, and copies of what is incomplete):
+where DATA frames begin and end has no meaning, so h2 gets what has arrived of several such frames
+of one stream as one frame. Per frame that costs some 2 µs.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,16 +21,16 @@ from logdrive.net.http.limits import FRAME_HEAD_BYTES, PREFACE, HttpLimits, Rate
 # types of frames (RFC 9113, section 6)
 _DATA: Final = 0
 _HEADERS: Final = 1
-_PRIORITY: Final = 2
 _RST_STREAM: Final = 3
 _SETTINGS: Final = 4
-_PUSH_PROMISE: Final = 5
 _PING: Final = 6
 _GOAWAY: Final = 7
 _WINDOW_UPDATE: Final = 8
 _CONTINUATION: Final = 9
 _END_STREAM: Final = 0x1
-_END_HEADERS: Final = 0x4
+_PADDED: Final = 0x8
+_PREFACE: Final = -1  # no frame
+_PADDED_DATA: Final = -2  # a DATA frame that h2 gets as it is
 _GOAWAY_BYTES: Final = 8  # last stream and error code, before the debug data
 
 
@@ -61,67 +65,111 @@ class FrameGuard:
         self._limits = limits
         self._clock = clock
         self._head = b""  # the part of a frame's head that has arrived
-        self._left = len(PREFACE) if server else 0  # bytes left of the frame under way
-        self._goaway: bytearray | None = None  # payload of the GOAWAY under way
-        self._block_bytes = 0  # of the header block under way
+        self._kind = _PREFACE  # of the frame under way
+        self._left = len(PREFACE) if server else 0  # bytes left of it
+        self._goaway = bytearray()  # payload of the GOAWAY under way
+        self._pieces: list[bytes | memoryview] = []  # for h2
+        # the run of DATA frames that h2 gets as one frame
+        self._run: list[memoryview] = []
+        self._run_stream = b""  # as in the frames' heads
+        self._run_open = False  # it has a frame, be it an empty one
+        self._run_ends = False  # END_STREAM follows the frame under way
+        # the header block under way
+        self._block_bytes = 0
         self._block_frames = 0
         now = clock()
-        resets = RateLimit("resets", limits.resets, now)
-        pings = RateLimit("pings", limits.pings, now)
-        settings = RateLimit("settings", limits.settings, now)
         self._empty = RateLimit("empty_frames", limits.empty_frames, now)
         self._others = RateLimit("other_frames", limits.other_frames, now)
-        self._rates = {_RST_STREAM: resets, _PING: pings, _SETTINGS: settings}
+        self._rates = {
+            _RST_STREAM: RateLimit("resets", limits.resets, now),
+            _PING: RateLimit("pings", limits.pings, now),
+            _SETTINGS: RateLimit("settings", limits.settings, now),
+        }
 
-    def cut(self, data: bytes) -> Iterator[bytes | memoryview]:
+    def cut(self, data: bytes) -> Iterator[bytes]:
         """Yield what h2 may see of *data*, in pieces with at most `frames_a_turn` frames.
 
         Raises `PeerFaultError` before the frame that breaks a limit.
         """
         view = memoryview(data)
-        size, start, position, frames = len(data), 0, 0, 0
+        size, position, frames = len(data), 0, 0
         while position < size:
-            # the rest of a frame whose head was checked
             if self._left:
                 step = min(self._left, size - position)
-                self._left -= step
+                self._pass_on(view[position : position + step])
                 position += step
-                if self._goaway is not None:
-                    self._keep_goaway(view[start:position])
-                    start = position
+                self._left -= step
+                if not self._left:
+                    self._end_frame()
                 continue
 
-            # the next head; one that is not complete waits here, not in h2
+            if frames >= self._limits.frames_a_turn:
+                yield self._take()
+                frames = 0
             missing = FRAME_HEAD_BYTES - len(self._head)
-            if start < position and (
-                missing > size - position
-                or frames >= self._limits.frames_a_turn
-                or (position + 3 < size and view[position + 3] == _GOAWAY)
-            ):
-                yield view[start:position]
-                start, frames = position, 0
-            head = self._head + bytes(view[position : position + missing])
+            head = self._head + view[position : position + missing]
+            position += missing
             if len(head) < FRAME_HEAD_BYTES:
                 self._head = head
-                return
-            self._check(head)
-            if self._goaway is None and self._head:
-                yield self._head
-            if self._goaway is not None:
-                start = position + missing
+                break
             self._head = b""
-            position += missing
             frames += 1
-        if start < size:
-            yield view[start:]
+            self._begin_frame(head)
+        if piece := self._take():
+            yield piece
 
-    def _keep_goaway(self, payload: memoryview) -> None:
-        assert self._goaway is not None
-        self._goaway += payload[: max(0, _GOAWAY_BYTES - len(self._goaway))]
-        if self._left == 0:
+    def _begin_frame(self, head: bytes) -> None:
+        self._check(head)
+        kind, flags = head[3], head[4]
+        self._kind = kind
+        if kind == _DATA and flags & _PADDED:
+            self._kind = _PADDED_DATA  # h2 finds out what of it is padding
+        if self._kind == _DATA:
+            if head[5:] != self._run_stream:
+                self._end_run(0)
+                self._run_stream = head[5:]
+            self._run_open = self._run_open or self._left == 0
+            self._run_ends = bool(flags & _END_STREAM)
+        elif kind == _GOAWAY:
+            self._goaway.clear()
+        else:
+            self._end_run(0)
+            self._pieces.append(head)
+        if not self._left:
+            self._end_frame()
+
+    def _pass_on(self, payload: memoryview) -> None:
+        """Pass on a part of the frame under way."""
+        if self._kind == _DATA:
+            self._run.append(payload)
+        elif self._kind == _GOAWAY:
+            self._goaway += payload[: max(0, _GOAWAY_BYTES - len(self._goaway))]
+        else:
+            self._pieces.append(payload)
+
+    def _end_frame(self) -> None:
+        if self._kind == _DATA and self._run_ends:
+            self._run_open = True
+            self._end_run(_END_STREAM)
+        elif self._kind == _GOAWAY:
             last = int.from_bytes(self._goaway[:4], "big") & 0x7FFF_FFFF
             self.went_away = (last, int.from_bytes(self._goaway[4:], "big"))
-            self._goaway = None
+
+    def _end_run(self, flags: int) -> None:
+        """Make one DATA frame of the run."""
+        if self._run or self._run_open:
+            size = sum(map(len, self._run))
+            self._pieces.append(size.to_bytes(3, "big") + bytes((_DATA, flags)) + self._run_stream)
+            self._pieces += self._run
+            self._run.clear()
+            self._run_open = False
+
+    def _take(self) -> bytes:
+        """Return what has arrived for h2; a DATA frame that has not ended is cut here."""
+        self._end_run(0)
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        return data
 
     def _check(self, head: bytes) -> None:
         """Check the frame that begins with *head*, and note its length."""

@@ -90,6 +90,7 @@ class Http1ServerConnection:
         self._writing = asyncio.Lock()  # "100 Continue" is not written by the handler's task
         self._failure: TransientError | None = None
         self._draining = False
+        self._first = True  # no request was served yet
         self._waiting: asyncio.Timeout | None = None  # for a request
 
     async def run(self, first: bytes) -> None:
@@ -121,13 +122,16 @@ class Http1ServerConnection:
         """Return the next request's head, or None at the end of the connection."""
         if self._draining:
             return None
-        idle = self._limits.idle_seconds
-        async with asyncio.timeout(idle) as waiting:
+        begun = self._first or bool(self._h11.trailing_data[0])
+        self._first = False
+        seconds = self._limits.head_seconds if begun else self._limits.idle_seconds
+        async with asyncio.timeout(seconds) as waiting:
             self._waiting = waiting
             try:
                 while True:
                     event = self._h11.next_event()
                     if isinstance(event, h11.Request):
+                        self._check_size(event)
                         return event
                     if event is not h11.NEED_DATA:
                         return None
@@ -139,6 +143,12 @@ class Http1ServerConnection:
                     self._shorten(waiting)
             finally:
                 self._waiting = None
+
+    def _check_size(self, event: h11.Request) -> None:
+        """Refuse a head that is too long; h11 does so only if it comes in pieces."""
+        size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
+        if size > self._limits.header_list_bytes:
+            raise h11.RemoteProtocolError("the request's head is too long", error_status_hint=431)
 
     def _shorten(self, waiting: asyncio.Timeout) -> None:
         when = waiting.when()

@@ -133,11 +133,12 @@ class Http2ServerConnection(Multiplexer):
 
     def stop(self) -> None:
         """Close the connection now; requests under way are reset."""
-        self.say_goodbye()
         for stream in list(self.streams.values()):
             self.reset(stream, ErrorCodes.CANCEL)
             if stream.task is not None:
                 stream.task.cancel()
+        # last, for h2 takes nothing after a GOAWAY frame, not even a reset
+        self.say_goodbye()
         self.close_writing()
 
     # Events --------------------------------------------------------------------------------------

@@ -28,16 +28,16 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             if not os.path.isabs(path):
                 raise ValueError(f"{name}: the path must be absolute, as in /etc/logdrive/{name}")
 
-    def check_listeners(self, *, controller: bool, exposed: list[str]) -> None:
+    def check_listeners(self, *, checked: bool, exposed: list[str]) -> None:
         """Raise ValueError where logins can't work, or would be readable on the network.
 
-        *controller*: a controller is configured. *exposed* names the tables whose listener uses
-        plain TCP beyond this host.
+        *checked*: a listener that checks logins is configured. *exposed* names the tables whose
+        listener uses plain TCP beyond this host.
         """
-        if not controller:
+        if not checked:
             raise ValueError(
-                "auth: the controller checks logins and issues tokens: give [listen.controller], "
-                "too"
+                "auth: the controller checks logins and issues tokens, and S2's listener checks "
+                "them, too: give [listen.controller] or [listen.s2]"
             )
         if exposed and not self.clear:
             raise ValueError(

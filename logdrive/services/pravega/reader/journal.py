@@ -55,6 +55,6 @@ async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
         rest += piece
         changes, size = decode_records(rest, offset)
         rest, offset = rest[size:], offset + size
-        for change in changes:
-            for put in change.puts:
+        for puts in changes:
+            for put in puts:
                 yield put

@@ -3,6 +3,7 @@
 `config/store.toml` explains each key.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from logdrive.store.config import DirectoryConfig, RetentionConfig
 
 PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
+S2_PORT = 8080
 
 
 def collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
@@ -99,18 +101,36 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
         return host_port(self.advertise, PRAVEGA_PORT) if self.advertise is not None else face
 
 
+class S2FaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [listen.s2] table: the address for S2's clients, over HTTP/1.1 and HTTP/2."""
+
+    table: ClassVar[str] = "listen.s2"
+    default_port: ClassVar[int] = S2_PORT
+
+    def check_apart(self, others: Iterable[FaceConfig | None]) -> None:
+        """Raise ValueError if one of *others* has the same address."""
+        for other in others:
+            if other is not None and collide(self.host_and_port, other.host_and_port):
+                raise ValueError(
+                    f"listen.s2.address is {other.table}.address, too: choose another port"
+                )
+
+
 class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen] table of a store."""
 
     pravega: FaceConfig
     controller: ControllerConfig | None = None
+    s2: S2FaceConfig | None = None
     auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuse a controller without a segment store, and logins that `check_auth` refuses."""
         if self.controller is not None:
             self.controller.check_advertised(self.pravega)
-        check_auth(self.auth, self.pravega, self.controller)
+        if self.s2 is not None:
+            self.s2.check_apart((self.pravega, self.controller))
+        check_auth(self.auth, self.pravega, self.controller, self.s2)
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -122,12 +142,15 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def check_auth(
-    auth: AuthConfig | None, face: FaceConfig | None, controller: ControllerConfig | None
+    auth: AuthConfig | None,
+    face: FaceConfig | None,
+    controller: ControllerConfig | None,
+    s2: S2FaceConfig | None = None,
 ) -> None:
     """Raise ValueError where *auth* does not fit the listeners; see `AuthConfig`."""
     if auth is not None:
-        tables = [table for table in (face, controller) if table is not None]
+        tables = [table for table in (face, controller, s2) if table is not None]
         auth.check_listeners(
-            controller=controller is not None,
+            checked=controller is not None or s2 is not None,
             exposed=[table.table for table in tables if table.is_exposed],
         )

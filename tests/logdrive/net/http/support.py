@@ -9,6 +9,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, Event
 
+from logdrive.errors import TransientError
 from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.net.http.client import HttpClient
 from logdrive.net.http.exchange import Handler, HttpRequest, HttpResponse
@@ -110,7 +111,8 @@ class RawPeer:
             if acknowledge and isinstance(event, DataReceived) and event.flow_controlled_length:
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         self.events += events
-        await self.flush()
+        with contextlib.suppress(TransientError):  # the server may have closed
+            await self.flush()
         return events
 
     async def wait(self, *kinds: type[Event], count: int = 1) -> list[Event]:

@@ -1,0 +1,139 @@
+"""Append sessions: frames with appends in, frames with acknowledgements out, both in one order.
+
+One task takes frames from the request and submits their appends. Another waits for each in turn and
+sends its acknowledgement. The first append that is refused ends the session: what comes behind it
+is not done.
+"""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.services.s2.server import counters
+from logdrive.services.s2.server.call import SESSION_HEADERS, Call
+from logdrive.services.s2.server.failures import as_s2_error
+from logdrive.services.s2.server.log.appender import AppendSession
+from logdrive.services.s2.server.log.hot import ParsedAppend, parse_append
+from logdrive.services.s2.server.log.stream_log import StreamLog
+from logdrive.wire.s2.compression import accepted_compression
+from logdrive.wire.s2.errors import S2Error
+from logdrive.wire.s2.frames import FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.protobuf import encode_append_ack
+from logdrive.wire.s2.records import AppendAck
+
+_MOST_UNANSWERED: Final = 1000
+"""Limit on the appends of one session that are not acknowledged."""
+
+Submitted = tuple["asyncio.Future[AppendAck]", int]
+"""An append's answer, and the bytes that it holds of the budget."""
+
+
+class AppendConversation:
+    """One append session on *log*."""
+
+    def __init__(self, call: Call, log: StreamLog, key: bytes | None, basin: str) -> None:
+        self._call = call
+        self._service = call.service
+        self._log = log
+        self._key = key
+        self._basin = basin
+        self._session = AppendSession()
+        # appends in their order; then why nothing follows: the client has ended its side, or left,
+        # or sent what is none
+        self._submitted: asyncio.Queue[Submitted | LogdriveError | None] = asyncio.Queue(
+            _MOST_UNANSWERED
+        )
+
+    async def run(self) -> None:
+        """Hold the session. Raises `TransientError` where the client has left."""
+        await self._call.response.start(200, SESSION_HEADERS)
+        receiving = asyncio.create_task(self._receive(), name="s2 append session")
+        try:
+            error = await self._acknowledge()
+        finally:
+            receiving.cancel()
+            await asyncio.wait([receiving])
+            self._drop_rest()
+        if error is not None:
+            await self._call.response.send(encode_terminal(error))
+        await self._call.response.end()
+
+    # Receiving -----------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        """Submit what the client sends, up to the end, which is queued behind it."""
+        end: LogdriveError | None = None
+        try:
+            await self._receive_frames()
+        except LogdriveError as error:
+            end = error
+        await self._submitted.put(end)
+
+    async def _receive_frames(self) -> None:
+        reader = FrameReader(terminals=False)
+        async for data in self._call.request.chunks():
+            reader.receive(data)
+            while (frame := reader.next_frame()) is not None:
+                await self._submit(parse_append(frame.message, framed=True))
+        reader.finish()
+
+    async def _submit(self, parsed: ParsedAppend) -> None:
+        self._call.check_commands(parsed.records, self._basin)
+        held = await self._service.budget.take(parsed.metered)
+        answer = self._log.submit(parsed, key=self._key, session=self._session)
+        self._service.counters.add("append", self._basin)
+        self._service.counters.add(counters.APPENDED, self._basin, parsed.metered)
+        try:
+            await self._submitted.put((answer, held))
+        except asyncio.CancelledError:
+            self._give_when_done(answer, held)
+            raise
+
+    # Acknowledging -------------------------------------------------------------------------------
+
+    async def _acknowledge(self) -> S2Error | None:
+        """Acknowledge appends up to the first that fails; return why nothing follows, if it is an
+        error.
+        """
+        compression = accepted_compression(self._call.header("accept-encoding"))
+        while True:
+            match await self._submitted.get():
+                case None:
+                    return None
+                case TransientError() as gone:
+                    raise gone
+                case LogdriveError() as error:
+                    return as_s2_error(error)
+                case (answer, held):
+                    try:
+                        ack = await asyncio.shield(answer)
+                    except LogdriveError as error:
+                        return as_s2_error(error)
+                    finally:
+                        self._give_when_done(answer, held)
+                    frame = encode_frame(
+                        encode_append_ack(ack),
+                        compression=compression,
+                        reconnect_advised=self._service.draining.is_set(),
+                    )
+                    await self._call.response.send(frame)
+
+    def _drop_rest(self) -> None:
+        """Let go of appends that nobody waits for any more; they may still be done."""
+        with contextlib.suppress(asyncio.QueueEmpty):
+            while True:
+                match self._submitted.get_nowait():
+                    case (answer, held):
+                        self._give_when_done(answer, held)
+
+    def _give_when_done(self, answer: "asyncio.Future[AppendAck]", held: int) -> None:
+        def give(answer: "asyncio.Future[AppendAck]") -> None:
+            self._service.budget.give(held)
+            if not answer.cancelled():
+                answer.exception()  # no warning that nobody asked for it
+
+        if answer.done():
+            give(answer)
+        else:
+            answer.add_done_callback(give)

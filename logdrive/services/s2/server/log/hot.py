@@ -1,0 +1,254 @@
+"""The two loops that run for every record: an append's bytes to events, events to a read's bytes.
+
+Bytes in, bytes out; all else is done per batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part, frame_events
+from logdrive.services.s2.server.log.payload import (
+    ENCRYPTED,
+    HEAD_BYTES,
+    MAGIC,
+    METERED_OVERHEAD,
+    Head,
+    decode_fields,
+    decode_head,
+    encode_fields,
+)
+from logdrive.services.s2.server.log.positions import Position
+from logdrive.services.s2.server.log.walk import NotEventsError
+from logdrive.wire.s2.limits import BATCH_BYTES, BATCH_RECORDS
+from logdrive.wire.s2.protobuf import decode_append_input, encode_varint, parse_append_input
+from logdrive.wire.s2.records import AppendInput, Record, check_input
+
+OMITTED: Final = b"logdrive-omitted"
+"""Header of a record that no S2 client could take: the length of the event that it stands for."""
+
+_FIRST: Final = MAGIC[0]
+_RECORD: Final = b"\x0a"  # ReadBatch.records
+_SEQ_NUM: Final = b"\x08"  # SequencedRecord.seq_num
+_TIMESTAMP: Final = b"\x10"
+_BODY: Final = b"\x22"
+_LOW: Final = [bytes((n | 0x80,)) for n in range(128)]
+"""The first byte of a number of several bytes, by its low seven bits."""
+
+# AppendInput -> events ---------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class ParsedAppend:
+    """An append that breaks no limit; *metered* is its size as S2 counts it.
+
+    Without headers, timestamps and commands it is *events*, ready for the segment; else *records*.
+    """
+
+    count: int
+    metered: int
+    match_seq_num: int | None
+    fencing_token: str | None
+    events: bytes | None
+    records: Sequence[Record]
+
+
+def parse_append(data: bytes, *, framed: bool = False) -> ParsedAppend:
+    """Return the append that the protobuf message *data* is.
+
+    Raises `S2Error`: 400 bad_frame where the message is *framed*, else bad_proto; 422 for a limit.
+    """
+    message = parse_append_input(data, framed=framed)
+    token = message.fencing_token if message.HasField("fencing_token") else None
+    match = message.match_seq_num if message.HasField("match_seq_num") else None
+    bodies = [record.body for record in message.records]
+    lengths = list(map(len, bodies))
+    # there is nothing but bodies if the message is exactly as long as they make it
+    size = sum(map(_record_bytes, lengths)) + _condition_bytes(match, token)
+    if size != len(data) or not bodies:
+        return of_input(decode_append_input(data, framed=framed))
+    events = frame_events(bodies)
+    # one byte is found faster than three, and UTF-8 never has it
+    if MAGIC[:1] in events and any(body.startswith(MAGIC) for body in bodies):
+        return of_input(decode_append_input(data, framed=framed))
+    count, metered = len(bodies), METERED_OVERHEAD * len(bodies) + sum(lengths)
+    if count > BATCH_RECORDS or metered > BATCH_BYTES or token:
+        # says what is wrong, if anything is
+        check_input(AppendInput(tuple(map(Record, bodies)), match, token))
+    return ParsedAppend(count, metered, match, token, events, ())
+
+
+def of_input(append: AppendInput) -> ParsedAppend:
+    """Return *append*, checked. Raises `S2Error`, 422."""
+    metered = check_input(append)
+    count = len(append.records)
+    return ParsedAppend(
+        count, metered, append.match_seq_num, append.fencing_token, None, append.records
+    )
+
+
+@lru_cache(maxsize=4096)
+def _record_bytes(length: int) -> int:
+    """Return the bytes that an `AppendRecord` with nothing but a body of *length* has there."""
+    if not length:
+        return 2
+    record = 1 + len(encode_varint(length)) + length
+    return 1 + len(encode_varint(record)) + record
+
+
+def _condition_bytes(match: int | None, token: str | None) -> int:
+    size = 0 if match is None else 1 + len(encode_varint(match))
+    if token is None:
+        return size
+    length = len(token.encode())
+    return size + 1 + len(encode_varint(length)) + length
+
+
+# Events -> ReadBatch -----------------------------------------------------------------------------
+
+Opener = Callable[[bytes], bytes]
+"""Returns the fields that were encrypted. Raises `S2Error`."""
+
+
+@dataclass(slots=True, eq=False)
+class Limits:
+    """What a batch may still take: *records*, and *nominal* metered bytes.
+
+    A first record may have more than that, up to *hard* bytes. The batch ends before a record of
+    *until* or later.
+    """
+
+    records: int
+    nominal: int
+    hard: int
+    until: int
+
+
+class BatchEncoder:
+    """A `ReadBatch` that grows by events; *position* is behind its last record.
+
+    With *careful*, what begins like one of our own payloads is decoded to see whether it is one.
+    """
+
+    def __init__(
+        self, segment: str, position: Position, limits: Limits, opener: Opener, *, careful: bool
+    ) -> None:
+        self.position = position
+        self.count = 0
+        self.metered = 0
+        # whether the next record is beyond a limit
+        self.full = False
+        # whether it has something that was not built here
+        self.spliced = False
+        self._segment = segment
+        self._limits = limits
+        self._opener = opener
+        self._careful = careful
+        self._parts: list[bytes] = []
+        # the last timestamp added, and as it is encoded
+        self._stamp = -1
+        self._stamped = b""
+
+    def encode(self) -> bytes:
+        """Return the batch, without a tail."""
+        return b"".join(self._parts)
+
+    def add_events(self, time_ms: int, part: Part) -> None:
+        """Add the whole events at the beginning of *part*, which were appended at *time_ms*.
+
+        *part* begins at `position`. Costs about 0.6 µs an event. Raises `NotEventsError`, and
+        what the opener raises.
+        """
+        data, unpack, parts = bytes(part), EVENT_HEAD_LAYOUT.unpack_from, self._parts
+        size, at = len(data), 0
+        offset, seq_num, timestamp = self.position
+        plain = max(timestamp, time_ms)
+        limits, metered = self._limits, self.metered
+        most, nominal, until = seq_num + limits.records - self.count, limits.nominal, limits.until
+        high = encode_varint(seq_num >> 7)
+        # what stands before and after the number of a plain record, by the length of its body
+        frames: dict[int, tuple[bytes, bytes]] = {}
+
+        while at + EVENT_HEAD <= size:
+            kind, length = unpack(data, at)
+            if kind or length < 0:
+                raise NotEventsError(self._segment, offset + at)
+            body = at + EVENT_HEAD
+            end = body + length
+            if end > size:
+                break
+
+            head, stamp, cost = None, plain, length + METERED_OVERHEAD
+            if length >= HEAD_BYTES and data[body] == _FIRST:
+                head = decode_head(data[body : body + HEAD_BYTES], length)
+                if head is not None:
+                    stamp, cost = max(timestamp, head.timestamp), head.metered
+            if (
+                seq_num == most
+                or stamp >= until
+                or (metered + cost > nominal and (metered or cost > limits.hard))
+            ):
+                self.full = True
+                break
+
+            # the number; its bytes but the first change every 128 records
+            low = seq_num & 127
+            if not low:
+                was, high = high, encode_varint(seq_num >> 7)
+                if len(was) != len(high) or seq_num == 128:
+                    frames.clear()
+            number = _LOW[low] + high if seq_num > 127 else encode_varint(seq_num)
+
+            if head is None:
+                try:
+                    before, after = frames[length]
+                except KeyError:
+                    before, after = frames[length] = _plain_frame(length, len(number), stamp)
+                parts += (before, number, after, data[body:end])
+            else:
+                self._splice(head, number, stamp, data[body:end])
+                if stamp > plain:
+                    plain = stamp
+                    frames.clear()
+            timestamp = stamp
+            metered += cost
+            seq_num += 1
+            at = end
+
+        self.count += seq_num - self.position.seq_num
+        self.metered = metered
+        self.position = Position(offset + at, seq_num, timestamp)
+
+    def add_omitted(self, time_ms: int, length: int) -> None:
+        """Add an event of *length* bytes that no S2 client could take: its length, as a header."""
+        offset, seq_num, timestamp = self.position
+        timestamp = max(timestamp, time_ms)
+        fields = encode_fields(((OMITTED, b"%d" % length),), b"")
+        self._add(encode_varint(seq_num), timestamp, fields)
+        self.count += 1
+        self.metered += METERED_OVERHEAD
+        self.position = Position(offset + EVENT_HEAD + length, seq_num + 1, timestamp)
+
+    def _splice(self, head: Head, number: bytes, timestamp: int, payload: bytes) -> None:
+        fields = payload[HEAD_BYTES:]
+        if head.kind == ENCRYPTED:
+            fields = self._opener(fields)
+        if self._careful and decode_fields(fields) is None:
+            fields = encode_fields((), payload)
+        self.spliced = True
+        self._add(number, timestamp, fields)
+
+    def _add(self, number: bytes, timestamp: int, fields: bytes) -> None:
+        if timestamp != self._stamp:
+            self._stamp, self._stamped = timestamp, _TIMESTAMP + encode_varint(timestamp)
+        stamped = self._stamped
+        size = len(_SEQ_NUM) + len(number) + len(stamped) + len(fields)
+        self._parts += (_RECORD, encode_varint(size), _SEQ_NUM, number, stamped, fields)
+
+
+def _plain_frame(length: int, number: int, timestamp: int) -> tuple[bytes, bytes]:
+    """Return what stands before and after the number, of *number* bytes, of a plain record."""
+    after = b"".join((_TIMESTAMP, encode_varint(timestamp), _BODY, encode_varint(length)))
+    size = len(_SEQ_NUM) + number + len(after) + length
+    return b"".join((_RECORD, encode_varint(size), _SEQ_NUM)), after

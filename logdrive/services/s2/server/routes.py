@@ -1,0 +1,126 @@
+"""Finds the handler of a request, and answers with what it returns or raises."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from logdrive.errors import LogdriveError
+from logdrive.net.http.exchange import HttpRequest, HttpResponse
+from logdrive.services.s2.server import (
+    account_handlers,
+    append_handlers,
+    basin_handlers,
+    metric_handlers,
+    read_handlers,
+    stream_handlers,
+)
+from logdrive.services.s2.server.call import Answer, Call, error_answer
+from logdrive.services.s2.server.failures import as_s2_error
+from logdrive.wire.s2.errors import (
+    S2Error,
+    method_not_allowed,
+    no_such_route,
+    server_draining,
+)
+from logdrive.wire.s2.names import decode_segment
+
+if TYPE_CHECKING:
+    from logdrive.services.s2.server.service import S2Service
+
+CallHandler = Callable[[Call], Awaitable[Answer | None]]
+"""Answers one call: returns the answer, or None if it has sent one itself."""
+
+_NAME: Final = None  # a segment of a path that is a name
+
+_ROUTES: Final[Mapping[tuple[str | None, ...], Mapping[str, CallHandler]]] = {
+    ("v1", "basins"): {"GET": basin_handlers.list_basins, "POST": basin_handlers.create_basin},
+    ("v1", "basins", _NAME): {
+        "GET": basin_handlers.basin_config,
+        "PUT": basin_handlers.ensure_basin,
+        "PATCH": basin_handlers.reconfigure_basin,
+        "DELETE": basin_handlers.delete_basin,
+    },
+    ("v1", "streams"): {
+        "GET": stream_handlers.list_streams,
+        "POST": stream_handlers.create_stream,
+    },
+    ("v1", "streams", _NAME): {
+        "GET": stream_handlers.stream_config,
+        "PUT": stream_handlers.ensure_stream,
+        "PATCH": stream_handlers.reconfigure_stream,
+        "DELETE": stream_handlers.delete_stream,
+    },
+    ("v1", "streams", _NAME, "records"): {
+        "GET": read_handlers.read,
+        "POST": append_handlers.append,
+    },
+    ("v1", "streams", _NAME, "records", "tail"): {"GET": read_handlers.check_tail},
+    ("v1", "access-tokens"): {
+        "GET": account_handlers.list_access_tokens,
+        "POST": account_handlers.issue_access_token,
+    },
+    ("v1", "access-tokens", _NAME): {"DELETE": account_handlers.revoke_access_token},
+    ("v1", "locations"): {"GET": account_handlers.list_locations},
+    ("v1", "locations", "default"): {
+        "GET": account_handlers.default_location,
+        "PUT": account_handlers.set_default_location,
+    },
+    ("v1", "metrics"): {"GET": metric_handlers.account_metrics},
+    ("v1", "metrics", _NAME): {"GET": metric_handlers.basin_metrics},
+    ("v1", "metrics", _NAME, _NAME): {"GET": metric_handlers.stream_metrics},
+    ("health",): {"GET": metric_handlers.health},
+    ("ping",): {"GET": metric_handlers.health},
+    ("metrics",): {"GET": metric_handlers.prometheus},
+}
+_OPEN: Final = (metric_handlers.health,)
+"""Handlers that ask for no login."""
+
+
+class Routes:
+    """Handles the requests of the S2 face: pass it to `HttpServer`."""
+
+    def __init__(self, service: "S2Service") -> None:
+        self._service = service
+
+    async def __call__(self, request: HttpRequest, response: HttpResponse) -> None:
+        """Answer *request*. Raises `TransientError` where the client is gone."""
+        call = Call(self._service, request, response, self._service.anyone)
+        try:
+            answer = await self._answer(call)
+        except S2Error as error:
+            answer = error_answer(error)
+        except LogdriveError as error:
+            if response.started:
+                raise
+            answer = error_answer(as_s2_error(error))
+        if answer is not None:
+            await call.send(answer)
+
+    async def _answer(self, call: Call) -> Answer | None:
+        handler, call.names = find_handler(call.request.method, call.request.path)
+        if handler not in _OPEN:
+            call.principal = await self._service.principals.identify(call.header("authorization"))
+            if self._service.draining.is_set() and call.is_session():
+                raise server_draining("the store is about to stop")
+        return await handler(call)
+
+
+def find_handler(method: str, path: str) -> tuple[CallHandler, tuple[str, ...]]:
+    """Return the handler of a request, and the names in its *path*, decoded.
+
+    The path is cut before it is decoded: a name may contain slashes. Raises `S2Error`.
+    """
+    segments = path.removeprefix("/").split("/")
+    for pattern, handlers in _ROUTES.items():
+        if len(pattern) == len(segments) and all(
+            wanted is _NAME or wanted == segment
+            for wanted, segment in zip(pattern, segments, strict=True)
+        ):
+            if method not in handlers:
+                raise method_not_allowed()
+            names = [
+                decode_segment(segment)
+                for wanted, segment in zip(pattern, segments, strict=True)
+                if wanted is _NAME
+            ]
+            return handlers[method], tuple(names)
+    raise no_such_route()

@@ -1,0 +1,115 @@
+"""S2's own end-to-end tests, run by its Python SDK against `logdrive store run`.
+
+The tests are not part of the project: they are run from where they are, in an environment of their
+own, as two versions of the SDK exclude each other.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import shared_directory, unavailable
+from tests.support.installation import Process, free_port
+
+PYTEST = ("pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0")
+_INSTALL_SECONDS = 240
+_SUITE_SECONDS = 280
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """A version of s2-sdk; *options* are what the tests need beside it to run with that version."""
+
+    version: str
+    options: tuple[str, ...] = ()
+
+
+def suite_directory() -> Path:
+    """Return where the tests are."""
+    directory = shared_directory() / "peers" / "s2" / "e2e"
+    if not (directory / "tests").is_dir():
+        unavailable(f"no tests of S2's in {directory}")
+    return directory
+
+
+def new_environment(directory: Path, version: str) -> Path:
+    """Make an environment with s2-sdk; return its Python."""
+    _install([sys.executable, "-m", "venv", str(directory)], f"an environment in {directory}")
+    python = directory / "bin" / "python"
+    _install([str(python), *_PIP, f"s2-sdk=={version}", *PYTEST], f"s2-sdk {version}")
+    return python
+
+
+_PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
+
+
+def _install(command: Sequence[str], what: str) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_INSTALL_SECONDS)
+    except subprocess.CalledProcessError as error:
+        unavailable(f"{what} can't be installed: {error.stderr.decode()[-500:]}")
+    except subprocess.TimeoutExpired as error:
+        unavailable(f"{what} can't be installed: {error}")
+
+
+@contextlib.contextmanager
+def served_store(root: Path) -> Iterator[str]:
+    """Run a store with an S2 face on a port of its own; yield its address as a URL."""
+    segments, port = free_port(), free_port()
+    (root / "store.toml").write_text(
+        f'[store]\npath = "{root}/store"\n'
+        f'[listen.pravega]\naddress = "127.0.0.1:{segments}"\n'
+        f'[listen.s2]\naddress = "127.0.0.1:{port}"\n'
+    )
+    arguments = ["store", "run", "--config", str(root / "store.toml")]
+    process = Process("store", arguments, root / "store.out")
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_healthy(process, url)
+        yield url
+        assert process.running(), process.said()
+    finally:
+        process.kill()
+
+
+def _wait_until_healthy(process: Process, url: str) -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until and process.running():
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health") as answer:
+            assert answer.read() == b"OK"
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the store does not listen:\n{process.said()}")
+
+
+def run_suite(python: Path, sdk: Sdk, url: str, marks: str, *options: str) -> int:
+    """Run the tests with *marks* against *url*; return how many passed. Raises AssertionError."""
+    directory = suite_directory()
+    environment = {
+        **os.environ,
+        "S2_ACCESS_TOKEN": "any",
+        "S2_ACCOUNT_ENDPOINT": url,
+        "S2_BASIN_ENDPOINT": url,
+        "PYTHONPATH": str(directory),  # of what lets older tests run with a newer SDK
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [
+        str(python),
+        *("-m", "pytest", "tests", "-q", "-p", "no:cacheprovider", "-m", marks),
+        *("--timeout", "60", *sdk.options, *options),
+    ]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, timeout=_SUITE_SECONDS
+    )
+    text = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == 0, text[-8000:]
+    passed = re.search(r"(\d+) passed", text)
+    assert passed is not None, text[-2000:]
+    return int(passed[1])
