@@ -70,6 +70,6 @@ def show_progress(
             progress.update(task, description="reading")
 
         def tell(so_far: "RunResult") -> None:
-            progress.update(task, total=so_far.there, completed=so_far.bytes)
+            progress.update(task, total=so_far.there, completed=so_far.offsets)
 
         yield starting, tell

@@ -37,16 +37,19 @@ class RunResult:
     batches: int = 0
     events: int = 0
     bytes: int = 0
-    there: int = 0  # bytes that were stored but not read when the run began
+    offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records of S2
+    there: int = 0  # offsets that were stored but not read when the run began
 
     @property
     def waiting(self) -> int:
-        """How many of the bytes that were there at the beginning are still to be read."""
-        return max(0, self.there - self.bytes)
+        """How many of the offsets that were there at the beginning are still to be read."""
+        return max(0, self.there - self.offsets)
 
     def as_json(self) -> dict[str, int]:
-        """Return the object that `--json` prints."""
-        return asdict(self) | {"waiting": self.waiting}
+        """Return the object that `--json` prints; `there` and `waiting` count offsets."""
+        values = asdict(self) | {"waiting": self.waiting}
+        del values["offsets"]
+        return values
 
     def add_commit(self, counts: CommitCounts) -> None:
         """Count one micro-batch that was committed."""
@@ -54,6 +57,7 @@ class RunResult:
         self.batches += counts.batches
         self.events += counts.events
         self.bytes += counts.bytes
+        self.offsets += counts.offsets
 
 
 ProgressCallback = Callable[[RunResult], None]

@@ -46,6 +46,7 @@ class WrittenRange:
     segment: str
     start: int  # offset in the segment
     end: int  # offset in the segment
+    bytes: int  # stored bytes of its batches
     file: AddedFile | None  # of rows for `events`; None if there were none
     headers: list[BatchRow]  # rows for `batches`
 
@@ -57,6 +58,7 @@ class CommitCounts:
     batches: int = 0
     events: int = 0
     bytes: int = 0  # of the batches, as stored in their segments
+    offsets: int = 0  # by which the segments' ends rose: bytes or records
 
 
 class MismatchError(LogdriveError):
@@ -211,7 +213,8 @@ class Bronze:
         return CommitCounts(
             len(headers),
             sum(row.rows for row in headers),
-            sum(row.next - row.offset for row in headers),
+            sum(part.bytes for part in fresh),
+            sum(part.end - part.start for part in fresh),
         )
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:

@@ -46,6 +46,6 @@ def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(
     with show_progress(Plan(uri="", directory="", once=True), quiet=False) as (starting, tell):
         with starting():
             pass
-        tell(RunResult(bytes=1_000_000, there=1_000_000))
+        tell(RunResult(offsets=1_000_000, there=1_000_000))
     last = terminal.getvalue().splitlines()[-2:]
     assert any("reading" in line and "1.0/1.0 MB" in line for line in last), last
