@@ -23,10 +23,10 @@ def walk_batches(segment: str, offset: int, data: bytes) -> Iterator[BatchRef]:
 def place_batches(
     segment: str, offset: int, data: bytes, unit: OffsetUnit
 ) -> Iterator[PlacedBatch]:
-    """Yield the batches that are whole in *data*, which begins at *offset*, with their places there.
+    """Yield the batches that are whole in *data*, with their places there.
 
-    *unit* is what offsets in *segment* count. Part of a batch at the end of *data* is left out.
-    Raises `StorageError` where no event is.
+    *data* begins at *offset* with a batch; *unit* is what offsets in *segment* count. Part of a
+    batch at the end of *data* is left out. Raises `StorageError` where no event is.
     """
     if unit == "records":
         yield from walk_records(segment, offset, data)
