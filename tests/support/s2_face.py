@@ -1,8 +1,8 @@
 """A store's S2 face on loopback, in a thread of this process, for blocking readers.
 
-    with S2Face(directory) as face:
-        face.port
-        face.restart()  # connections are lost; the port and the records stay
+with S2Face(directory) as face:
+    face.port
+    face.restart()  # connections are lost; the port and the records stay
 """
 
 import asyncio
