@@ -297,11 +297,11 @@ class ReceiverHost(Process):
                 transport=transport,
                 executor=self.executor,
                 random=self.random,
+                serve_rpc=serving(transport),
             ),
             stop=stop,
             started=self._started,
             controllers=reaching(transport),
-            serve_rpc=serving(transport),
             outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
 
@@ -416,8 +416,8 @@ class StoreHost(Process):
                 transport=transport,
                 executor=self.executor,
                 random=self.random,
+                serve_rpc=serving(transport),
             ),
             stop=stop,
             limits=self._limits,
-            serve_rpc=serving(transport),
         )

@@ -88,6 +88,7 @@ class Installation:
         receiver_extra: str = "",
         agent_extra: str = "",
         input_extra: str = "",
+        stream: str = STREAM,
     ) -> None:
         self.root, self.tls = root, certificates
         self.logs, self.store, self.state = root / "logs", root / "store", root / "agent"
@@ -98,7 +99,7 @@ class Installation:
             f'[listen]\naddress = "127.0.0.1:{self.port}"\n\n'
             f'[listen.tls]\nca = "{certificates}/ca.pem"\ncert = '
             f'"{certificates}/server.pem"\nkey = "{certificates}/server.key"\n\n'
-            f'[sink]\nuri = "file://{self.store}#{STREAM}"\n\n{receiver_extra}'
+            f'[sink]\nuri = "file://{self.store}#{stream}"\n\n{receiver_extra}'
         )
         (root / "agent.toml").write_text(
             f'[agent]\nid = "test-agent"\nstate_dir = "{self.state}"\ndrain_seconds = 60\n\n'

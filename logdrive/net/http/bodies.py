@@ -9,6 +9,83 @@ from logdrive.net.http.errors import BodyTooLargeError
 from logdrive.net.http.limits import TINY_CHUNK_BYTES
 
 
+class BodyBudget:
+    """Limit on the bytes of all bodies of a server that wait for their handlers.
+
+    What was promised by a window can't be taken back. But above the limit no connection is read
+    that has such bytes, until handlers have taken enough: others are not affected.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit  # bytes
+        self._used = 0
+        self._paused: dict[HeldBytes, None] = {}  # connections that are not read
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the limit is exceeded."""
+        return self._used > self._limit
+
+    def add(self, size: int) -> None:
+        """Add *size*, which may be negative, to the bytes that wait."""
+        self._used += size
+        if self._paused and not self.exceeded:
+            for held in self._paused:
+                held.wake()
+
+    def pause(self, held: "HeldBytes") -> None:
+        """Wake *held* once the limit is not exceeded."""
+        self._paused[held] = None
+
+    def resume(self, held: "HeldBytes") -> None:
+        """Forget what `pause` noted."""
+        self._paused.pop(held, None)
+
+
+class HeldBytes:
+    """One connection's part in a `BodyBudget`."""
+
+    __slots__ = ("_budget", "_size", "_waiter")
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None  # of the connection's reader
+
+    def add(self, size: int) -> None:
+        """Note that *size* bytes of a body have arrived."""
+        self._size += size
+        self._budget.add(size)
+
+    def remove(self, size: int) -> None:
+        """Note that *size* bytes were taken, or dropped; after `clear` it does nothing."""
+        size = min(size, self._size)
+        self._size -= size
+        self._budget.add(-size)
+        if not self._size:
+            self.wake()
+
+    def clear(self) -> None:
+        """Give all back: the connection is over."""
+        self.remove(self._size)
+
+    async def wait_room(self) -> None:
+        """Return when the connection may be read: it holds nothing, or the budget has room."""
+        while self._size and self._budget.exceeded:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._budget.pause(self)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                self._budget.resume(self)
+
+    def wake(self) -> None:
+        """Let the connection's reader look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 class BodyQueue:
     """Bytes of one body that have arrived and were not taken.
 

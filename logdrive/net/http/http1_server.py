@@ -9,7 +9,7 @@ import h11
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
 from logdrive.model.framing import Part
-from logdrive.net.http.bodies import BodyQueue
+from logdrive.net.http.bodies import BodyBudget, BodyQueue, HeldBytes
 from logdrive.net.http.exchange import (
     Handler,
     HeaderList,
@@ -77,7 +77,12 @@ class Http1ServerConnection:
     """
 
     def __init__(
-        self, stream: ByteStream, handler: Handler, limits: HttpLimits, faults: FaultLog
+        self,
+        stream: ByteStream,
+        handler: Handler,
+        limits: HttpLimits,
+        faults: FaultLog,
+        budget: BodyBudget,
     ) -> None:
         self._stream = stream
         self._handler = handler
@@ -85,6 +90,7 @@ class Http1ServerConnection:
         self._faults = faults
         self._peer = stream.peer
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_list_bytes)
+        self._held = HeldBytes(budget)
         self._room = asyncio.Event()  # set while the body's queue may be filled
         self._wanted = asyncio.Event()  # set once the handler wants the body
         self._writing = asyncio.Lock()  # "100 Continue" is not written by the handler's task
@@ -178,9 +184,11 @@ class Http1ServerConnection:
             )
             await asyncio.wait([answer])
             reading.cancel()
+        self._held.clear()
         return self._failure is None and await self._drop_unread()
 
-    def _on_taken(self, _size: int) -> None:
+    def _on_taken(self, size: int) -> None:
+        self._held.remove(size)
         self._room.set()
 
     # Reading while a handler runs ----------------------------------------------------------------
@@ -220,11 +228,13 @@ class Http1ServerConnection:
             event = self._h11.next_event()
             if isinstance(event, h11.Data):
                 if event.data:
+                    self._held.add(len(event.data))
                     body.feed(bytes(event.data))
                 if body.size >= self._limits.body_queue_bytes:
                     self._room.clear()
                     await self._room.wait()
             elif event is h11.NEED_DATA:
+                await self._held.wait_room()
                 data = await self._stream.read()
                 if not data:
                     raise TransientError(f"{self._peer.address}: the peer ended the connection")

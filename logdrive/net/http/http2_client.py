@@ -10,6 +10,7 @@ from h2.errors import ErrorCodes
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
+from logdrive.net.http.bodies import BodyBudget
 from logdrive.net.http.errors import PeerFaultError
 from logdrive.net.http.exchange import HeaderList, join_headers
 from logdrive.net.http.limits import HttpLimits
@@ -72,8 +73,9 @@ class ClientStream(MultiplexedStream):
         return await self.inbound.read_all(limit)
 
     def reset(self) -> None:
-        """Break off what has not ended; may be called twice."""
+        """Break off what has not ended, and drop what was not read; may be called twice."""
         self._connection.reset(self, ErrorCodes.CANCEL)
+        self.inbound.discard()
 
     def set_head(self, head: ResponseHead) -> None:
         """Called with the head when it has arrived."""
@@ -92,7 +94,8 @@ class Http2ClientConnection(Multiplexer):
     """Requests over one connection; `run` it once, in a task of its own."""
 
     def __init__(self, stream: ByteStream, limits: HttpLimits) -> None:
-        super().__init__(stream, limits, server=False)
+        budget = BodyBudget(limits.held_body_bytes)
+        super().__init__(stream, limits, budget, server=False)
         self._peer = stream.peer
         self._slot = asyncio.Event()  # set when another stream may be open
         self.leaving: TransientError | None = None  # why no more streams can be opened

@@ -8,6 +8,7 @@ from h2.errors import ErrorCodes
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
+from logdrive.net.http.bodies import BodyBudget
 from logdrive.net.http.errors import PeerFaultError
 from logdrive.net.http.exchange import (
     Handler,
@@ -94,9 +95,14 @@ class Http2ServerConnection(Multiplexer):
     """Serves one connection; `run` it once."""
 
     def __init__(
-        self, stream: ByteStream, handler: Handler, limits: HttpLimits, faults: FaultLog
+        self,
+        stream: ByteStream,
+        handler: Handler,
+        limits: HttpLimits,
+        faults: FaultLog,
+        budget: BodyBudget,
     ) -> None:
-        super().__init__(stream, limits, server=True)
+        super().__init__(stream, limits, budget, server=True)
         self._handler = handler
         self._faults = faults
         self._peer = stream.peer
@@ -187,17 +193,19 @@ class Http2ServerConnection(Multiplexer):
         finally:
             self._handlers -= 1
             stream.task = None
-            if stream.outbound.ended and not stream.inbound.ended:
-                self._discard(stream)
+            self._discard_rest(stream)
             self._check_idle()
 
-    def _discard(self, stream: _ServerStream) -> None:
-        """Drop the rest of a body; reset the stream if it goes on (RFC 9113, section 8.1).
+    def _discard_rest(self, stream: _ServerStream) -> None:
+        """Drop what the handler left of a body; reset the stream if it goes on.
 
-        Not at once: some clients lose a response if the reset comes with it.
+        Not at once: some clients lose a response if the reset (RFC 9113, section 8.1) comes with
+        it.
         """
         stream.inbound.discard()
-        self._loop.call_later(self.limits.linger_seconds, self.reset, stream, ErrorCodes.NO_ERROR)
+        if stream.outbound.ended and not stream.inbound.ended:
+            linger = self.limits.linger_seconds
+            self._loop.call_later(linger, self.reset, stream, ErrorCodes.NO_ERROR)
 
     def on_stream_closed(self, stream: _ServerStream) -> None:
         """Give the handler of a lost stream some time to end by itself."""

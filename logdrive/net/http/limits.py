@@ -31,7 +31,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Limits of one connection; the defaults are those of a server."""
+    """Limits, of one connection unless they say so; the defaults are those of a server."""
 
     # What HTTP/2 peers are told in SETTINGS
     concurrent_streams: int = 200  # open streams, and handlers that still run
@@ -56,6 +56,9 @@ class HttpLimits:
     data_frame_bytes: int = 256 * KIB  # payload of a DATA frame sent; streams take turns by it
     control_queue_bytes: int = 256 * KIB  # acknowledgements and the like that wait to be written
     write_stall_seconds: float = 60.0  # for one write, until the peer reads
+
+    # What all connections of a server keep together
+    held_body_bytes: int = 128 * MIB  # of bodies that wait for their handlers; then a pause
 
     # HTTP/1.1
     body_queue_bytes: int = 256 * KIB  # of a body that its handler has not yet taken

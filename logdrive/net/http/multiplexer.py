@@ -30,7 +30,7 @@ from hyperframe.frame import DataFrame, GoAwayFrame
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
-from logdrive.net.http.bodies import BodyQueue
+from logdrive.net.http.bodies import BodyBudget, BodyQueue, HeldBytes
 from logdrive.net.http.errors import PeerFaultError, StreamResetError
 from logdrive.net.http.guard import FrameGuard
 from logdrive.net.http.limits import DEFAULT_WINDOW_BYTES, HttpLimits
@@ -59,7 +59,7 @@ class MultiplexedStream:
         self._multiplexer = multiplexer
 
     def _give_back(self, size: int) -> None:
-        self._multiplexer.give_back(self.stream_id, size)
+        self._multiplexer.on_taken(self.stream_id, size)
 
     def on_body_wanted(self) -> None:
         """Do what must be done before the body is first waited for: nothing, unless overridden."""
@@ -73,10 +73,13 @@ class MultiplexedStream:
 class Multiplexer(abc.ABC):
     """Streams, windows and the writer of one connection. `run` it once."""
 
-    def __init__(self, stream: ByteStream, limits: HttpLimits, *, server: bool) -> None:
+    def __init__(
+        self, stream: ByteStream, limits: HttpLimits, budget: BodyBudget, *, server: bool
+    ) -> None:
         self.streams: dict[int, Any] = {}  # of MultiplexedStream, or what the subclass makes of it
         self.limits = limits
         self.failure: TransientError | None = None  # why the connection is over
+        self._held = HeldBytes(budget)
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._h2 = _new_state(limits, server=server)
@@ -118,7 +121,7 @@ class Multiplexer(abc.ABC):
         queued.
         """
         data = first
-        while data or (data := await self._stream.read()):
+        while data or (data := await self._read()):
             try:
                 await self._receive(data)
             except PeerFaultError as fault:
@@ -129,6 +132,10 @@ class Multiplexer(abc.ABC):
                 code = int(getattr(error, "error_code", ErrorCodes.PROTOCOL_ERROR))
                 raise PeerFaultError(str(error) or type(error).__name__, code=code) from error
             data = b""
+
+    async def _read(self) -> bytes:
+        await self._held.wait_room()
+        return await self._stream.read()
 
     async def keep_alive(self) -> None:
         """Ping a peer that is silent while streams are open; lose it if it stays silent.
@@ -191,6 +198,7 @@ class Multiplexer(abc.ABC):
         if event.flow_controlled_length > size:
             self.give_back(event.stream_id, event.flow_controlled_length - size)
         if size:
+            self._held.add(size)
             stream.inbound.feed(event.data)
 
     def _on_stream_ended(self, event: Any) -> None:
@@ -232,8 +240,13 @@ class Multiplexer(abc.ABC):
         if self.streams.pop(stream.stream_id, None) is not None:
             self._scheduler.forget(stream.stream_id)
             if not stream.inbound.ended:
-                self.give_back(stream.stream_id, stream.inbound.drop())
+                self.on_taken(stream.stream_id, stream.inbound.drop())
             self.on_stream_closed(stream)
+
+    def on_taken(self, stream_id: int, size: int) -> None:
+        """Note that *size* bytes of a body were taken or dropped; the peer may send as many."""
+        self._held.remove(size)
+        self.give_back(stream_id, size)
 
     def give_back(self, stream_id: int, size: int) -> None:
         """Let the peer send *size* bytes more."""
@@ -351,6 +364,7 @@ class Multiplexer(abc.ABC):
     def fail_streams(self, failure: TransientError) -> None:
         """Let all streams fail, and forget them."""
         self.failure = self.failure or failure
+        self._held.clear()
         for stream in list(self.streams.values()):
             stream.fail(failure)
             with contextlib.suppress(H2ProtocolError):

@@ -10,6 +10,7 @@ from typing import Final
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
+from logdrive.net.http.bodies import BodyBudget
 from logdrive.net.http.exchange import Handler
 from logdrive.net.http.handling import FaultLog
 from logdrive.net.http.http1_server import Http1ServerConnection
@@ -30,6 +31,7 @@ class HttpServer:
     def __init__(self, handler: Handler, *, limits: HttpLimits = SERVER_LIMITS) -> None:
         self._handler = handler
         self._limits = limits
+        self._budget = BodyBudget(limits.held_body_bytes)
         self._connections: dict[Http1ServerConnection | Http2ServerConnection, None] = {}
         self._detecting: dict[ByteStream, None] = {}  # connections without their first bytes
         self._empty = asyncio.Event()  # set while there are no connections
@@ -55,7 +57,8 @@ class HttpServer:
             if detected is not None:
                 version, first = detected
                 kind = Http2ServerConnection if version == "2" else Http1ServerConnection
-                await self._serve(kind(stream, self._handler, self._limits, self._faults), first)
+                connection = kind(stream, self._handler, self._limits, self._faults, self._budget)
+                await self._serve(connection, first)
         finally:
             if not self.connections:
                 self._empty.set()

@@ -49,6 +49,9 @@ _JSON: Final = "application/json"
 _SESSION: Final = "s2s/proto"
 _ACCEPT_ENCODING: Final = ("accept-encoding", "zstd, gzip")
 
+MISSING: Final = ("basin_not_found", "stream_not_found")
+"""Codes of the errors that say that a stream, or its basin, is not there."""
+
 HeaderPairs = list[tuple[str, str]]
 
 
@@ -188,7 +191,7 @@ class S2Client:
             try:
                 return await self.check_tail(stream)
             except S2Error as error:
-                if error.code not in ("stream_not_found", "basin_not_found"):
+                if error.code not in MISSING:
                     raise
                 creating = (
                     self.create_basin()

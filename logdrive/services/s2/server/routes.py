@@ -5,16 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from logdrive.errors import LogdriveError
 from logdrive.net.http.exchange import HttpRequest, HttpResponse
-from logdrive.services.s2.server import (
-    account_handlers,
-    append_handlers,
-    basin_handlers,
-    metric_handlers,
-    read_handlers,
-    stream_handlers,
-)
-from logdrive.services.s2.server.call import Answer, Call, error_answer
 from logdrive.services.s2.server.failures import as_s2_error
+from logdrive.services.s2.server.handlers import account, append, basin, metric, read, stream
+from logdrive.services.s2.server.handlers.call import Answer, Call, error_answer
 from logdrive.wire.s2.errors import (
     S2Error,
     method_not_allowed,
@@ -32,46 +25,46 @@ CallHandler = Callable[[Call], Awaitable[Answer | None]]
 _NAME: Final = None  # a segment of a path that is a name
 
 _ROUTES: Final[Mapping[tuple[str | None, ...], Mapping[str, CallHandler]]] = {
-    ("v1", "basins"): {"GET": basin_handlers.list_basins, "POST": basin_handlers.create_basin},
+    ("v1", "basins"): {"GET": basin.list_basins, "POST": basin.create_basin},
     ("v1", "basins", _NAME): {
-        "GET": basin_handlers.basin_config,
-        "PUT": basin_handlers.ensure_basin,
-        "PATCH": basin_handlers.reconfigure_basin,
-        "DELETE": basin_handlers.delete_basin,
+        "GET": basin.basin_config,
+        "PUT": basin.ensure_basin,
+        "PATCH": basin.reconfigure_basin,
+        "DELETE": basin.delete_basin,
     },
     ("v1", "streams"): {
-        "GET": stream_handlers.list_streams,
-        "POST": stream_handlers.create_stream,
+        "GET": stream.list_streams,
+        "POST": stream.create_stream,
     },
     ("v1", "streams", _NAME): {
-        "GET": stream_handlers.stream_config,
-        "PUT": stream_handlers.ensure_stream,
-        "PATCH": stream_handlers.reconfigure_stream,
-        "DELETE": stream_handlers.delete_stream,
+        "GET": stream.stream_config,
+        "PUT": stream.ensure_stream,
+        "PATCH": stream.reconfigure_stream,
+        "DELETE": stream.delete_stream,
     },
     ("v1", "streams", _NAME, "records"): {
-        "GET": read_handlers.read,
-        "POST": append_handlers.append,
+        "GET": read.read,
+        "POST": append.append,
     },
-    ("v1", "streams", _NAME, "records", "tail"): {"GET": read_handlers.check_tail},
+    ("v1", "streams", _NAME, "records", "tail"): {"GET": read.check_tail},
     ("v1", "access-tokens"): {
-        "GET": account_handlers.list_access_tokens,
-        "POST": account_handlers.issue_access_token,
+        "GET": account.list_access_tokens,
+        "POST": account.issue_access_token,
     },
-    ("v1", "access-tokens", _NAME): {"DELETE": account_handlers.revoke_access_token},
-    ("v1", "locations"): {"GET": account_handlers.list_locations},
+    ("v1", "access-tokens", _NAME): {"DELETE": account.revoke_access_token},
+    ("v1", "locations"): {"GET": account.list_locations},
     ("v1", "locations", "default"): {
-        "GET": account_handlers.default_location,
-        "PUT": account_handlers.set_default_location,
+        "GET": account.default_location,
+        "PUT": account.set_default_location,
     },
-    ("v1", "metrics"): {"GET": metric_handlers.account_metrics},
-    ("v1", "metrics", _NAME): {"GET": metric_handlers.basin_metrics},
-    ("v1", "metrics", _NAME, _NAME): {"GET": metric_handlers.stream_metrics},
-    ("health",): {"GET": metric_handlers.health},
-    ("ping",): {"GET": metric_handlers.health},
-    ("metrics",): {"GET": metric_handlers.prometheus},
+    ("v1", "metrics"): {"GET": metric.account_metrics},
+    ("v1", "metrics", _NAME): {"GET": metric.basin_metrics},
+    ("v1", "metrics", _NAME, _NAME): {"GET": metric.stream_metrics},
+    ("health",): {"GET": metric.health},
+    ("ping",): {"GET": metric.health},
+    ("metrics",): {"GET": metric.prometheus},
 }
-_OPEN: Final = (metric_handlers.health,)
+_OPEN: Final = (metric.health,)
 """Handlers that ask for no login."""
 
 

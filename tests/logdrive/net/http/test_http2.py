@@ -406,3 +406,47 @@ def test_tls_needs_the_same_protocol_on_both_ends() -> None:
             assert PORT
 
     run(scene())
+
+
+def test_bodies_that_no_handler_reads_do_not_use_up_the_window() -> None:
+    async def handler(_request: HttpRequest, response: HttpResponse) -> None:
+        await asyncio.sleep(0.1)  # the body has arrived before the response
+        await response.respond(404, [], b"x" * 50_000)
+
+    async def scene() -> None:
+        small = HttpLimits(stream_window_bytes=70_000, connection_window_bytes=100_000)
+        async with serving(handler, small) as served, served.client(small) as client:
+            for _ in range(20):
+                async with await client.open_stream("POST", "/") as stream:
+                    await stream.send(b"x" * 60_000)
+                    await stream.end_sending()
+                    assert (await stream.response()).status == 404
+                    await asyncio.sleep(0.1)  # nor does the client read the response
+
+    run(scene())
+
+
+def test_above_the_budget_only_connections_that_hold_bytes_wait() -> None:
+    go = asyncio.Event()
+
+    async def handler(request: HttpRequest, response: HttpResponse) -> None:
+        if request.path == "/slow":
+            await go.wait()
+        await response.respond(200, [], await request.read_body(MIB))
+
+    async def scene() -> None:
+        limits = HttpLimits(held_body_bytes=200_000)
+        async with serving(handler, limits) as served, served.client() as client:
+            slow = [
+                asyncio.create_task(client.request("POST", "/slow", body=b"x" * 150_000))
+                for _ in range(5)
+            ]
+            await asyncio.sleep(1)
+            async with served.client() as other:
+                fast = await other.request("POST", "/", body=b"y" * 100_000)
+                assert fast.body == b"y" * 100_000
+            assert not any(task.done() for task in slow)
+            go.set()
+            assert [len((await task).body) for task in slow] == [150_000] * 5
+
+    run(scene())

@@ -64,10 +64,23 @@ def encode_append(
         seal = None
     else:
         seal = sealer(settings.cipher, key)
+    if append.fields and settings.mode is not TimestampingMode.CLIENT_REQUIRE:
+        return _encode_fields(append, max(now_ms, floor), seal)
     records: Sequence[Record] = append.records
+    if append.fields:
+        records = [Record(b"")]  # none has a timestamp, and so they are refused
     if append.events is not None:
         records = [Record(body) for body in split_events(append.events)]
     return _encode_records(records, now_ms, settings, seal, floor)
+
+
+def _encode_fields(append: ParsedAppend, timestamp: int, seal: Transform | None) -> EncodedAppend:
+    kind = RECORD if seal is None else ENCRYPTED
+    payloads = [
+        encode_payload(kind, timestamp, metered, fields if seal is None else seal(fields))
+        for fields, metered in append.fields
+    ]
+    return EncodedAppend(frame_events(payloads), append.count, timestamp, timestamp)
 
 
 def _encode_records(

@@ -21,7 +21,7 @@ from logdrive.services.s2.server.log.payload import (
 )
 from logdrive.services.s2.server.log.positions import Position
 from logdrive.services.s2.server.log.walk import NotEventsError
-from logdrive.wire.s2.limits import BATCH_BYTES, BATCH_RECORDS
+from logdrive.wire.s2.limits import BATCH_BYTES, HEADER_OVERHEAD_BYTES
 from logdrive.wire.s2.protobuf import decode_append_input, encode_varint, parse_append_input
 from logdrive.wire.s2.records import AppendInput, Record, check_input
 
@@ -29,7 +29,13 @@ OMITTED: Final = b"logdrive-omitted"
 """Header of a record that no S2 client could take: the length of the event that it stands for."""
 
 _FIRST: Final = MAGIC[0]
-_RECORD: Final = b"\x0a"  # ReadBatch.records
+# Keys of fields, as they travel
+_APPEND_HEADERS: Final = 0x12  # AppendRecord.headers
+_APPEND_BODY: Final = 0x1A
+_NAME: Final = 0x0A  # Header.name
+_VALUE: Final = 0x12
+_HEADERS: Final = 0x1A  # SequencedRecord.headers
+_RECORD: Final = b"\x0a"  # AppendInput.records, ReadBatch.records
 _SEQ_NUM: Final = b"\x08"  # SequencedRecord.seq_num
 _TIMESTAMP: Final = b"\x10"
 _BODY: Final = b"\x22"
@@ -43,15 +49,17 @@ _LOW: Final = [bytes((n | 0x80,)) for n in range(128)]
 class ParsedAppend:
     """An append that breaks no limit; *metered* is its size as S2 counts it.
 
-    Without headers, timestamps and commands it is *events*, ready for the segment; else *records*.
+    Without headers and timestamps it is *events*, ready for the segment. With headers of the usual
+    kind it is *fields*: those of each payload, and the metered size. Else it is *records*.
     """
 
     count: int
     metered: int
     match_seq_num: int | None
     fencing_token: str | None
-    events: bytes | None
-    records: Sequence[Record]
+    events: bytes | None = None
+    fields: "Sequence[tuple[bytes, int]]" = ()
+    records: Sequence[Record] = ()
 
 
 def parse_append(data: bytes, *, framed: bool = False) -> ParsedAppend:
@@ -62,21 +70,94 @@ def parse_append(data: bytes, *, framed: bool = False) -> ParsedAppend:
     message = parse_append_input(data, framed=framed)
     token = message.fencing_token if message.HasField("fencing_token") else None
     match = message.match_seq_num if message.HasField("match_seq_num") else None
-    bodies = [record.body for record in message.records]
+    if token:  # says what is wrong with it, if anything is
+        check_input(AppendInput((Record(b""),), match, token))
+    size = len(data) - _condition_bytes(match, token)
+    parsed = _parse_plain([record.body for record in message.records], size)
+    if parsed is None:
+        parsed = _parse_fields(data, size)
+    if parsed is None or parsed.metered > BATCH_BYTES:
+        return of_input(decode_append_input(data, framed=framed))
+    parsed.match_seq_num, parsed.fencing_token = match, token
+    return parsed
+
+
+def _parse_plain(bodies: list[bytes], size: int) -> ParsedAppend | None:
+    """Return an append of records with these *bodies*, a message of *size* bytes.
+
+    None if there is more to them.
+    """
     lengths = list(map(len, bodies))
     # there is nothing but bodies if the message is exactly as long as they make it
-    size = sum(map(_record_bytes, lengths)) + _condition_bytes(match, token)
-    if size != len(data) or not bodies:
-        return of_input(decode_append_input(data, framed=framed))
+    if sum(map(_record_bytes, lengths)) != size:
+        return None
     events = frame_events(bodies)
     # one byte is found faster than three, and UTF-8 never has it
     if MAGIC[:1] in events and any(body.startswith(MAGIC) for body in bodies):
-        return of_input(decode_append_input(data, framed=framed))
-    count, metered = len(bodies), METERED_OVERHEAD * len(bodies) + sum(lengths)
-    if count > BATCH_RECORDS or metered > BATCH_BYTES or token:
-        # says what is wrong, if anything is
-        check_input(AppendInput(tuple(map(Record, bodies)), match, token))
-    return ParsedAppend(count, metered, match, token, events, ())
+        return None
+    count = len(bodies)
+    return ParsedAppend(count, METERED_OVERHEAD * count + sum(lengths), None, None, events)
+
+
+def _parse_fields(data: bytes, size: int) -> ParsedAppend | None:
+    """Return an append of records with short headers, the first *size* bytes of *data*.
+
+    None if it has anything else: timestamps, commands, empty names or values, an encoding that is
+    longer than need be. Fields 2 and 3 of an `AppendRecord` become 3 and 4 of a `SequencedRecord`,
+    which takes a byte each. About 1 µs a record with two headers.
+    """
+    stored, spans, at = bytearray(data), [], 0
+    try:
+        while at < size:
+            if data[at] != _RECORD[0]:
+                return None
+            at, length = _read_length(data, at + 1)
+            start, end, metered = at, at + length, METERED_OVERHEAD
+            while at < end and data[at] == _APPEND_HEADERS:
+                # key, length; key, length, name; key, length, value
+                header, name = data[at + 1], data[at + 3]
+                value_at = at + 4 + name
+                value = data[value_at + 1]
+                if (
+                    header > 127
+                    or data[at + 2] != _NAME
+                    or data[value_at] != _VALUE
+                    or not name
+                    or not value
+                    or name + value + 4 != header
+                ):
+                    return None
+                stored[at] = _HEADERS
+                metered += header - 4 + HEADER_OVERHEAD_BYTES
+                at += 2 + header
+            if at < end:
+                if data[at] != _APPEND_BODY:
+                    return None
+                stored[at] = _BODY[0]
+                at, length = _read_length(data, at + 1)
+                at += length
+                metered += length
+            if at != end:
+                return None
+            spans.append((start, end, metered))
+    except IndexError:
+        return None
+    if at != size:
+        return None
+    frozen = bytes(stored)
+    fields = [(frozen[start:end], metered) for start, end, metered in spans]
+    return ParsedAppend(len(fields), sum(one[1] for one in fields), None, None, fields=fields)
+
+
+def _read_length(data: bytes, at: int) -> tuple[int, int]:
+    """Return where the length at *at* ends, and its value; of those with up to 3 bytes."""
+    length = data[at]
+    if length < 0x80:
+        return at + 1, length
+    length = length & 0x7F | data[at + 1] << 7
+    if length < 0x4000:
+        return at + 2, length
+    return at + 3, length & 0x3FFF | data[at + 2] << 14
 
 
 def of_input(append: AppendInput) -> ParsedAppend:
@@ -84,7 +165,7 @@ def of_input(append: AppendInput) -> ParsedAppend:
     metered = check_input(append)
     count = len(append.records)
     return ParsedAppend(
-        count, metered, append.match_seq_num, append.fencing_token, None, append.records
+        count, metered, append.match_seq_num, append.fencing_token, records=append.records
     )
 
 
@@ -181,7 +262,7 @@ class BatchEncoder:
 
             head, stamp, cost = None, plain, length + METERED_OVERHEAD
             if length >= HEAD_BYTES and data[body] == _FIRST:
-                head = decode_head(data[body : body + HEAD_BYTES], length)
+                head = decode_head(data, body, length)
                 if head is not None:
                     stamp, cost = max(timestamp, head.timestamp), head.metered
             if (
@@ -207,7 +288,7 @@ class BatchEncoder:
                     before, after = frames[length] = _plain_frame(length, len(number), stamp)
                 parts += (before, number, after, data[body:end])
             else:
-                self._splice(head, number, stamp, data[body:end])
+                self._splice(head, number, stamp, data, body, end)
                 if stamp > plain:
                     plain = stamp
                     frames.clear()
@@ -230,12 +311,14 @@ class BatchEncoder:
         self.metered += METERED_OVERHEAD
         self.position = Position(offset + EVENT_HEAD + length, seq_num + 1, timestamp)
 
-    def _splice(self, head: Head, number: bytes, timestamp: int, payload: bytes) -> None:
-        fields = payload[HEAD_BYTES:]
+    def _splice(
+        self, head: Head, number: bytes, timestamp: int, data: bytes, body: int, end: int
+    ) -> None:
+        fields = data[body + HEAD_BYTES : end]
         if head.kind == ENCRYPTED:
             fields = self._opener(fields)
         if self._careful and decode_fields(fields) is None:
-            fields = encode_fields((), payload)
+            fields = encode_fields((), data[body:end])
         self.spliced = True
         self._add(number, timestamp, fields)
 

@@ -53,11 +53,11 @@ def encode_fields(headers: Headers, body: bytes) -> bytes:
     return record_fragment(0, headers, body)
 
 
-def decode_head(payload: bytes | memoryview, length: int) -> Head | None:
-    """Return the head of a payload of *length* bytes that begins with *payload*; None if plain."""
-    if length < HEAD_BYTES or len(payload) < HEAD_BYTES:
+def decode_head(data: bytes | memoryview, at: int, length: int) -> Head | None:
+    """Return the head of the payload of *length* bytes at *at* of *data*; None if it is plain."""
+    if length < HEAD_BYTES or len(data) - at < HEAD_BYTES:
         return None
-    magic, kind, version, timestamp, metered = _HEAD.unpack_from(payload)
+    magic, kind, version, timestamp, metered = _HEAD.unpack_from(data, at)
     if (
         magic != MAGIC
         or kind not in _KINDS

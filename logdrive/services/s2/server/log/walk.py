@@ -63,7 +63,7 @@ def read_event(store: Store, position: Position, segment: str, until: int) -> Ev
     end = offset + EVENT_HEAD + length
     if end > until:
         return None
-    head = decode_head(data[EVENT_HEAD:], length)
+    head = decode_head(data, EVENT_HEAD, length)
     time_ms = parts[0][0]
     stamp = max(timestamp, time_ms if head is None else head.timestamp)
     return Event(data, length, Position(end, seq_num + 1, stamp), time_ms, head)
@@ -154,7 +154,7 @@ def walk(
             break
         head, stamp = None, plain
         if length >= HEAD_BYTES and part[body] == _FIRST:
-            head = decode_head(part[body : body + HEAD_BYTES], length)
+            head = decode_head(part, body, length)
             if head is not None:
                 stamp = max(timestamp, head.timestamp)
         if stamp >= to_timestamp:

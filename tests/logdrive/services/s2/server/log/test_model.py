@@ -54,6 +54,8 @@ class World:
     shown: dict[int, tuple[int, bytes, Any]] = field(default_factory=dict)
     # bodies that must be somewhere, with their number where it was told
     acked: dict[int, bytes] = field(default_factory=dict)
+    # fencing tokens of appends that were done, by the number of their first record
+    tokens: dict[int, str] = field(default_factory=dict)
     foreign: set[bytes] = field(default_factory=set)
     # bodies that must be nowhere
     refused: set[bytes] = field(default_factory=set)
@@ -69,6 +71,7 @@ class World:
         return World(
             dict(self.shown),
             dict(self.acked),
+            dict(self.tokens),
             set(self.foreign),
             set(self.refused),
             self.cut,
@@ -137,6 +140,7 @@ class Life:
             disk = (
                 self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
             )
+            disk.capacity = None
             self.death = (disk, self.world.copy())
 
     async def _step(self, log: StreamLog, store: Store) -> None:
@@ -151,6 +155,8 @@ class Life:
             self._start(self._read, log)
         elif choice < 0.76 and not self.merges:  # both, and a crash: see docs/adr/0024
             self._start(self._truncate, log, store)
+        elif choice < 0.78:
+            self._start(self._fill_disk)
         elif choice < 0.94:
             await asyncio.sleep(self.random.choice((0.0, 0.001, 0.01, 0.02)))
         elif self._tasks:
@@ -211,6 +217,8 @@ class Life:
         assert match is None or match == ack.start.seq_num
         assert ack.start.seq_num >= known
         assert ack.tail.seq_num >= ack.end.seq_num
+        if token is not None:
+            self.world.tokens[ack.start.seq_num] = token
         self.world.tail = max(self.world.tail, ack.tail.seq_num)
         assert log.tail().seq_num >= self.world.tail
         for seq_num, record in enumerate(records, ack.start.seq_num):
@@ -237,6 +245,12 @@ class Life:
             await store.merge(SEGMENT, OTHER)
             if self.death is None:
                 self.world.foreign.add(payload)
+
+    async def _fill_disk(self) -> None:
+        """Let writes fail for a while, after any byte."""
+        self.disk.capacity = self.disk.used() + self.random.randrange(1000)
+        await asyncio.sleep(0.02)
+        self.disk.capacity = None
 
     async def _truncate(self, log: StreamLog, store: Store) -> None:
         """Truncate the segment as another face does: at any event."""
@@ -304,21 +318,26 @@ class Life:
         data = [body for _, _, body, headers in found if not (headers and not headers[0][0])]
         assert len(set(data)) == len(data)
         assert world.truncated or first <= world.cut
-        token = self._token(found)
-        if token is not None and log.view.end.seq_num == found[-1][0] + 1:
-            assert log.view.token == token
+        self._check_tokens(log, found, "" if first == 0 else None)
 
-    def _token(self, found: list[tuple[int, int, bytes, Any]]) -> str | None:
-        for seq_num, _, body, headers in reversed(found):
+    def _check_tokens(
+        self, log: StreamLog, found: list[tuple[int, int, bytes, Any]], token: str | None
+    ) -> None:
+        """Check that each append was done while its token was in force, which at first is *token*.
+
+        None: it is not known.
+        """
+        for seq_num, _, body, headers in found:
+            if token is not None and seq_num in self.world.tokens:
+                assert self.world.tokens[seq_num] == token, seq_num
             command = command_of(Record(body, headers))
-            if isinstance(command, Fence):
-                return command.token
-            assert seq_num >= 0
-        return None
+            token = command.token if isinstance(command, Fence) else token
+        if found and token is not None and log.tail().seq_num == found[-1][0] + 1:
+            assert log.view.token == token
 
 
 @pytest.mark.parametrize("merges", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(80))
 def test_what_was_shown_holds_whatever_happens(seed: int, merges: bool) -> None:
     async def main() -> None:
         random = Random(seed)

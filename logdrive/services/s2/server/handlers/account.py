@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import orjson
 
-from logdrive.services.s2.server.call import Answer, Call
+from logdrive.services.s2.server.handlers.call import Answer, Call
 from logdrive.services.s2.server.locations import DOCUMENT, check_location
 from logdrive.services.s2.server.state import S2Token, TokenScope
 from logdrive.wire.s2.errors import bad_json

@@ -1,7 +1,7 @@
 """Handlers of the requests about basins."""
 
 from logdrive.services.s2.server.basins import ProvisionedBasin
-from logdrive.services.s2.server.call import Answer, Call
+from logdrive.services.s2.server.handlers.call import Answer, Call
 from logdrive.services.s2.server.locations import check_location
 from logdrive.wire.s2.configs import parse_basin_patch
 from logdrive.wire.s2.info import (

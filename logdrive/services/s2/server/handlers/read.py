@@ -5,8 +5,14 @@ from collections.abc import AsyncIterator
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.s2.server import counters
-from logdrive.services.s2.server.call import EVENTS, PROTOBUF, SESSION_HEADERS, Answer, Call
 from logdrive.services.s2.server.failures import as_s2_error
+from logdrive.services.s2.server.handlers.call import (
+    EVENTS,
+    PROTOBUF,
+    SESSION_HEADERS,
+    Answer,
+    Call,
+)
 from logdrive.services.s2.server.log.encryption import check_key
 from logdrive.services.s2.server.log.reading import Chunk, Reading
 from logdrive.services.s2.server.log.stream_log import StreamLog

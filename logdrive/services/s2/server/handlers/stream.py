@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from logdrive.services.s2.server.call import Answer, Call
+from logdrive.services.s2.server.handlers.call import Answer, Call
 from logdrive.services.s2.server.streams import ProvisionedStream
 from logdrive.wire.s2.configs import parse_stream_config, parse_stream_patch
 from logdrive.wire.s2.errors import bad_json

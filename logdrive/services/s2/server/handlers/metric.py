@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from logdrive.services.s2.server import counters
-from logdrive.services.s2.server.call import Answer, Call
+from logdrive.services.s2.server.handlers.call import Answer, Call
 from logdrive.services.s2.server.operations import ALL, OPERATIONS
 from logdrive.wire.s2.errors import bad_query, invalid, unavailable
 from logdrive.wire.s2.names import check_basin, check_stream

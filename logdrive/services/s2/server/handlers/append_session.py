@@ -11,8 +11,8 @@ from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.s2.server import counters
-from logdrive.services.s2.server.call import SESSION_HEADERS, Call
 from logdrive.services.s2.server.failures import as_s2_error
+from logdrive.services.s2.server.handlers.call import SESSION_HEADERS, Call
 from logdrive.services.s2.server.log.appender import AppendSession
 from logdrive.services.s2.server.log.hot import ParsedAppend, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog

@@ -1,8 +1,8 @@
 """Handler of appends: unary ones, and sessions of frames."""
 
 from logdrive.services.s2.server import counters
-from logdrive.services.s2.server.append_sessions import AppendConversation
-from logdrive.services.s2.server.call import PROTOBUF, Answer, Call
+from logdrive.services.s2.server.handlers.append_session import AppendConversation
+from logdrive.services.s2.server.handlers.call import PROTOBUF, Answer, Call
 from logdrive.services.s2.server.log.encryption import check_key
 from logdrive.services.s2.server.log.hot import ParsedAppend, of_input, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
