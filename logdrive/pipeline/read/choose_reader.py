@@ -24,14 +24,12 @@ def choose_reader(
         case "pravega":
             return stream_client(uri, tls, login, token)
         case "s2":
-            # a store that has users takes one of them in place of a token
-            bearer = token or (f"{login.user}:{login.password}" if login else "")
-            return _s2_stream(uri, tls, bearer)
+            return _s2_stream(uri, tls, login, token)
         case _:
             return stream_address(uri)  # refuses all but file://
 
 
-def _s2_stream(uri: str, tls: ClientTls | None, token: str) -> ServiceReader:
+def _s2_stream(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
     try:  # imported only here: only readers of S2 need the libraries
         from logdrive.services.s2.reader.stream import s2_stream
     except ImportError as error:
@@ -40,4 +38,4 @@ def _s2_stream(uri: str, tls: ClientTls | None, token: str) -> ServiceReader:
             "pip install 'logdrive[s2]'"
         )
         raise ConfigError("pipeline", [Mistake("from", uri, remedy)]) from error
-    return s2_stream(uri, tls, token, os.environ)
+    return s2_stream(uri, tls, login, token, environ=os.environ)

@@ -17,6 +17,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
+from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import HeaderDigest, SegmentState
 from logdrive.services.s2.client.blocking import BlockingS2Client
 from logdrive.services.s2.client.client import S2Client
@@ -221,14 +222,23 @@ class _Reading:
             self._session = None
 
 
-def s2_stream(uri: str, tls: ClientTls | None, token: str, environ: Mapping[str, str]) -> S2Stream:
+def s2_stream(
+    uri: str,
+    tls: ClientTls | None = None,
+    login: Login | None = None,
+    token: str = "",
+    *,
+    environ: Mapping[str, str],
+) -> S2Stream:
     """Return the reader for `s2://host:port/basin/stream`.
 
-    Without *token*, and without a host, the variables of S2's own tools in *environ* are read (see
+    *login* is for a store of logdrive that has users: it takes them in place of an access token.
+    Without both, and without a host, the variables of S2's own tools in *environ* are read (see
     `target.py`). Raises ValueError with a remedy, and `ConfigError` for such a variable.
     """
     address = s2_address(uri)
-    target = target_of(address, tls=tls, plain=False, token=token or None, environ=environ)
+    bearer = token or (f"{login.user}:{login.password}" if login else None)
+    target = target_of(address, tls=tls, plain=False, token=bearer, environ=environ)
     return S2Stream(target, address)
 
 
