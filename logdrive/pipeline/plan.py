@@ -1,7 +1,7 @@
 """What a run of the pipeline is asked to do, and what it has done."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
@@ -26,6 +26,7 @@ class Plan:
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
+    token: str = field(default="", repr=False)  # access token for S2; "": the environment's
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
 
