@@ -22,7 +22,8 @@ from logdrive.errors import LogdriveError, StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.model.pieces import UnfinishedEvents
+from logdrive.model.pieces import UnfinishedEvents, pieces_within
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
 from logdrive.pipeline.bronze.history import (
     KnownHeader,
@@ -151,12 +152,17 @@ class Bronze:
         end = self.next_offset(segment)
         return self._unfinished[segment].oldest_begin(end) if segment in self._unfinished else end
 
-    def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
+    def begin_segment(
+        self, segment: str, known: Sequence[KnownHeader], unit: OffsetUnit = "bytes"
+    ) -> None:
         """Note the events in pieces that are unfinished where the tables end in *segment*.
 
-        *known* are the headers that lead up to that place, in order.
+        *known* are the headers that lead up to that place, in order; *unit* is what offsets in the
+        segment count.
         """
-        self._unfinished[segment] = read_unfinished_events(self.batches, segment, known)
+        self._unfinished[segment] = read_unfinished_events(
+            self.batches, segment, known, pieces_within(unit)
+        )
 
     def header_chain(self, segment: str) -> list[KnownHeader]:
         """Return the headers that lead up to where the tables end in *segment*, in order."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header, pieces_within
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
 from logdrive.services.reader import ServiceReader
@@ -183,7 +183,7 @@ class Planner:
         """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
-        unfinished = UnfinishedEvents()
+        unfinished = UnfinishedEvents(pieces_within(self.stream.offset_unit))
         if point.next == at and point.since != NO_UNFINISHED:
             # the first plan of this process: read the headers since the first unfinished event
             segment = self.stream.name_of_segment(number)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from logdrive.errors import TransientError
 from logdrive.model.batch_walker import BatchRef
+from logdrive.model.limits import PIECES_WITHIN_RECORDS
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.services.lines import SegmentContents, foreign_text, record_text
 from logdrive.services.reader import SegmentState
@@ -36,7 +37,7 @@ async def read_lines(
     With *follow* it goes on when batches are appended, for ever. Raises `TransientError` if the
     connection is lost.
     """
-    unfinished = UnfinishedEvents()
+    unfinished = UnfinishedEvents(PIECES_WITHIN_RECORDS)
     end = None if follow else state.length
     async for batch, records in read_batches(client, stream, state.start, end):
         if batch.command:

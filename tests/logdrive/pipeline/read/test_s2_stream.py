@@ -10,9 +10,15 @@ import pytest
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.schema import BATCHES, COMMAND, EVENTS
+from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.resume import find_start
-from logdrive.pipeline.spark.source import chunk_rows, read_chunks
+from logdrive.pipeline.spark.source import (
+    Options,
+    chunk_rows,
+    read_chunks,
+    read_rows_of_range,
+)
 from logdrive.pipeline.spark.task import decode_result, write_events
 from logdrive.services.s2.reader.stream import S2Stream
 from logdrive.wire.s2.records import Record, fence_record, trim_record
@@ -103,6 +109,23 @@ def test_the_tables_are_those_of_the_bytes(face: S2Face, segment: Segment, tmp_p
     assert counts.bytes == len(segment.data)
     assert counts.offsets == sum(map(len, records_of(segment)))
     assert unread(stream, tmp_path / "records") == 0
+
+
+def test_a_query_of_the_data_source_has_the_same_rows(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    fill(stream, tmp_path)
+    planner, start = Planner(stream, _RANGE_BYTES), Progress({}, {})
+    end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
+    found = [
+        row["message"]
+        for one in planner.cut_ranges(start, end)
+        for batch in read_rows_of_range(Options(stream), one)
+        for row in batch.to_pylist()
+    ]
+    assert found == [row["message"] for row in rows(tmp_path)[0]]
 
 
 def test_the_next_run_goes_on_where_the_tables_end(

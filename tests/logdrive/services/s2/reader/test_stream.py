@@ -7,12 +7,16 @@ from typing import Protocol
 
 import pytest
 
-from logdrive.errors import StorageError
+from logdrive.errors import ConfigError, StorageError
+from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.pipeline.decode.batches import place_batches, walk_batches
 from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.planner import Planner
-from logdrive.services.s2.reader.stream import S2Stream
+from logdrive.pipeline.spark.source import parse_options
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.s2.reader.stream import S2Stream, s2_stream
+from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
@@ -165,6 +169,28 @@ def test_a_header_is_known_again_by_place_and_content(stream: S2Stream, segment:
     assert stream.count_known_headers(stream.name, [*found[:5], other]) == 5
     beyond = Point(found[-1].next + 9, found[-1].next + 1, found[-1].crc)
     assert stream.count_known_headers(stream.name, [*found, beyond]) == len(found)
+
+
+def test_the_options_of_the_data_source_make_the_same_reader(stream: S2Stream) -> None:
+    token = "a secret"
+    tls = ClientTls("/ca.pem", "/cert.pem", "/key.pem", "name")
+    for made in (
+        s2_stream(stream.uri, tls, environ={"S2_ACCESS_TOKEN": token}),
+        s2_stream(stream.uri, token=token, environ={}),
+        s2_stream(stream.uri, login=Login("fleet", "a password"), environ={}),
+        s2_stream("s2:///basin-name/events", token=token, environ={}),
+    ):
+        options = parse_options({"uri": made.uri, **made.connection_options()})
+        assert options.stream == made
+        assert token not in repr(made)
+    with pytest.raises(ConfigError, match="s2://host:8080/my-basin/events"):
+        parse_options({"uri": "s2://host/x/y"})
+
+
+def test_a_token_that_is_refused_is_a_mistake_of_the_configuration(stream: S2Stream) -> None:
+    refused = stream.refused(S2Error(403, "permission_denied", "no"))
+    assert isinstance(refused, ConfigError)
+    assert "S2_ACCESS_TOKEN" in str(refused)
 
 
 def test_a_reader_travels_to_other_processes(stream: S2Stream, segment: Segment) -> None:
