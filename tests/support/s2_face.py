@@ -19,16 +19,22 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.host.host import Host
 from logdrive.net.tcp import SystemTransport
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.open import open_access
 from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 
 
 class S2Face:
-    """The store in *directory*, served to S2's clients in the `with` block."""
+    """The store in *directory*, served to S2's clients in the `with` block.
 
-    def __init__(self, directory: Path) -> None:
+    *auth*: only to users and with tokens that it names.
+    """
+
+    def __init__(self, directory: Path, auth: AuthConfig | None = None) -> None:
         self._directory = str(directory)
+        self._auth = auth
         self._thread: threading.Thread | None = None
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -84,6 +90,10 @@ class S2Face:
             stack.push_async_callback(store.close)
             catalog = Catalog(store, clock=clock, random=Random(1))
             address = ("127.0.0.1", self.port)
-            serving = serve_s2(catalog, address, None, host=host, users=None)
+            access = await stack.enter_async_context(
+                open_access(self._auth, disk=disk, clock=clock, random=Random(2))
+            )
+            users = access.users if access else None
+            serving = serve_s2(catalog, address, None, host=host, users=users)
             bound.set_result((await stack.enter_async_context(serving))[1])
             await self._stop.wait()

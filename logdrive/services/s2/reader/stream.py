@@ -5,6 +5,7 @@ service that was restarted is simply asked again.
 """
 
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -237,9 +238,14 @@ def s2_stream(
     `target.py`). Raises ValueError with a remedy, and `ConfigError` for such a variable.
     """
     address = s2_address(uri)
-    bearer = token or (f"{login.user}:{login.password}" if login else None)
+    bearer = token or (_login_as_token(login) if login else None)
     target = target_of(address, tls=tls, plain=False, token=bearer, environ=environ)
     return S2Stream(target, address)
+
+
+def _login_as_token(login: Login) -> str:
+    # in base64: a header takes no characters beyond ASCII
+    return b64encode(f"{login.user}:{login.password}".encode()).decode()
 
 
 def _retrying() -> Retrying:

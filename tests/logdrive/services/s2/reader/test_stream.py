@@ -14,13 +14,15 @@ from logdrive.pipeline.decode.batches import place_batches, walk_batches
 from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.spark.source import parse_options
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.s2.reader.stream import S2Stream, s2_stream
-from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.services.s2.reader.streams import (
+    BASIN,
     SEGMENT,
     append,
     append_segment,
@@ -187,10 +189,25 @@ def test_the_options_of_the_data_source_make_the_same_reader(stream: S2Stream) -
         parse_options({"uri": "s2://host/x/y"})
 
 
-def test_a_token_that_is_refused_is_a_mistake_of_the_configuration(stream: S2Stream) -> None:
-    refused = stream.refused(S2Error(403, "permission_denied", "no"))
-    assert isinstance(refused, ConfigError)
-    assert "S2_ACCESS_TOKEN" in str(refused)
+def test_a_store_with_users_asks_who_reads(tmp_path: Path, segment: Segment) -> None:
+    known, other = Login("ann", "Schlüssel: ja"), Login("ann", "wrong")
+    hashed = hash_password(known.password, b"0123456789abcdef")
+    users, secret = tmp_path / "users.toml", tmp_path / "token.secret"
+    users.write_text(
+        f'[[user]]\nname = "ann"\npassword = "{hashed}"\nmay = {{ "{BASIN}/*" = "READ_UPDATE" }}\n'
+    )
+    secret.write_text("0f" * 64)
+    auth = AuthConfig(users=str(users), token_secret=str(secret))
+    with S2Face(tmp_path / "store", auth) as face:
+        uri = stream_at(face.port).uri
+        mine = s2_stream(uri, login=known, environ={})
+        append_segment(mine, segment)
+        end = refs(mine)[-1].next
+        for stream in (stream_at(face.port), s2_stream(uri, login=other, environ={})):
+            with pytest.raises(ConfigError, match="S2_ACCESS_TOKEN"):
+                stream.list_segments()
+            with pytest.raises(ConfigError, match="S2_ACCESS_TOKEN"):
+                list(stream.read_chunks(stream.name, 0, end))
 
 
 def test_a_reader_travels_to_other_processes(stream: S2Stream, segment: Segment) -> None:
