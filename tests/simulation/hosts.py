@@ -22,6 +22,7 @@ from logdrive.services import serve as store_app
 from logdrive.services.pravega.server.config import (
     ControllerConfig,
     FaceConfig,
+    S2FaceConfig,
     StoreConfig,
     StoreListenConfig,
 )
@@ -46,6 +47,7 @@ from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
 SEGMENTS = 2  # of the stream at its beginning
+BASIN, S2_PORT = "logs-basin", 8080
 FACE_PORT, CONTROLLER_PORT = 6000, 9090
 READER = "pipeline"
 """Name of the reader that retention waits for."""
@@ -337,7 +339,9 @@ class ReceiverHost(Process):
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     port = CONTROLLER_PORT if plan.scaled else FACE_PORT
     uri = (
-        f"pravega://store:{port}/{SCOPE}/{STREAM}"
+        f"s2://store:{S2_PORT}/{BASIN}/{STREAM}"
+        if plan.s2
+        else f"pravega://store:{port}/{SCOPE}/{STREAM}"
         if plan.shared
         else f"file://{STORE}#{SCOPE}/{STREAM}"
     )
@@ -370,6 +374,10 @@ def _face() -> FaceConfig:
     return FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
 
 
+def _s2_face() -> S2FaceConfig:
+    return S2FaceConfig(address=f"0.0.0.0:{S2_PORT}", tls="off")
+
+
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:
     if not plan.scaled:
         return None
@@ -397,7 +405,9 @@ class StoreHost(Process):
 
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
-        listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
+        listen = StoreListenConfig(
+            pravega=_face(), controller=_controller(name, plan), s2=_s2_face() if plan.s2 else None
+        )
         self._config = StoreConfig(
             store=DirectoryConfig(path=STORE, direct_io=plan.direct),
             listen=listen,

@@ -71,8 +71,9 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
     from tests.simulation.history import play
 
     for seed in range(most):
+        plan = draw(seed).over_s2() if mutant.over_s2 else draw(seed)
         try:
-            outcome = play(draw(seed))
+            outcome = play(plan)
         except Exception as error:  # a bug may also break what judges it
             return Found(seed, f"the history could not be judged: {type(error).__name__}")
         if outcome.broken is not None:

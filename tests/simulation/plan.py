@@ -87,6 +87,7 @@ class Plan:
     # calm; 0 for the default from the start.
     sources_bytes: int = 0
     outbox_bytes: int = 0  # limit on what waits for one peer of a receiver; 0 for the default
+    s2: bool = False  # receivers append to the shared store by S2's protocol, and it is read so
 
     @property
     def retained(self) -> bool:
@@ -146,6 +147,15 @@ class Plan:
         return replace(
             plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale")
         )
+
+    def over_s2(self) -> "Plan":
+        """Return the same over S2: one stream that is neither scaled nor cut, and nobody who speaks
+        Pravega's protocol. No agent forgets its checkpoint: where no numbers are kept, it has
+        nothing else that tells lives apart which begin alike (rule S5).
+        """
+        plan = self.unscaled().without_clients().kept_whole()
+        steps = [step for step in plan.steps if step.kind != "forget"]
+        return replace(plan.with_steps(steps), shared=True, s2=True)
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
