@@ -6,9 +6,8 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
+from logdrive.address import S2_PORT
 from logdrive.services.face_config import FaceConfig, listeners_collide
-
-S2_PORT = 8080
 
 
 class S2FaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
