@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from logdrive.address import ServiceAddress
+from logdrive.address import S2Address, ServiceAddress
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 from logdrive.host.transport import ClientTls
@@ -98,6 +98,16 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
             {"pravega": "127.0.0.1:6000", "controller": "127.0.0.1:6000"},
             "listen.controller.address is listen.pravega.address, too",
         ),
+        (
+            "127.0.0.1:8080",
+            {"s2": "127.0.0.1:8080"},
+            "listen.s2.address is listen.address, too",
+        ),
+        (
+            "127.0.0.1:5044",
+            {"pravega": "127.0.0.1:6000", "s2": "127.0.0.1:6000"},
+            "listen.s2.address is listen.pravega.address, too",
+        ),
         ("127.0.0.1:0", {"pravega": "127.0.0.1:0", "controller": "127.0.0.1:0"}, None),
         ("127.0.0.1:5044", {"pravega": "127.0.0.2:5044"}, None),
     ],
@@ -113,6 +123,15 @@ def test_two_listeners_of_one_receiver_have_two_ports(
         return
     with pytest.raises(ConfigError, match=words):
         load_config(path, ReceiverConfig, {})
+
+
+def test_a_face_for_s2s_clients_needs_a_store_of_its_own(tmp_path: Path) -> None:
+    text = (
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://127.0.0.1:6000/a/b"\n'
+        '[listen.s2]\naddress = "127.0.0.1:8080"\n'
+    )
+    with pytest.raises(ConfigError, match=r"listen\.s2 serves a store of this process"):
+        load_config(_write(tmp_path, text), ReceiverConfig, {})
 
 
 def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
@@ -342,3 +361,36 @@ def test_passwords_travel_in_the_clear_only_where_that_is_said_in_so_many_words(
         + "clear = true\n"
     )
     assert load_config(_write(tmp_path, text), StoreConfig, {}).listen.auth is not None
+
+
+_S2 = (
+    '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "s2://{host}/my-basin/events"\n'
+)
+
+
+def test_s2_is_a_service_with_a_token_and_without_a_login(tmp_path: Path) -> None:
+    near = load_config(
+        _write(tmp_path, _S2.format(host="127.0.0.1") + 'token = "secret"\n'), ReceiverConfig, {}
+    )
+    address = near.sink.stream
+    assert address == S2Address("127.0.0.1", 8080, "my-basin", "events")
+    assert near.sink.dead_letters.uri == "s2://127.0.0.1:8080/my-basin/events-dead"
+    assert near.sink.s2_target(address, {}).token == "secret"
+    unsaid = load_config(_write(tmp_path, _S2.format(host="")), ReceiverConfig, {})
+    assert unsaid.sink.stream.uri == "s2:///my-basin/events"
+    for more, words in (
+        ('[sink.login]\nuser = "u"\npassword = "p"\n', "S2 has access tokens instead"),
+        ('[listen.pravega]\naddress = "127.0.0.1:6000"\n', r"listen.pravega.*leave the table out"),
+        (
+            '[[retention]]\nstream = "a/*"\nmax_bytes = 1\n',
+            "retention is for a store of this process",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            load_config(_write(tmp_path, _S2.format(host="localhost") + more), ReceiverConfig, {})
+    with pytest.raises(ConfigError, match="plain TCP is for loopback addresses"):
+        load_config(_write(tmp_path, _S2.format(host="far.example.com")), ReceiverConfig, {})
+    pravega = _SERVICE.format(host="localhost") + 'token = "secret"\n'
+    with pytest.raises(ConfigError, match="leave token out: it is for s2://") as refused:
+        load_config(_write(tmp_path, pravega), ReceiverConfig, {})
+    assert "secret" not in str(refused.value)
