@@ -3,6 +3,7 @@ S2, the pipeline reading from it; receiver and store are killed on the way.
 """
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import time
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from tests.support.installation import Installation, Process, command, free_port
+from tests.support.s2_lite import s2_lite, why_no_s2_lite
 
 pytestmark = pytest.mark.process
 BASIN, STREAM = "shipped-logs", "team/lines"
@@ -159,3 +161,31 @@ def test_lines_in_the_store_are_read_by_s2s_own_client_and_by_pravegas_protocol(
         assert receiver.terminate() == 0
     finally:
         site.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("service", ["ours", "s2-lite"])
+def test_the_demo_over_s2_is_complete(tmp_path: Path, service: str) -> None:
+    with contextlib.ExitStack() as stack:
+        sink, kills = "s2", 3
+        if service == "s2-lite":
+            if reason := why_no_s2_lite():
+                pytest.skip(reason)
+            lite = stack.enter_context(s2_lite(tmp_path))
+            sink, kills = f"s2://127.0.0.1:{lite.port}/demo-logs/events", 2
+        work = str(tmp_path / "work")
+        options = ("--lines", "6000", "--no-system-logs", "--work", work, "--sink", sink, "--json")
+        found = orjson.loads(logdrive("demo", *options))
+    assert (found["complete"], found["lost"], found["doubled"]) == (True, 0, 0)
+    assert (found["table_lines"], found["kills"]) == (6000, kills)
+
+
+@pytest.mark.parametrize(
+    "sink", ["s2://logs.example.com:8080/demo-logs/events", "s2:///demo-logs/events", "s3"]
+)
+def test_the_demo_needs_a_service_on_this_machine(sink: str) -> None:
+    done = subprocess.run(
+        command("demo", "--sink", sink), capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert b"--sink" in done.stderr

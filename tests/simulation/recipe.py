@@ -18,6 +18,7 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "roomy": Plan.roomy,
     "ordinary": Plan.ordinary,
     "at_once": Plan.at_once,
+    "over_s2": Plan.over_s2,
 }
 """Names of the cuts besides agents and steps, in the order in which they are written."""
 

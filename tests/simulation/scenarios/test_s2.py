@@ -18,6 +18,7 @@ from tests.simulation.history import play
 from tests.simulation.hosts import BASIN, S2_PORT, STREAM
 from tests.simulation.plan import ALIKE_OVER_S2
 from tests.simulation.reader import S2_SEGMENT
+from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
 DRAWN = range(200)
@@ -116,7 +117,8 @@ def test_every_promise_holds_in_drawn_histories_over_s2(first: int) -> None:
         if not plan.shared or seed in ALIKE_OVER_S2:
             continue
         outcome = play(plan.over_s2())
-        assert outcome.broken is None, f"{seed}: {outcome.broken}\n{outcome.trace.text(80)}"
+        again = f"python -m tests.simulation replay --whole {recipe_of(outcome.plan)}"
+        assert outcome.broken is None, f"{outcome.broken}\n{outcome.trace.text(80)}\n{again}"
         played += 1
     assert played
 
