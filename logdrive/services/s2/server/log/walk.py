@@ -91,24 +91,18 @@ def walk_stored(
     for time_ms, part in store.read_appends(
         segment, position.offset, min(_PIECE, until - position.offset)
     ):
-        data, begin = memoryview(part), at.offset
-        before = None
-        while at != before:
-            before, due = at, to_seq_num
-            if rows is not None:
-                if rows.is_due(at):
-                    rows.add(at)
-                due = min(due, rows.last.seq_num + ROW_RECORDS)
-            at = walk(
-                segment,
-                at,
-                time_ms,
-                data[at.offset - begin :],
-                to_seq_num=due,
-                to_timestamp=to_timestamp,
-                on_command=on_command,
-            )
-        if at.offset < begin + len(data):
+        end = at.offset + len(part)
+        at = _walk_part(
+            segment,
+            at,
+            time_ms,
+            memoryview(part),
+            to_seq_num=to_seq_num,
+            to_timestamp=to_timestamp,
+            rows=rows,
+            on_command=on_command,
+        )
+        if at.offset < end:
             break
     if at != position:
         return at
@@ -122,6 +116,37 @@ def walk_stored(
             position.seq_num, event.data[EVENT_HEAD + HEAD_BYTES : EVENT_HEAD + event.length]
         )
     return event.behind
+
+
+def _walk_part(
+    segment: str,
+    at: Position,
+    time_ms: int,
+    part: memoryview,
+    *,
+    to_seq_num: int,
+    to_timestamp: int,
+    rows: Positions | None,
+    on_command: OnCommand | None,
+) -> Position:
+    """Walk over *part*, which begins at *at*, as `walk` does; add due rows to *rows*."""
+    begin, before = at.offset, None
+    while at != before:
+        before, due = at, to_seq_num
+        if rows is not None:
+            if rows.is_due(at):
+                rows.add(at)
+            due = min(due, rows.last.seq_num + ROW_RECORDS)
+        at = walk(
+            segment,
+            at,
+            time_ms,
+            part[at.offset - begin :],
+            to_seq_num=due,
+            to_timestamp=to_timestamp,
+            on_command=on_command,
+        )
+    return at
 
 
 def walk(

@@ -29,6 +29,7 @@ from logdrive.wire.s2.records import (
     AppendInput,
     ReadBatch,
     Record,
+    SequencedRecord,
     check_input,
     metered_size,
 )
@@ -102,7 +103,8 @@ def test_what_was_appended_is_read(
     assert end == (len(encoded.events), seq_num + encoded.count, encoded.latest)
 
     # in batches that are cut anywhere
-    at, found = begin, []
+    at = begin
+    found: list[SequencedRecord] = []
     while at != end:
         limits = Limits(count, nominal, NO_LIMIT, NO_LIMIT)
         encoder = BatchEncoder("s", at, limits, opener(None), careful=False)
