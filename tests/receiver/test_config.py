@@ -203,7 +203,7 @@ def test_what_goes_with_the_other_kind_of_sink_only_is_refused(tmp_path: Path) -
         ("pravega://h:6000/logs", "after the port goes /scope/stream"),
         ("pravega://h:6000/logs/a/b", "after the port goes /scope/stream"),
         ("pravega://h:99999/logs/a", "port between 0 and 65535"),
-        ("kafka://h:1/a/b", "write file:///path#scope/stream or pravega://host:port/scope/stream"),
+        ("kafka://h:1/a/b", "write file:///path#scope/stream, pravega://host:port/scope/stream or"),
     ],
 )
 def test_an_address_that_is_none_is_told_how_it_is_written(
