@@ -38,14 +38,14 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
             previous = number
             await store.room(len(data))
         await stored
-        _warm(setting.work / "store")
+        warm(setting.work / "store")
         began, used, read = time.monotonic(), time.process_time(), 0
         for start, end in _ranges(length, PRAVEGA_READ_BYTES):
             read += len(store.read(SEGMENT, start, end - start))
         return _samples(read, length, time.monotonic() - began, {"cpu": time.process_time() - used})
 
 
-def _warm(directory: Path) -> None:
+def warm(directory: Path) -> None:
     """Read what is in *directory*, if it is there, so that the page cache has it: the store writes
     past it.
     """
@@ -59,7 +59,7 @@ def _remote(place: Place, setting: Setting) -> Mapping[str, Sample]:
     length = _LOAD.bytes_in(setting)
     with place(setting) as server:
         with_sink(server, lambda sink: append_through(sink, _LOAD, setting), segments=1)
-        _warm(setting.work / "face_store")
+        warm(setting.work / "face_store")
         with BlockingClient(server.store) as client:
             began, used, driver, read = (
                 time.monotonic(),
