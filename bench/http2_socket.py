@@ -183,7 +183,7 @@ class Http2Socket:
 
     def _check_status(self, block: bytes) -> None:
         decoded = self._decoder.decode(block)
-        status = next((str(value) for name, value in decoded if name == ":status"), "200")
+        status = next((str(value) for name, value in decoded if str(name) == ":status"), "200")
         if not status.startswith("2"):
             raise BenchmarkError(f"the server answered {status}")
 
