@@ -35,7 +35,8 @@ _SLACK: Final = 64 * KIB
 class Checkpoint:
     """A view as it was at *end*: fencing token, trim point and rows.
 
-    *incarnation* is that of the segment, *events* what the store counted in it.
+    *incarnation* is that of the segment, *events* what the store counted in it up to *end*, -1 if
+    that is not known.
     """
 
     incarnation: int

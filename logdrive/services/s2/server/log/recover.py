@@ -68,7 +68,7 @@ def begin_at(store: Store, segment: str, view: View, start: int) -> None:
 async def renumber(store: Store, segment: str, view: View, anchor: Position, events: int) -> None:
     """Let *view* begin where its segment does, behind *anchor*, up to which it was counted.
 
-    The store had counted *events* then.
+    The store had counted *events* then, -1 if it is not known.
     """
     info = store.info(segment)
     if info is None:

@@ -83,10 +83,11 @@ class StreamLog:
         )
         # where the first record is, once it was looked up
         self._first = self._view.rows.first
-        # events that the store counts beyond those that are here
-        self._uncounted = 0
-        # of the index as it was written last: where it ends, its count of rows, uncounted events
-        self._saved = (0, 1, 0)
+        # an offset where the view ended once, and the events that the store counted up to there
+        self._counted = (0, 0)
+        # of the index as it was written last: where it ends, its count of rows, and whether the
+        # store's count agreed
+        self._saved = (0, 1, True)
         self._saving = asyncio.Lock()
         self._renumbering = asyncio.Lock()
         # tells the segment from a later one of the same name
@@ -215,8 +216,8 @@ class StreamLog:
             if self._store.info(self.segment) is not None:
                 await self._truncate()
                 # a short stream is soon walked over, if the store can tell its numbers besides
-                worth_it = len(self._view.rows) > 1 or self._uncounted
-                if worth_it and self._view.end.offset != self._saved[0]:
+                short = len(self._view.rows) == 1 and self._events() == self._view.end.seq_num
+                if not short and self._view.end.offset != self._saved[0]:
                     await self._save()
         except LogdriveError as error:
             self._warn("the index of a stream was not written", error)
@@ -246,10 +247,12 @@ class StreamLog:
         checkpoint = self._checkpoints.load()
         await restore(self._store, self.segment, self._view, checkpoint)
         if checkpoint is not None:
-            self._uncounted = checkpoint.events - checkpoint.end.seq_num
-            self._saved = (checkpoint.end.offset, len(self._view.rows), self._uncounted)
+            self._counted = (checkpoint.end.offset, checkpoint.events)
+            agreed = checkpoint.events == checkpoint.end.seq_num
+            self._saved = (checkpoint.end.offset, len(self._view.rows), agreed)
         await self._sync()
-        if checkpoint is None and (self._view.rows.first.offset or self._uncounted):
+        agreed = self._events() == self._view.end.seq_num
+        if checkpoint is None and (self._view.rows.first.offset or not agreed):
             await self._save()  # the numbers that are about to be shown
         self._on_progress(False)
 
@@ -263,18 +266,14 @@ class StreamLog:
             if not self._appender.settle():
                 break
             await asyncio.sleep(0)
-        info = self._info()
-        if self._view.end.offset == info.length:
-            self._uncounted = info.events - self._view.end.seq_num
-            self._on_progress(False)
+        self._on_progress(False)
 
     async def _renumber(self) -> None:
         """Go on behind what another face has truncated before it was indexed."""
         async with self._renumbering:
             end = self._view.end
             if self._info().start > end.offset:
-                events = end.seq_num + self._uncounted
-                await renumber(self._store, self.segment, self._view, end, events)
+                await renumber(self._store, self.segment, self._view, end, self._events())
                 await self._save()
 
     def _info(self) -> SegmentInfo:
@@ -287,10 +286,19 @@ class StreamLog:
         if more or self._must_save() or self._must_truncate():
             self._start_task()
 
+    def _events(self) -> int:
+        """Return how many events the store counted up to the view's end; -1 if it is not known."""
+        end, info = self._view.end.offset, self._store.info(self.segment)
+        if info is not None and info.length == end:
+            self._counted = (end, info.events)
+        offset, events = self._counted
+        return events if offset == end else -1
+
     def _must_save(self) -> bool:
-        _, rows, uncounted = self._saved
+        _, rows, agreed = self._saved
+        events = self._events()
         # whether the store's count can be relied on: see `logdrive.services.s2.server.log.recover`
-        turned = bool(uncounted) != bool(self._uncounted)
+        turned = events >= 0 and (events == self._view.end.seq_num) != agreed
         return len(self._view.rows) - rows >= _SAVE_ROWS or turned
 
     def _must_truncate(self) -> bool:
@@ -344,13 +352,14 @@ class StreamLog:
         checkpoint = Checkpoint(
             self._store.incarnation(self.segment),
             view.end,
-            view.end.seq_num + self._uncounted,
+            self._events(),
             view.token,
             view.trim_point,
             rows,
         )
         await self._checkpoints.write(checkpoint, whole=whole)
-        self._saved = (checkpoint.end.offset, len(rows), self._uncounted)
+        agreed = checkpoint.events == checkpoint.end.seq_num
+        self._saved = (checkpoint.end.offset, len(rows), agreed)
 
     def _warn(self, event: str, error: Exception) -> None:
         structlog.get_logger("logdrive.services.s2").warning(
