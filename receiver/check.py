@@ -72,7 +72,8 @@ def _listeners(
     config: ReceiverConfig,
 ) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
     """Return name, address and TLS of each table of the configuration that listens."""
-    faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
+    listen = config.listen
+    faces = [face for face in (listen.pravega, listen.controller, listen.s2) if face is not None]
     own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
     return [
         own,

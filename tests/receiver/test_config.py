@@ -98,6 +98,16 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
             {"pravega": "127.0.0.1:6000", "controller": "127.0.0.1:6000"},
             "listen.controller.address is listen.pravega.address, too",
         ),
+        (
+            "127.0.0.1:8080",
+            {"s2": "127.0.0.1:8080"},
+            "listen.s2.address is listen.address, too",
+        ),
+        (
+            "127.0.0.1:5044",
+            {"pravega": "127.0.0.1:6000", "s2": "127.0.0.1:6000"},
+            "listen.s2.address is listen.pravega.address, too",
+        ),
         ("127.0.0.1:0", {"pravega": "127.0.0.1:0", "controller": "127.0.0.1:0"}, None),
         ("127.0.0.1:5044", {"pravega": "127.0.0.2:5044"}, None),
     ],
@@ -113,6 +123,15 @@ def test_two_listeners_of_one_receiver_have_two_ports(
         return
     with pytest.raises(ConfigError, match=words):
         load_config(path, ReceiverConfig, {})
+
+
+def test_a_face_for_s2s_clients_needs_a_store_of_its_own(tmp_path: Path) -> None:
+    text = (
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://127.0.0.1:6000/a/b"\n'
+        '[listen.s2]\naddress = "127.0.0.1:8080"\n'
+    )
+    with pytest.raises(ConfigError, match=r"listen\.s2 serves a store of this process"):
+        load_config(_write(tmp_path, text), ReceiverConfig, {})
 
 
 def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:

@@ -59,34 +59,53 @@ def _install(command: Sequence[str], what: str) -> None:
         unavailable(f"{what} can't be installed: {error}")
 
 
+class StoreProcess:
+    """`logdrive store run` with an S2 face on a port of its own; it may be started again."""
+
+    def __init__(self, root: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._root = root
+        self._process: Process | None = None
+        (root / "store.toml").write_text(
+            f'[store]\npath = "{root}/store"\n'
+            f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n'
+            f'[listen.s2]\naddress = "127.0.0.1:{self.port}"\n'
+        )
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        arguments = ["store", "run", "--config", str(self._root / "store.toml")]
+        self._process = process = Process("store", arguments, self._root / "store.out")
+        until = time.monotonic() + 30
+        while time.monotonic() < until and process.running():
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health") as got:
+                assert got.read() == b"OK"
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"the store does not listen:\n{process.said()}")
+
+    def kill(self) -> None:
+        """End it as SIGKILL does."""
+        if self._process is not None:
+            self._process.kill()
+
+    def check_running(self) -> None:
+        """Raise AssertionError if it has ended by itself."""
+        assert self._process is not None
+        assert self._process.running(), self._process.said()
+
+
 @contextlib.contextmanager
 def served_store(root: Path) -> Iterator[str]:
-    """Run a store with an S2 face on a port of its own; yield its address as a URL."""
-    segments, port = free_port(), free_port()
-    (root / "store.toml").write_text(
-        f'[store]\npath = "{root}/store"\n'
-        f'[listen.pravega]\naddress = "127.0.0.1:{segments}"\n'
-        f'[listen.s2]\naddress = "127.0.0.1:{port}"\n'
-    )
-    arguments = ["store", "run", "--config", str(root / "store.toml")]
-    process = Process("store", arguments, root / "store.out")
-    url = f"http://127.0.0.1:{port}"
+    """Run a store with an S2 face; yield its address as a URL."""
+    store = StoreProcess(root)
     try:
-        _wait_until_healthy(process, url)
-        yield url
-        assert process.running(), process.said()
+        store.start()
+        yield store.url
+        store.check_running()
     finally:
-        process.kill()
-
-
-def _wait_until_healthy(process: Process, url: str) -> None:
-    until = time.monotonic() + 30
-    while time.monotonic() < until and process.running():
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health") as answer:
-            assert answer.read() == b"OK"
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"the store does not listen:\n{process.said()}")
+        store.kill()
 
 
 def run_suite(python: Path, sdk: Sdk, url: str, marks: str, *options: str) -> int:

@@ -56,7 +56,8 @@ async def serve_s2(
 
     Without *users* everyone may do everything, unless they show an access token that was issued
     here. Leave the context before the store closes: sessions are asked to move away, appends under
-    way become durable and are acknowledged, within some seconds. Raises `ConfigError` where it
+    way become durable and are acknowledged, within some seconds; after an exception all is dropped
+    at once. Raises `ConfigError` where it
     can't bind, or a library is missing.
     """
     try:
@@ -84,21 +85,28 @@ async def serve_s2(
     ]
     bound = (address[0], listener.address[1])
     _log.info("S2's clients are served", address=f"{bound[0]}:{bound[1]}")
+    in_order = False
     try:
         yield bound
+        in_order = True
     finally:
         await listener.close()
-        await _drain(service, server)
+        if in_order:
+            await _drain(service, server)
+        else:  # something failed, or this is the end of a process that was killed
+            await server.close(0)
         for task in upkeep:
             task.cancel()
         await asyncio.wait(upkeep)
-        await service.logs.close()
+        if in_order:
+            await service.logs.close()
 
 
 async def _drain(service: "S2Service", server: "HttpServer") -> None:
     """Let sessions move away, and other requests finish; then close all connections."""
     service.drain()
+    seconds = _SESSION_SECONDS if service.store_is_open() else 0.0
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_SESSION_SECONDS):
+        async with asyncio.timeout(seconds):
             await service.sessions.wait_until_none()
     await server.close(_REQUEST_SECONDS)

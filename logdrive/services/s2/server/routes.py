@@ -92,7 +92,7 @@ class Routes:
         handler, call.names = find_handler(call.request.method, call.request.path)
         if handler not in _OPEN:
             call.principal = await self._service.principals.identify(call.header("authorization"))
-            if self._service.draining.is_set() and call.is_session():
+            if self._service.draining.is_set() and (call.is_session() or call.wants_events()):
                 raise server_draining("the store is about to stop")
         return await handler(call)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
@@ -19,8 +20,9 @@ from logdrive.services.s2.server.principals import Principal, Principals
 from logdrive.services.s2.server.purging import Purger
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import Sessions
+from logdrive.services.s2.server.state import SEGMENT
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
-from logdrive.services.s2.server.upkeep import Emptiness, Upkeep
+from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
@@ -62,9 +64,7 @@ class S2Service:
         )
         self.tokens = AccessTokens(self.registry, clock=clock, random=random)
         self.principals = Principals(self.tokens, users)
-        self.upkeep = Upkeep(
-            self.store, self.registry, self.streams, emptiness=self._emptiness, clock=clock
-        )
+        self.upkeep = Upkeep(self.store, self.registry, self.streams, clock=clock)
         self._catalog = catalog
 
     async def start(self) -> None:
@@ -89,7 +89,15 @@ class S2Service:
 
     def healthy(self) -> bool:
         """Return whether requests can be served."""
-        return not self.draining.is_set()
+        return not self.draining.is_set() and self.store_is_open()
+
+    def store_is_open(self) -> bool:
+        """Return whether the store accepts changes: it is open, and its disk has not failed."""
+        try:
+            self.store.unwatch(SEGMENT, self.store.watch(SEGMENT))
+        except (StorageError, TransientError):
+            return False
+        return True
 
     async def open_log(self, found: FoundStream) -> StreamLog:
         """Return the log of a stream. Raises what the store raises."""
@@ -103,11 +111,6 @@ class S2Service:
             return LogSettings(now.config.mode, now.config.uncapped, now.cipher)
 
         return settings
-
-    async def _emptiness(self, found: FoundStream) -> Emptiness:
-        log = await self.open_log(found)
-        await log.sync()
-        return Emptiness(log.is_empty, log.last_write_ms)
 
     # For metrics ---------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from logdrive.services.s2.server.state import S2Basin, S2Stream, S2StreamPut
 from logdrive.services.s2.server.stream_names import (
     catalog_stream,
     is_catalog_name,
+    is_whole,
     numbered_name,
     segment_of,
     shown_names,
@@ -99,16 +100,13 @@ class S2Streams:
         """Return a stream, as far as it is known without waiting."""
         state = self._registry.state
         stream, owner = state.stream(basin, name), state.basins.get(basin)
-        if stream is None or stream.deleted_ms is not None:
+        if any(one is not None and one.deleted_ms is not None for one in (stream, owner)):
             return None
-        if owner is not None and owner.deleted_ms is not None:
+        inside, number = _place_of(name, stream)
+        there = self._catalog.known_stream(basin, inside) if inside is not None else None
+        if inside is None or there is None or there.stream.status == "deleting":
             return None
-        there = self._catalog.known_stream(basin, stream.stream)
-        if there is None or there.stream.status == "deleting":
-            return None
-        if not has_segment(there.stream, basin, stream):
-            return None
-        return FoundStream(basin, name, stream.segment, stream.config, stream.cipher)
+        return _found(basin, name, stream, inside, there.stream, number)
 
     async def find(self, basin: str, name: str) -> FoundStream:
         """Return a stream."""
@@ -133,6 +131,7 @@ class S2Streams:
         if not (config.create_stream_on_append if to_append else config.create_stream_on_read):
             raise stream_not_found(name)
         async with self._registry.turn():
+            owner = await self._basins.active(basin)
             # another request may have been quicker
             if await self._find(basin, name) is None:
                 await self._create(basin, name, given, owner, None)
@@ -142,16 +141,7 @@ class S2Streams:
         stream = self._registry.state.stream(basin, name)
         if stream is not None and stream.deleted_ms is not None:
             raise stream_deletion_pending(name)
-        segment = await self._segment(basin, name, stream)
-        if segment is None:
-            return None
-        if stream is not None and stream.segment == segment:
-            return FoundStream(basin, name, segment, stream.config, stream.cipher)
-        return FoundStream(basin, name, segment, FOREIGN_CONFIG, None)
-
-    async def _segment(self, basin: str, name: str, stream: S2Stream | None) -> str | None:
-        """Return the segment of a stream in the catalog; None if there is none."""
-        inside, number = (stream.stream, None) if stream is not None else _place_of(name)
+        inside, number = _place_of(name, stream)
         if inside is None:
             return None
         try:
@@ -160,9 +150,7 @@ class S2Streams:
             return None
         if there.status == "deleting":
             raise stream_deletion_pending(name)
-        if stream is not None and has_segment(there, basin, stream):
-            return stream.segment
-        return segment_of(basin, inside, there, number)
+        return _found(basin, name, stream, inside, there, number)
 
     # Listing -------------------------------------------------------------------------------------
 
@@ -179,17 +167,14 @@ class S2Streams:
             inside = await self._streams.streams(basin)
         except NoSuchScopeError:
             inside = []
-        there = set(inside)
         names = {
             name
             for name, stream in registered.items()
-            if stream.deleted_ms is not None or stream.stream in there
+            if stream.deleted_ms is not None or self.known(basin, name) is not None
         }
-        taken = {stream.stream for stream in registered.values()}
-        for name in there - taken:
-            known = self._catalog.known_stream(basin, name) if is_catalog_name(name) else None
-            if known is not None:
-                names.update(shown_names(name, known.stream))
+        for name in filter(is_catalog_name, inside):
+            if (there := self._catalog.known_stream(basin, name)) is not None:
+                names.update(shown_names(name, there.stream))
         page, more = page_of(
             (name for name in names if sees(name)),
             prefix + query.prefix,
@@ -319,13 +304,30 @@ def has_segment(there: Stream, basin: str, stream: S2Stream) -> bool:
     )
 
 
-def _place_of(name: str) -> tuple[str | None, int | None]:
-    """Return the stream of the catalog, and the segment's number in it, of a stream that the
-    registry does not have; None without a number where it can't be in the catalog.
+def _place_of(name: str, stream: S2Stream | None) -> tuple[str | None, int | None]:
+    """Return where the catalog has a stream: the name there, None if it can't be there, and the
+    segment's number if it is one of several. *stream* is what the registry has of it.
     """
+    if stream is not None:
+        return stream.stream, None
     if (numbered := numbered_name(name)) is not None:
         return numbered
     return (name if is_catalog_name(name) else None), None
+
+
+def _found(
+    basin: str, name: str, stream: S2Stream | None, inside: str, there: Stream, number: int | None
+) -> FoundStream | None:
+    """Return the stream called *name*, which the catalog has as *inside*; None if it has not.
+
+    *stream* is what the registry has of it. That is of no use where another face has deleted the
+    stream and made it anew, or has scaled it: then each segment is a stream, called by its number.
+    """
+    is_split = inside == name and not is_whole(there)
+    if stream is not None and not is_split and has_segment(there, basin, stream):
+        return FoundStream(basin, name, stream.segment, stream.config, stream.cipher)
+    segment = segment_of(basin, inside, there, number)
+    return FoundStream(basin, name, segment, FOREIGN_CONFIG, None) if segment is not None else None
 
 
 def _info(name: str, stream: S2Stream | None) -> StreamInfo:

@@ -4,8 +4,8 @@ Both are late rather than early. Only streams with a configuration of their own 
 another face made is kept as that face says.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+import asyncio
+from typing import Final
 
 import structlog
 
@@ -21,21 +21,13 @@ EVERY_SECONDS: Final = 60.0
 """Seconds between two passes."""
 _MARGIN_MS: Final = 600_000
 """How much later than its configuration says an empty stream is deleted at least."""
+_AT_ONCE: Final = 32
+"""Streams looked at before the event loop runs other tasks."""
 _log = structlog.get_logger("logdrive.store.s2")
 
 
-class Emptiness(NamedTuple):
-    """Whether a stream holds no record, and when it was last written to, in ms since 1970."""
-
-    is_empty: bool
-    last_write_ms: int
-
-
 class Upkeep:
-    """Applies the configurations of S2's streams to their segments.
-
-    *emptiness* says whether a stream holds records.
-    """
+    """Applies the configurations of S2's streams to their segments."""
 
     def __init__(
         self,
@@ -43,13 +35,11 @@ class Upkeep:
         registry: Registry,
         streams: S2Streams,
         *,
-        emptiness: Callable[[FoundStream], Awaitable[Emptiness]],
         clock: Clock,
     ) -> None:
         self._store = store
         self._registry = registry
         self._streams = streams
-        self._emptiness = emptiness
         self._clock = clock
 
     async def run(self) -> None:
@@ -60,9 +50,12 @@ class Upkeep:
 
     async def apply(self) -> None:
         """Make one pass; what fails is logged, and tried again with the next one."""
-        state = self._registry.state
+        state, looked = self._registry.state, 0
         for basin, streams in list(state.streams.items()):
             for name, stream in list(streams.items()):
+                looked += 1
+                if looked % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 found = self._streams.known(basin, name)
                 if found is None:
                     continue  # it is being deleted, or another face has replaced it
@@ -83,8 +76,9 @@ class Upkeep:
         wait_ms = stream.config.delete_on_empty_seconds * 1000 + _MARGIN_MS
         if wait_ms == _MARGIN_MS or now - created_ms < wait_ms:
             return
-        found = await self._emptiness(stream)
-        if found.is_empty and now - found.last_write_ms >= wait_ms:
+        info = self._store.info(stream.segment)
+        # a trim is carried out before long, and changes the segment, too
+        if info is not None and info.start == info.length and now - info.modified_ms >= wait_ms:
             _log.info("an empty stream is deleted", stream=f"{stream.basin}/{stream.name}")
             await self._streams.delete(stream.basin, stream.name)
 

@@ -18,7 +18,7 @@ async def append(call: Call) -> Answer | None:
     call.principal.check("append", basin=basin, stream=name)
     if call.is_session():
         log = await _open(call, basin, name)
-        with call.service.sessions.during():
+        with call.service.sessions.during(), log.in_use():
             await AppendConversation(call, log, call.encryption_key(), basin).run()
         return None
 

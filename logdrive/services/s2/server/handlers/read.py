@@ -111,7 +111,10 @@ async def _read_events(call: Call, basin: str, name: str, query: ReadQuery) -> N
                     event = encode_ping(call.service.clock.now_ms(), chunk.tail)
                 await call.response.send(event)
                 call.service.counters.add(counters.READ, basin, chunk.metered)
-            await call.response.send(DONE)
+                if call.service.draining.is_set():
+                    break  # without DONE: the reader comes again, with the last event's id
+            else:
+                await call.response.send(DONE)
         except LogdriveError as error:
             if isinstance(error, TransientError):
                 raise

@@ -1,7 +1,8 @@
 """One open S2 stream: a segment of the store, numbered and dated."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from random import Random
 
 import structlog
@@ -66,6 +67,8 @@ class StreamLog:
         self.segment = segment
         # those that are open
         self.readings: set[Reading] = set()
+        # contexts of `in_use` that are open
+        self._users = 0
         self._store = store
         self._clock = clock
         self._random = random
@@ -105,8 +108,19 @@ class StreamLog:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody reads or appends."""
-        return not self.readings and self._appender.is_idle and self._task is None
+        """Whether nobody reads or appends, or has a session in which they may."""
+        return (
+            not self.readings and not self._users and self._appender.is_idle and self._task is None
+        )
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the stream open during the context, in which appends may come at any time."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     def tail(self) -> StreamPosition:
         """Return the tail of what is durable and indexed; after `sync`, of all that is durable."""

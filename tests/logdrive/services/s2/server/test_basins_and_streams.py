@@ -125,6 +125,20 @@ async def test_streams_of_other_faces_are_shown_and_never_cut_by_a_default(made:
     await made.streams.reconfigure(BASIN, "two/1", StreamPatch({"uncapped": True}))
     assert (await made.streams.find(BASIN, "two/1")).config.uncapped
     assert not (await made.streams.find(BASIN, "two/0")).config.uncapped
+    assert await names(made) == ["one", "two/0", "two/1"]
+
+
+@in_control
+async def test_a_stream_that_another_face_has_scaled_is_shown_as_its_segments(
+    made: Control,
+) -> None:
+    await made.with_basin()
+    await made.streams.create(BASIN, "a", GIVEN, token=None)
+    await made.inside.scale(BASIN, "a", [0], [(0.0, 0.5), (0.5, 1.0)])
+    assert await names(made) == ["a/0", "a/1", "a/2"]
+    assert (await made.streams.find(BASIN, "a/2")).config == FOREIGN_CONFIG
+    with refused("stream_not_found"):
+        await made.streams.find(BASIN, "a")
 
 
 @in_control

@@ -101,6 +101,8 @@ async def test_nothing_is_done_of_what_follows_a_refused_append(made: Face) -> N
         assert error.seq_num == 1
     got = await made.ask("GET", f"{RECORDS}/tail")
     assert got.json["tail"]["seq_num"] == 1
+    metrics = (await made.ask("GET", "/metrics")).body
+    assert b"\nlogdrive_s2_held_bytes 0\n" in metrics
 
 
 @with_face
@@ -176,6 +178,26 @@ async def test_events_have_ids_that_a_reader_goes_on_from(made: Face) -> None:
 
 
 @with_face
+async def test_a_session_that_was_silent_for_long_goes_on(made: Face) -> None:
+    await made.make("a")
+    async with session(made, "POST") as writer, session(made, "GET") as reader:
+        await writer.append(b"1")
+        assert await writer.end_of_append() == 1
+        while not (await reader.batch()).records:
+            pass
+        for _ in range(40):  # ten minutes of heartbeats
+            assert (await reader.batch()).tail is not None
+        await writer.append(b"2")
+        assert await writer.end_of_append() == 2
+        while not (await reader.batch()).records:
+            pass
+    async with session(made, "POST") as writer:
+        await made.clock.sleep(600)
+        await writer.append(b"3")
+        assert await writer.end_of_append() == 3
+
+
+@with_face
 async def test_sessions_on_a_stream_that_is_deleted_end_with_unavailable(made: Face) -> None:
     await made.make("a")
     async with session(made, "POST") as writer, session(made, "GET") as reader:
@@ -231,3 +253,20 @@ async def test_a_session_that_does_not_move_holds_the_stop_for_a_limited_time(ma
         began = made.clock.monotonic()
         await made.stop()
         assert 10 <= made.clock.monotonic() - began < 20
+
+
+@with_face
+async def test_a_reader_of_events_is_let_go_when_the_store_stops(made: Face) -> None:
+    await made.make("a")
+    await made.append("a", "one")
+    events = (("s2-basin", BASIN), ("accept", "text/event-stream"))
+    async with await made.client.open_stream(
+        "GET", f"{RECORDS}?seq_num=0", events, end=True
+    ) as stream:
+        assert (await stream.response()).status == 200
+        began = made.clock.monotonic()
+        await asyncio.gather(made.stop(), asyncio.sleep(0))
+        text = await stream.read_body(10_000)
+        assert text.startswith(b"event: batch\nid: 0,1,11\n")
+        assert b"[DONE]" not in text
+        assert made.clock.monotonic() - began < 5

@@ -1,7 +1,6 @@
 """Retention by age, and deletion of empty streams: late, and never early."""
 
-from logdrive.services.s2.server.streams import FoundStream
-from logdrive.services.s2.server.upkeep import Emptiness, Upkeep
+from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.streams.state import StreamConfig as CatalogConfig
 from logdrive.wire.s2.configs import Retention, StreamConfig
 from tests.logdrive.services.s2.server.harness import BASIN, Control, in_control, refused
@@ -11,12 +10,8 @@ from tests.logdrive.store.streams.harness import WRITER
 MINUTE = StreamConfig(retention=Retention(60))
 
 
-def upkeep_of(made: Control, emptiness: Emptiness | None = None) -> Upkeep:
-    async def found(stream: FoundStream) -> Emptiness:
-        assert emptiness is not None
-        return emptiness
-
-    return Upkeep(made.store, made.registry, made.streams, emptiness=found, clock=made.clock)
+def upkeep_of(made: Control) -> Upkeep:
+    return Upkeep(made.store, made.registry, made.streams, clock=made.clock)
 
 
 async def write(made: Control, segment: str, data: bytes) -> None:
@@ -89,23 +84,30 @@ async def test_a_piece_of_a_large_event_is_not_cut_from_the_rest(made: Control) 
 async def test_an_empty_stream_is_deleted_late_and_never_early(made: Control) -> None:
     await made.with_basin()
     keeps = StreamConfig(retention=Retention(None), delete_on_empty_seconds=60)
-    await made.streams.create(BASIN, "a", keeps, token=None)
-    wrote = made.clock.now_ms()
-    full, empty = Emptiness(False, wrote), Emptiness(True, wrote)
+    for name in ("never", "full", "trimmed"):
+        await made.streams.create(BASIN, name, keeps, token=None)
+    upkeep = upkeep_of(made)
+    full, trimmed = [(await made.streams.find(BASIN, name)).segment for name in ("full", "trimmed")]
+    await write(made, full, b"x")
 
-    await made.clock.sleep(60 + 599)
-    await upkeep_of(made, empty).apply()
-    await made.streams.find(BASIN, "a")
-    await made.clock.sleep(2)
-    await upkeep_of(made, full).apply()
-    await made.streams.find(BASIN, "a")
-    await upkeep_of(made, Emptiness(True, made.clock.now_ms() - 1000)).apply()
-    await made.streams.find(BASIN, "a")
+    await made.clock.sleep(600)
+    await write(made, trimmed, b"x")
+    await made.store.truncate(trimmed, 9)
+    await made.clock.sleep(58)
+    await upkeep.apply()
+    await made.streams.find(BASIN, "never")
 
-    await upkeep_of(made, empty).apply()
-
+    await made.clock.sleep(3)
+    await upkeep.apply()
     with refused("stream_deletion_pending"):
-        await made.streams.find(BASIN, "a")
+        await made.streams.find(BASIN, "never")
+    await made.streams.find(BASIN, "trimmed")
+
+    await made.clock.sleep(600)
+    await upkeep.apply()
+    with refused("stream_deletion_pending"):
+        await made.streams.find(BASIN, "trimmed")
+    await made.streams.find(BASIN, "full")
 
 
 @with_face
