@@ -83,12 +83,14 @@ class AckQueue:
     async def wait_finished(self) -> None:
         """Return once every window that has ended is acknowledged."""
         while any(window.last is not None for window in self._waiting):
+            # a new event each time: `_flush` sets it, and windows may be left after that
             self._finished = asyncio.Event()
             await self._finished.wait()
 
     def _flush(self) -> None:
         ready: list[int] = []
         for window in self._waiting:
+            # the windows behind it wait, too: they are acknowledged in order
             if window.holds or window.last is None:
                 break
             ready.append(window.last)

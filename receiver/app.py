@@ -1,18 +1,17 @@
 """`logdrive receiver run`: opens the sink and listens; on stop, ends sessions before the sink."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from random import Random
+from types import MappingProxyType
 
 import structlog
 
-from logdrive.host.clock import Clock
 from logdrive.host.heap import Heap
 from logdrive.host.host import Host
+from logdrive.host.transport import Listener
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import connect_controller
-from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
@@ -33,9 +32,9 @@ class Started:
 
     address: HostPort  # where agents connect; the real port if 0 was asked for
     pravega: HostPort | None  # where the store's Pravega face listens
-    counters: Counters
-    memory: MemoryBudget
-    shares: SourceQuota
+    counters: Counters  # of connections, windows, events …
+    memory: MemoryBudget  # what connections and windows hold
+    shares: SourceQuota  # what sources hold
 
 
 async def run(
@@ -45,75 +44,69 @@ async def run(
     stop: asyncio.Event,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = connect_controller,
-    serve_rpc: ServeRpc | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
     outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.
 
     *host*.executor has one thread, for the store. *started* is called once connections are taken,
     which is not before the sink's service answers. *controllers* connects to the controller of the
-    sink's Pravega; *serve_rpc*, if given, serves the store's own controller instead of gRPC.
-
+    sink's Pravega; *environ* may have the endpoints and the access token of the sink's S2.
     *outbox_bytes* is the limit on what waits to be written to one peer.
 
     Raises `ConfigError` if an address or the store's directory can't be used, and `StorageError` if
     the disk fails: nothing was acknowledged since, and the process must end.
     """
-    sinks = open_sink(
-        config,
-        host=host,
-        stop=stop,
-        controllers=controllers,
-        serve_rpc=serve_rpc,
-    )
-    async with sinks as found:
-        if found is None:
+    async with open_sink(
+        config, host=host, stop=stop, controllers=controllers, environ=environ
+    ) as sinks:
+        if sinks is None:  # stopped before the service answered
             return
-        services = _services(config, found, host.clock, host.random, outbox_bytes)
+
+        services = _services(config, sinks, host, outbox_bytes)
         sessions = Sessions(services)
-        address, port = config.listen.where
         listener = await host.transport.listen(
-            address, port, config.listen.settings, sessions.serve_connection
+            *config.listen.where, config.listen.settings, sessions.serve_connection
         )
         try:
-            started(
-                Started(
-                    listener.address,
-                    found.face,
-                    services.counters,
-                    services.memory,
-                    services.source_quota,
-                )
-            )
+            started(_started(listener, sinks, services))
             async with asyncio.TaskGroup() as group:
                 summary = group.create_task(_summary(services).run(), name="receiver-summary")
-                await wait_for_any(stop, found.failure.happened)
+                await wait_for_any(stop, sinks.failure.happened)
                 summary.cancel()
         finally:
             await listener.close()
+
+        # before the sink is closed: what was received becomes durable through it
         await _end(sessions, services, config.drain_seconds)
 
 
 def _services(
-    config: ReceiverConfig, found: OpenedSink, clock: Clock, random: Random, outbox_bytes: int
+    config: ReceiverConfig, sinks: OpenedSink, host: Host, outbox_bytes: int
 ) -> ReceiverServices:
     heap = Heap()
     return ReceiverServices(
         listen=config.listen,
-        clock=clock,
-        random=random,
+        clock=host.clock,
+        random=host.random,
         memory=MemoryBudget(
             config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
         ),
         heap=heap,
         source_quota=SourceQuota(config.limits.sources_bytes),
-        router=Router(found.sink),
-        sink=found.sink,
+        router=Router(sinks.sink),
+        sink=sinks.sink,
         writers=WriterTable(),
-        foreign_writers=CountingWriters(found.sink, random),
-        dead_letter_writers=CountingWriters(found.dead, random),
-        failure=found.failure,
+        foreign_writers=CountingWriters(sinks.sink, host.random),
+        dead_letter_writers=CountingWriters(sinks.dead, host.random),
+        failure=sinks.failure,
         outbox_bytes=outbox_bytes,
+    )
+
+
+def _started(listener: Listener, sinks: OpenedSink, services: ReceiverServices) -> Started:
+    return Started(
+        listener.address, sinks.face, services.counters, services.memory, services.source_quota
     )
 
 
@@ -124,13 +117,13 @@ def _summary(services: ReceiverServices) -> ReceiverSummary:
 async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -> None:
     log = structlog.get_logger("receiver")
     error = services.failure.error
-    if error is not None:
+    if error is not None:  # to drain is to wait for acknowledgements, and there will be none
         log.error("the disk failed: nothing more is acknowledged", reason=str(error))
         await sessions.disconnect_all("the disk failed")
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
-    whole = await sessions.drain(seconds)
+    in_time = await sessions.drain(seconds)
     log.info(
-        "drained" if whole else "not all connections ended in time",
+        "drained" if in_time else "not all connections ended in time",
         windows=services.counters.windows_acknowledged,
     )

@@ -67,7 +67,10 @@ class ForeignBatches:
     """Makes the batches of one foreign peer: without origin and positions (rule R4)."""
 
     def __init__(self, source: UUID, peer: msgspec.Raw, store: str) -> None:
-        self._source, self._peer, self._store = str(source), peer, store
+        # what all headers have in common
+        self._source = str(source)
+        self._peer = peer
+        self._store = store
 
     def event_batch(
         self, events: Sequence[Part], size: int, records: int, received: int
@@ -111,6 +114,7 @@ class ForeignBatches:
 
 
 def _mark(events: Sequence[Part]) -> msgspec.Raw:
+    # a gap or end run has one record, whose mark its header repeats
     return msgspec.Raw(mark_in_record(b"".join(events)[EVENT_HEAD:]))
 
 

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
+from types import MappingProxyType
 from typing import Literal
 
 from cryptography import x509
 
-from logdrive.address import ServiceAddress, StreamAddress
+from logdrive.address import S2Address, ServiceAddress, StreamAddress
 from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
@@ -22,8 +23,10 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
+from logdrive.services.s2.client.client import MISSING, S2Client
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_matching
+from logdrive.wire.s2.errors import S2Error
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -32,18 +35,23 @@ _ANSWER_SECONDS = 10.0
 
 
 async def check_receiver(
-    config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport
+    config: ReceiverConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Finding]:
     """Return the findings on certificates, addresses, logins, and the store's directory or the
-    service, in that order.
+    service, in that order. *environ* may have the endpoints and the access token of S2.
     """
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
-        asked = config.listen.auth is not None and name != "listen"
+        login_needed = config.listen.auth is not None and name != "listen"
         before = (
             _certificates(name, tls, clock, disk)
             if isinstance(tls, ServerTlsConfig)
-            else [_plain(name, asked)]
+            else [_plain(name, login_needed)]
         )
         findings += before
         if all(finding.ok for finding in before):
@@ -52,6 +60,8 @@ async def check_receiver(
     stream = config.sink.stream
     if isinstance(stream, ServiceAddress):
         return [*findings, *await _service(stream, config.sink, transport)]
+    if isinstance(stream, S2Address):
+        return [*findings, *await _s2(stream, config.sink, transport, environ)]
     findings.append(_directory(stream.path, disk))
     if findings[-1].ok:
         findings.append(_durability(stream.path, disk))
@@ -84,12 +94,53 @@ def _listeners(
 async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
     """Ask the service for the stream, and say what durable means there (rule S1)."""
     where = f"{stream.host}:{stream.port}"
+
+    async def describe() -> str:
+        target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
+        located = await locate_segments(transport, target, stream.scope, stream.stream, update=True)
+        return (
+            f"has {len(located)} segments"
+            if located
+            else f"will be made with {sink.segments} segments"
+        )
+
+    return await _ask_service(stream, where, sink.settings is not None, describe)
+
+
+async def _s2(
+    stream: S2Address, sink: SinkConfig, transport: Transport, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Ask S2 for the stream, as `_service` does; the access token is not shown."""
+    try:
+        target = sink.s2_target(stream, environ)
+    except ConfigError as error:
+        return [Finding("sink.uri", False, str(error))]
+    endpoint = target.basins
+
+    async def describe() -> str:
+        async with S2Client(transport, target) as client:
+            try:
+                tail = await client.check_tail(stream.stream)
+            except S2Error as error:
+                if error.code not in MISSING:
+                    raise
+                return "will be made"
+        return f"has {tail.seq_num} records"
+
+    where = f"{endpoint.host}:{endpoint.port}"
+    return await _ask_service(stream, where, endpoint.tls is not None, describe)
+
+
+async def _ask_service(
+    stream: ServiceAddress | S2Address,
+    where: str,
+    secure: bool,
+    describe: Callable[[], Awaitable[str]],
+) -> list[Finding]:
+    """Return the findings on the service at *where*; *describe* asks it for the stream."""
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
-            there = await locate_segments(
-                transport, target, stream.scope, stream.stream, update=True
-            )
+            extent = await describe()
     except TimeoutError:
         return [
             Finding(
@@ -102,13 +153,10 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
         return [Finding("sink.uri", False, f"{error}; a start would wait for it")]
     except LogdriveError as error:
         return [Finding("sink.uri", False, str(error))]
-    found = f"has {len(there)} segments" if there else f"will be made with {sink.segments} segments"
-    secure = (
-        "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
-    )
+    how = "by TLS" if secure else "by plain TCP: everything on the way can be read"
     return [
         Finding(
-            "sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {found}"
+            "sink.uri", True, f"{where} answers, {how}; {stream.scope}/{stream.stream} {extent}"
         ),
         Finding(
             "durability",
@@ -134,13 +182,13 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
         ]
 
 
-def _plain(name: str, asked: bool) -> Finding:
+def _plain(name: str, login_needed: bool) -> Finding:
     read = "everything on the way can be read"
     return Finding(
         f"{name}.tls",
         True,
         f"off: {read}, passwords too"
-        if asked
+        if login_needed
         else f"off: every client that reaches this port may send, and {read}",
     )
 
@@ -217,10 +265,11 @@ async def _turn_away(stream: ByteStream) -> None:
 
 def _directory(path: str, disk: Disk) -> Finding:
     """Check whether the store can be opened, or made if there is none."""
-    there = next(place for place in _upwards(path) if _is_there(disk, place))
+    existing = next(place for place in _upwards(path) if _is_there(disk, place))
     try:
-        _write_probe(disk, there)
-        if there == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
+        # a permission is only known by its use: ACLs and read-only mounts have their own rules
+        _write_probe(disk, existing)
+        if existing == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
             with disk.lock(lock):
                 pass
     except BlockingIOError:
@@ -234,19 +283,21 @@ def _directory(path: str, disk: Disk) -> Finding:
         return Finding(
             "sink.uri",
             False,
-            f"{there} can't be written: {os_error_text(error)}",
+            f"{existing} can't be written: {os_error_text(error)}",
         )
     return Finding(
         "sink.uri",
         True,
-        f"{path} is there and writable" if there == path else f"{path} will be made in {there}",
+        f"{path} is there and writable"
+        if existing == path
+        else f"{path} will be made in {existing}",
     )
 
 
 def _durability(path: str, disk: Disk) -> Finding:
     """Say what durable means here (rule S1)."""
-    there = next(place for place in _upwards(path) if _is_there(disk, place))
-    where = disk.mount_point(there)
+    existing = next(place for place in _upwards(path) if _is_there(disk, place))
+    where = disk.mount_point(existing)
     return Finding(
         "durability",
         True,
@@ -301,7 +352,7 @@ def _is_there(disk: Disk, path: str) -> bool:
 def _write_probe(disk: Disk, directory: str) -> None:
     probe = os.path.join(directory, _PROBE)
     with contextlib.suppress(FileNotFoundError):
-        disk.remove(probe)
+        disk.remove(probe)  # left by a check that was killed
     file = disk.open(probe, write=True, create=True)
     try:
         file.append([b"x"])

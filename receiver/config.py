@@ -3,13 +3,21 @@
 `config/receiver.toml` explains each key.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 from uuid import UUID, uuid5
 
 import msgspec
 
-from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
+from logdrive.address import (
+    AnyAddress,
+    S2Address,
+    StreamAddress,
+    host_port,
+    is_loopback,
+    sink_address,
+)
 from logdrive.config.bounds import Count, Positive
 from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.model.dead_letters import DEAD_STREAM
@@ -24,8 +32,9 @@ from logdrive.services.pravega.server.config import (
     FaceConfig,
     S2FaceConfig,
     check_auth,
-    collide,
+    listeners_collide,
 )
+from logdrive.services.s2.client.target import S2Target, target_of
 from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
@@ -61,7 +70,7 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             self.s2.check_apart((self.pravega, self.controller))
         check_auth(self.auth, self.pravega, self.controller, self.s2)
         for face in (self.pravega, self.controller, self.s2):
-            if face is not None and collide(face.host_and_port, self.where):
+            if face is not None and listeners_collide(face.host_and_port, self.where):
                 raise ValueError(
                     f"{face.table}.address is listen.address, too: choose another port"
                 )
@@ -92,32 +101,44 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     # of a streaming service
     tls: Literal["off"] | ClientTlsConfig | None = None  # None only for loopback addresses
     store_id: UUID | None = None  # made from the uri if not given
-    login: LoginConfig | None = None  # at its controller
+    login: LoginConfig | None = None  # at Pravega's controller
+    token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
     def __post_init__(self) -> None:
         """Refuse a malformed uri, plain TCP over a network unless *tls* is "off", and keys that the
         kind of sink does not have.
         """
         address = sink_address(self.uri)
-        if isinstance(address, ServiceAddress):
-            if self.tls is None and not is_loopback(address.host):
-                raise ValueError(
-                    'plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"'
-                )
-        elif self.tls is not None:
+        if isinstance(address, StreamAddress):
+            self._check_embedded()
+            return
+        if self.tls is None and address.host and not is_loopback(address.host):
+            raise ValueError(
+                'plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"'
+            )
+        if isinstance(address, S2Address) and self.login is not None:
+            raise ValueError("login: S2 has access tokens instead: give token")
+        if not isinstance(address, S2Address) and self.token is not None:
+            raise ValueError("token: it is for s2:// addresses; Pravega's controller has a login")
+
+    def _check_embedded(self) -> None:
+        """Refuse the keys of a streaming service."""
+        if self.tls is not None:
             raise ValueError("tls: a store in this process needs no connection: leave it out")
-        elif self.store_id is not None:
+        if self.store_id is not None:
             raise ValueError("store_id: an embedded store has its own: leave it out")
-        elif self.login is not None:
+        if self.login is not None:
             raise ValueError("login: a store in this process needs none: leave it out")
+        if self.token is not None:
+            raise ValueError("token: a store in this process needs none: leave it out")
 
     @property
-    def stream(self) -> StreamAddress | ServiceAddress:
+    def stream(self) -> AnyAddress:
         """The stream's address."""
         return sink_address(self.uri)
 
     @property
-    def dead_letters(self) -> StreamAddress | ServiceAddress:
+    def dead_letters(self) -> AnyAddress:
         """The address of the dead-letter stream (rule R7)."""
         stream = self.stream
         return replace(stream, stream=stream.stream + DEAD_STREAM)
@@ -131,6 +152,13 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def credentials(self) -> Login | None:
         """User and password for `open_cluster`."""
         return self.login.login if self.login is not None else None
+
+    def s2_target(self, address: S2Address, environ: Mapping[str, str]) -> S2Target:
+        """Return what to connect to S2 with, for *address*, which is `stream`. Raises
+        `ConfigError` for endpoints in *environ* that can't be used.
+        """
+        plain = self.tls == "off"
+        return target_of(address, tls=self.settings, plain=plain, token=self.token, environ=environ)
 
     @property
     def service_id(self) -> UUID:
@@ -157,13 +185,13 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     def __post_init__(self) -> None:
         """Refuse retention and faces of a store that is not in this process."""
-        if self.retention and isinstance(self.sink.stream, ServiceAddress):
+        if self.retention and not isinstance(self.sink.stream, StreamAddress):
             raise ValueError(
                 "retention is for a store of this process, and this sink's is at "
                 f"{self.sink.uri}: leave the tables out"
             )
         for face in (self.listen.pravega, self.listen.s2):
-            if face is not None and isinstance(self.sink.stream, ServiceAddress):
+            if face is not None and not isinstance(self.sink.stream, StreamAddress):
                 raise ValueError(
                     f"{face.table} serves a store of this process, and this sink's is at "
                     f"{self.sink.uri}: leave the table out"

@@ -135,6 +135,7 @@ class ConnectionContext:
 
         The refusal of a source is logged if its writer, or an operator, has to mend something.
         """
+        # the reason for the end of a connection is logged where it ends
         if index != CONNECTION and code in _LOGGED_CODES:
             self.log.warning("source refused", index=index, code=int(code), reason=text)
         self.outbox.enqueue(

@@ -202,7 +202,7 @@ class Conversation:
             self._dialect.send_reason(reason)
 
         if reason is None or reason.finish:
-            self._dialect.on_idle()
+            self._dialect.on_idle()  # a window that the peer left unfinished is acknowledged so far
             self._link.begin_finishing()
             # interrupted by a sink that failed, or a receiver that ends: the rest is not awaited
             await self._input.wait_unless_interrupted(self._link.acks.wait_finished())
@@ -220,7 +220,7 @@ def warn_if_truncated(
     a window. What was whole is acknowledged all the same.
     """
     cut = received - reader.offset
-    if link.outbox.broken is not None:
+    if link.outbox.broken is not None:  # we aborted the stream ourselves: the peer is not at fault
         link.log.info("connection lost", reason=link.outbox.broken)
     elif cut or window_unfinished:
         what = f"a frame, {cut} bytes of which had come," if cut else "a window"

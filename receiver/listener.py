@@ -25,9 +25,11 @@ class Sessions:
 
     async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection to its end."""
+        # its TLS handshake was under way when draining began
         if self._draining:
             await stream.close()
             return
+
         counters = self._services.counters
         self._open[stream] = session = ReceiverSession(self._services, stream)
         counters.connections += 1

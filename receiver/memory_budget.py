@@ -79,6 +79,8 @@ class MemoryBudget:
         """Return whether *allocation* may read once; it may become the overdrawn one by that."""
         if self._fits(allocation) or (self._overdrawn is allocation and not allocation.over_limit):
             return True
+
+        # no durable batch can make room: let one connection finish its window beyond the limit
         if (
             self._overdrawn is None
             and self._stuck(allocation.holds_much)
@@ -117,8 +119,11 @@ class MemoryBudget:
             self._holders[allocation] = None
         else:
             self._holders.pop(allocation, None)
+
+        # its window is durable: the next one may be overdrawn
         if self._overdrawn is allocation and allocation.used == 0:
             self._overdrawn = None
+        # only what was given back can let another connection in
         if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
@@ -163,6 +168,8 @@ class MemoryBudget:
                     if not room:
                         break
         self._let_in_overdrawn()
+
+        # room was the limit, not memory: more can be let in once these have read
         if self.used <= self.total and not room and any(self._waiting) and self._pass is None:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
 
@@ -210,18 +217,22 @@ class MemoryBudget:
 
         # not even a short window goes through: make room for many
         if self._waiting[False] and self._stuck(False):
-            left = self._evict(self._stalled(now), self.used - self.total // 2, now)
+            missing = self._evict(self._stalled(now), self.used - self.total // 2, now)
             # still too little; but what an overdrawn connection has submitted may help first
-            if left > 0 and not (self._overdrawn and self._overdrawn.submitted):
-                held = [
+            if missing > 0 and not (self._overdrawn and self._overdrawn.submitted):
+                holding = [
                     allocation
                     for queue in self._waiting
                     for allocation in queue
                     if allocation.buffered
                 ]
                 self._evict(
-                    [allocation for allocation in held if now - allocation.since >= _HELD_SECONDS],
-                    left,
+                    [
+                        allocation
+                        for allocation in holding
+                        if now - allocation.since >= _HELD_SECONDS
+                    ],
+                    missing,
                     now,
                 )
         # only connections that hold much wait: make room for one of them
@@ -354,6 +365,7 @@ class Allocation:
     def set_buffered(self, buffered: int) -> None:
         """Count *buffered* bytes of unfinished frames and windows, instead of those before."""
         change, self.buffered = buffered - self.buffered, buffered
+        # progress: it ended something, began something, or sent a fair part of it
         if change < 0 or change == buffered or buffered - self._grown_to >= _PROGRESS_BYTES:
             self._stalled, self._grown_to = 0.0, buffered
             self.since = asyncio.get_running_loop().time()

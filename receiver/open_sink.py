@@ -4,13 +4,14 @@ connections to a streaming service.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 import structlog
 
-from logdrive.address import ServiceAddress, StreamAddress
+from logdrive.address import AnyAddress, S2Address, ServiceAddress, StreamAddress
 from logdrive.host.host import Host
 from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
@@ -19,11 +20,12 @@ from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
+from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.server.listen import serve_s2_face
+from logdrive.services.s2.sink import S2Sink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
@@ -54,9 +56,11 @@ async def open_sink(
     host: Host,
     stop: asyncio.Event,
     controllers: Controllers,
-    serve_rpc: ServeRpc | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[OpenedSink | None]:
     """Yield the sinks; None if *stop* was set before the service answered.
+
+    *environ* may have the endpoints and the access token of S2.
 
     Raises `ConfigError` if an address, a certificate or the store's directory can't be used, and
     `StorageError` if the disk fails.
@@ -64,11 +68,13 @@ async def open_sink(
     opening: contextlib.AbstractAsyncContextManager[OpenedSink | None]
     match config.sink.stream:  # the one place that chooses a sink by the kind of address
         case StreamAddress(path=path):
-            opening = _open_embedded(config, path, host, serve_rpc)
+            opening = _open_embedded(config, path, host)
         case ServiceAddress() as address:
             opening = _open_service(config, address, host, stop, controllers)
-    async with opening as opened:
-        yield opened
+        case S2Address() as address:
+            opening = _open_s2(config, address, host, stop, environ)
+    async with opening as sinks:
+        yield sinks
 
 
 @contextlib.asynccontextmanager
@@ -96,11 +102,43 @@ async def _open_service(
 
 
 @contextlib.asynccontextmanager
-async def _open_embedded(
+async def _open_s2(
     config: ReceiverConfig,
-    path: str,
+    address: S2Address,
     host: Host,
-    serve_rpc: ServeRpc | None,
+    stop: asyncio.Event,
+    environ: Mapping[str, str],
+) -> AsyncIterator[OpenedSink | None]:
+    target = config.sink.s2_target(address, environ)
+    async with S2Client(host.transport, target) as client, contextlib.AsyncExitStack() as stack:
+        sinks = await _unless_stopped(stop, _open_at_s2(config, client, host, stack))
+        yield OpenedSink(*sinks, Failure()) if sinks is not None else None
+
+
+async def _open_at_s2(
+    config: ReceiverConfig, client: S2Client, host: Host, stack: contextlib.AsyncExitStack
+) -> tuple[S2Sink, S2Sink]:
+    log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
+    log.info("looking for the stream")
+    sinks: list[S2Sink] = []
+    for address in (config.sink.stream, config.sink.dead_letters):
+        assert isinstance(address, S2Address)
+        opened = await S2Sink.open_stream(
+            client,
+            address,
+            store_id=config.sink.service_id,
+            clock=host.clock,
+            random=host.random,
+            pending_bytes=store_limits(config).pending,
+        )
+        sinks.append(await stack.enter_async_context(opened))
+    log.info("stream found", store=str(config.sink.service_id))
+    return sinks[0], sinks[1]
+
+
+@contextlib.asynccontextmanager
+async def _open_embedded(
+    config: ReceiverConfig, path: str, host: Host
 ) -> AsyncIterator[OpenedSink]:
     failure = Failure()
     store_runs = open_store(
@@ -113,6 +151,7 @@ async def _open_embedded(
         random=host.random,
         retention=[table.policy for table in config.retention],
     )
+    # access first: a mistake in its files is found before the store is opened
     async with (
         open_access(
             config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
@@ -131,8 +170,7 @@ async def _open_embedded(
                 catalog,
                 config.listen.controller,
                 face or ("", 0),
-                disk=host.disk,
-                serve_rpc=serve_rpc,
+                host=host,
                 access=access,
             ),
         ):
@@ -143,7 +181,7 @@ async def _embedded_sink(
     config: ReceiverConfig,
     store: Store,
     catalog: Catalog,
-    stream: StreamAddress | ServiceAddress,
+    stream: AnyAddress,
     segments: int,
 ) -> EmbeddedSink:
     """Return the sink onto *stream*.
@@ -166,9 +204,10 @@ async def _serve_face(
     verifier: TokenVerifier | None,
 ) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
-    if face is None:
+    if face is None:  # the store has no network face
         yield None
         return
+
     address, port = face.host_and_port
     async with serve_segment_store(
         store,

@@ -41,8 +41,8 @@ class Outbox:
         self._parts: list[bytes] = []  # frames that wait
         self._size = 0  # bytes of them
         self._has_ack = False  # one of them acknowledges something
-        self._sealed = False
-        self._writing = False
+        self._sealed = False  # no more frames are taken
+        self._writing = False  # a write is under way
         # futures, made only while a task waits: an Event takes 0.8 KB in each idle connection
         self._wake: asyncio.Future[None] | None = None  # of `run`
         self._idle: asyncio.Future[None] | None = None  # of `wait_flushed`
@@ -62,6 +62,7 @@ class Outbox:
         self._size += len(frame)
         self._has_ack = self._has_ack or ack
         self.last_enqueued = asyncio.get_running_loop().time()
+        # a peer that does not read must not take memory for what it is sent
         if self._size > self._most:
             self._break(f"it does not read what it is sent, {self._size} bytes of which wait")
         else:
@@ -93,8 +94,10 @@ class Outbox:
 
     async def _write(self) -> None:
         self._writing = True
+        # frames enqueued during the write are the next one's
         parts, has_ack = self._parts, self._has_ack
         self._parts, self._size, self._has_ack = [], 0, False
+
         if has_ack:
             faults.reach("receiver.ack.before_send")
         async with asyncio.timeout(_WRITE_SECONDS):

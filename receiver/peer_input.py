@@ -65,7 +65,7 @@ class PeerInput:
                     return await self._stream.read()
             except TimeoutError:
                 silent += loop.time() - began
-                allocation.end_read()
+                allocation.end_read()  # before `_on_silence` asks how long it may still wait
                 self._on_silence(listener, silent)
             finally:
                 allocation.end_read()
@@ -109,9 +109,11 @@ class PeerInput:
 
     def _seconds_to_wait(self, listener: InputListener, silent: float) -> float:
         """Return after how many seconds without a byte something is due, after *silent* seconds."""
-        left = self._link.allocation.overdrawn_seconds_left
-        if left is not None:
-            return left
+        overdrawn_left = self._link.allocation.overdrawn_seconds_left
+        if overdrawn_left is not None:  # others wait for this connection to end its window
+            return overdrawn_left
+
+        # `on_idle` is due once in a silence; after it only the idle limit counts
         idle_after = listener.idle_after_seconds
         return idle_after if idle_after is not None and not silent else self._idle_seconds
 
@@ -121,8 +123,8 @@ class PeerInput:
         if self._link.disconnect_reason is not None:
             return
 
-        left = self._link.allocation.overdrawn_seconds_left
-        if left is not None and left < _MOMENT:
+        overdrawn_left = self._link.allocation.overdrawn_seconds_left
+        if overdrawn_left is not None and overdrawn_left < _MOMENT:
             raise Disconnect(
                 RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window"
             )

@@ -73,7 +73,7 @@ class ReceiverSession:
             reason = self._broken(error)
         except Disconnect as disconnect:
             reason = self._disconnected(disconnect)
-        except TransientError as error:
+        except TransientError as error:  # nothing can be sent any more
             self._link.log.info("connection lost", reason=str(error))
             return
 
@@ -92,9 +92,9 @@ class ReceiverSession:
 
     def _disconnected(self, reason: Disconnect) -> Disconnect:
         log = self._link.log
-        if reason.logged:
+        if reason.logged:  # by what asked for the end, with more detail
             say = log.debug
-        elif reason.code is RefusalCode.DRAINING:
+        elif reason.code is RefusalCode.DRAINING:  # a stop, or an idle peer: nothing is wrong
             say = log.info
         else:
             say = log.warning
@@ -127,13 +127,13 @@ class DialectDetection:
         Raises `ProtocolError` if they begin no frame, `Disconnect` and `TransientError`.
         """
         if self._reader.dialect != "logdrive/1":
-            if not await self._read_head():
+            if not await self._read_head():  # the peer has ended its side
                 warn_if_truncated(
                     self._link, self._reader, len(self._data), window_unfinished=False
                 )
                 return None
             self._reader.detect(self._data[:KIND_HEAD])
-            if not self._reader.version:
+            if not self._reader.version:  # neither v1 nor v2
                 self._reader.receive_data(self._data)  # raises `ProtocolError`
 
         dialect = self._dialect()

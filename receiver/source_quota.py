@@ -10,8 +10,8 @@ class SourceQuota:
     """The quota of all connections, in bytes."""
 
     def __init__(self, total: int) -> None:
-        self.total = total
-        self.used = 0
+        self.total = total  # limit for all connections
+        self.used = 0  # by all connections
 
     def open_share(self) -> "QuotaShare":
         """Return the share of a new connection, which is empty."""
@@ -25,13 +25,14 @@ class QuotaShare:
 
     def __init__(self, shares: SourceQuota) -> None:
         self._shares = shares
-        self.used = 0
+        self.used = 0  # by this connection
 
     def reserve(self, size: int) -> bool:
         """Reserve *size* bytes and return True, or reserve nothing and return False if this
         connection would then use more than is free.
         """
         shares = self._shares
+        # compared with what is free afterwards: as much stays for a connection that comes later
         if self.used + size > shares.total - shares.used - size:
             return False
         self.used += size

@@ -21,7 +21,7 @@ class ReceiverSummary:
 
     async def run(self) -> None:
         """Log each minute, until cancelled, unless nothing came."""
-        last = self._totals()
+        last = self._totals()  # of a minute ago
         while True:
             await self._clock.sleep(_SECONDS)
             before, last = last, self._totals()

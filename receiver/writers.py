@@ -5,6 +5,7 @@ earlier one (rule S2).
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from random import Random
@@ -13,7 +14,7 @@ from uuid import UUID
 
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
-from logdrive.model.numbers import ABSENT
+from logdrive.model.numbers import ABSENT, NOT_KEPT
 from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 
 
@@ -30,7 +31,7 @@ class Holder(Protocol):
 class Writer:
     """Appends for one source, each on condition of the number that the one before left."""
 
-    __slots__ = ("_sink", "holder", "segment", "source", "submitted")
+    __slots__ = ("_sink", "holder", "reached", "segment", "source", "submitted")
 
     def __init__(self, sink: Sink, source: UUID) -> None:
         self._sink = sink
@@ -38,47 +39,71 @@ class Writer:
         self.segment = ""  # where the source's runs go, once the number was read
         self.holder: Holder | None = None
         self.submitted: int | None = None  # number submitted last, durable or not; None: not read
+        # number up to which the holder's runs are durable, without a gap, at a service that keeps
+        # no numbers (rule S5); None before its first run
+        self.reached: int | None = None
 
     async def read_durable_number(self, holder: Holder) -> int:
         """Return the durable number, once what was submitted has settled; the runs of *holder* go
         on from it.
 
         It is read from the segment that the source belongs to now, another one than before if the
-        stream was scaled (rule S3). Raises `TransientError` and `StorageError`.
+        stream was scaled (rule S3). A service that keeps no numbers (rule S5) answers `NOT_KEPT`
+        until *holder* has appended, from then on the number is what *holder* has durable.
+
+        Raises `TransientError` and `StorageError`.
         """
-        while True:
-            segment = self._sink.segment_for(self.source.hex)
-            try:
-                number = await self._sink.open_writer(segment, self.source)
-                break
-            except SegmentMovedError:
-                continue
+        segment, number = await self._ask_sink()
+        # taken over while the sink answered: the new holder reads the number for itself
         if self.holder is holder:
+            if number == NOT_KEPT and self.reached is not None:
+                number = self.reached
             self.segment, self.submitted = segment, number
         return number
 
+    async def _ask_sink(self) -> tuple[str, int]:
+        """Return the segment that the source belongs to, and its number there."""
+        while True:
+            segment = self._sink.segment_for(self.source.hex)
+            with contextlib.suppress(SegmentMovedError):  # then it names the successor
+                return segment, await self._sink.open_writer(segment, self.source)
+
     def follows(self, previous: int) -> bool:
         """Return whether a run from *previous* is the next one (rules P2, D3: a source that was
-        never stored starts at 0).
+        never stored starts at 0). Where no numbers are kept any first run is (rule S5).
         """
         submitted = self.submitted
+        if submitted == NOT_KEPT:
+            return True
         return submitted is not None and previous == max(submitted, 0)
 
     def append_run(
-        self, holder: Holder, batch: Sequence[Part], events: int, number: int
+        self, holder: Holder, batch: Sequence[Part], events: int, previous: int, number: int
     ) -> "asyncio.Future[None]":
-        """Submit a batch of *events* Pravega events that takes the source to *number*.
+        """Submit a batch of *events* Pravega events that takes the source from *previous*, which
+        `follows`, to *number*.
 
         Return the future of its append. Raises `NumberConflictError` if the source was taken over,
         here or by another process, and what `Sink.append` raises.
         """
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
-        future = self._sink.append_batch(
-            self.segment, self.source, batch, events, self.submitted, number
-        )
+        if self.submitted == NOT_KEPT:
+            # Also if the append fails: the runs behind it, already on their way, don't follow then.
+            self.submitted = self.reached = previous or ABSENT
+        before = self.submitted
+        future = self._sink.append_batch(self.segment, self.source, batch, events, before, number)
         self.submitted = number
+        if self.reached is not None:
+            future.add_done_callback(partial(self._on_stored, holder, before, number))
         return future
+
+    def _on_stored(
+        self, holder: Holder, before: int, number: int, future: "asyncio.Future[None]"
+    ) -> None:
+        failed = future.cancelled() or future.exception() is not None
+        if not failed and self.holder is holder and self.reached == before:
+            self.reached = number
 
 
 class WriterTable:
@@ -97,7 +122,8 @@ class WriterTable:
         """Make *holder* the only one that appends for *source*; an earlier one is fenced."""
         writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
-        writer.submitted = None
+        # nothing may be appended before the number is read again
+        writer.submitted = writer.reached = None
         if earlier is not None and earlier is not holder:
             earlier.on_fenced()
         return writer
@@ -122,8 +148,11 @@ class CountingWriter:
     __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
 
     def __init__(self, sink: Sink, segment: str, random: Random) -> None:
-        self._sink, self._segment, self._random = sink, segment, random
-        self._writer, self._submitted = random_id(random), 0
+        self._sink = sink
+        self._segment = segment  # full name
+        self._random = random
+        self._writer = random_id(random)  # the id that it appends under now
+        self._submitted = 0  # number submitted last under that id
 
     def append_batch(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
         """Submit a batch of *events* Pravega events; return the future of its append.
@@ -147,6 +176,7 @@ class CountingWriter:
             self._renew(writer)
 
     def _renew(self, writer: UUID) -> None:
+        # every append in flight fails with the first one: only that one renews the id
         if writer == self._writer:
             self._writer, self._submitted = random_id(self._random), 0
 
@@ -155,8 +185,9 @@ class CountingWriters:
     """The counting writers of one stream: one for each segment, made at its first batch."""
 
     def __init__(self, sink: Sink, random: Random) -> None:
-        self._sink, self._random = sink, random
-        self._writers: dict[str, CountingWriter] = {}
+        self._sink = sink
+        self._random = random
+        self._writers: dict[str, CountingWriter] = {}  # by segment
 
     def writer_for(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""

@@ -95,6 +95,7 @@ def _copy_click_metadata(
 def _add_options(
     command: Callable[..., Any], *options: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
+    # click lists options in the opposite order of their decorators
     for option in reversed(options):
         command = option(command)
     return command
@@ -111,7 +112,7 @@ def _tls_from_options(
 
 
 def _login_from_options(user: str | None, password_file: str | None) -> Login | None:
-    if user is None:
+    if user is None:  # a password in the environment may be for other commands
         if password_file is not None:
             raise click.UsageError("--password-file needs --user")
         return None
@@ -135,6 +136,7 @@ def read_password(path: str) -> str:
         lines = text.decode().splitlines()
     except UnicodeDecodeError:
         lines = []
+    # more lines are another kind of file, such as a key: never send it as a password
     if len(text) > _MAX_PASSWORD_FILE_BYTES or len(lines) != 1 or not lines[0]:
         raise click.UsageError(f"{path} must have exactly one line, the password in UTF-8")
     return lines[0]

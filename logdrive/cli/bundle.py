@@ -54,6 +54,7 @@ def read_bundle(path: str, now: datetime) -> Bundle:
         data = file.read(_MAX_BUNDLE_BYTES + 1)
     blocks = [(match[1], match[0]) for match in _PEM_BLOCK.finditer(data.replace(b"\r\n", b"\n"))]
     kinds = [kind for kind, _ in blocks]
+    # compared in order: the first certificate would be trusted as the CA
     if kinds != [b"CERTIFICATE", b"CERTIFICATE", b"PRIVATE KEY"] or len(data) > _MAX_BUNDLE_BYTES:
         raise ValueError(
             f"{path} does not hold a CA, a certificate and a key, in this order: {_REMEDY}"

@@ -99,9 +99,11 @@ def certs(
     The server certificate is valid for localhost, 127.0.0.1, ::1, this host's name and each --name.
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    # an existing CA is kept: replacing it would void all certificates that it signed
     adding = bool(clients) and not force and has_authority(directory)
     if bundle is not None:
         _check_bundle(bundle, clients)
+
     try:
         if adding:
             paths = _add_clients(directory, names, clients, days, now)

@@ -231,12 +231,13 @@ def _to_dismiss(
 
     A whole id may name a letter whose bytes are gone.
     """
+    # retention may have removed the letter, while an audit still counts it
     known = {letter.id for letter in letters}
-    gone = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
-    named = [name for name in ids if name.lower() not in gone]
+    without_bytes = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
+    named = [name for name in ids if name.lower() not in without_bytes]
     chosen = _select_letters(letters, named) if named or not ids else []
-    there = [Dismissed.of(one) for one in chosen if source in (None, one.header.source)]
-    return there + [Dismissed(name) for name in gone]
+    with_bytes = [Dismissed.of(one) for one in chosen if source in (None, one.header.source)]
+    return with_bytes + [Dismissed(name) for name in without_bytes]
 
 
 def _is_uuid(text: str) -> bool:
@@ -330,6 +331,6 @@ def _select_letters(letters: Sequence[DeadLetter], ids: Sequence[str]) -> list[D
     """
     for name in ids:
         count = sum(letter.id.startswith(name) for letter in letters)
-        if count != 1:
+        if count != 1:  # none, or the beginning is too short to tell them apart
             raise click.ClickException(f"{name} is the beginning of {count} ids: see `ls`")
     return [letter for letter in letters if not ids or any(map(letter.id.startswith, ids))]

@@ -58,9 +58,10 @@ async def dismiss(
         return "already replayed" if state == "replayed" else "already dismissed"
     if dry_run:
         return "would be dismissed"
-    there = choose_segment(letter.id, segments)
-    place = await there.client.set_up_writer(there.state.segment, writer_of(letter.id))
+
+    segment = choose_segment(letter.id, segments)
+    writer = await segment.client.set_up_writer(segment.state.segment, writer_of(letter.id))
     mark = Letter(notes.DISMISSED, letter.size, letter.id)
     data = encode_note(mark, letter.source, letter.store, now_ms, decision=decision)
-    await place.append_data([data], events=1, number=DISMISSED)
+    await writer.append_data([data], events=1, number=DISMISSED)
     return "dismissed"

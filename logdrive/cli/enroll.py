@@ -86,15 +86,16 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     directory = os.path.abspath(directory)
     config = os.path.join(directory, "agent.toml")
     try:
-        host_port(receiver)
-        held, document = read_bundle(bundle, now), _read_agent_toml(config)
-        paths = _write_tls(os.path.join(directory, "tls"), held, force)
+        host_port(receiver)  # refused before any file is written
+        contents, document = read_bundle(bundle, now), _read_agent_toml(config)
+        paths = _write_tls(os.path.join(directory, "tls"), contents, force)
         done = _write_config(config, document, receiver, paths)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.ClickException(file_error_text(error)) from error
-    click.echo(f"{directory}/tls has the certificates of {held.identity}")
+
+    click.echo(f"{directory}/tls has the certificates of {contents.identity}")
     click.echo(done)
     click.echo(f"next: logdrive agent check --config {config}")
     click.echo(f"then remove {bundle}: it contains the agent's private key")
@@ -114,20 +115,21 @@ def _read_agent_toml(path: str) -> dict[str, Any] | None:
         raise ValueError(f"{path}: {error}: correct it first") from error
 
 
-def _write_tls(directory: str, held: Bundle, force: bool) -> dict[str, str]:
+def _write_tls(directory: str, bundle: Bundle, force: bool) -> dict[str, str]:
     """Write the three files where they are missing, and return their paths.
 
     A file that already has the right content is left alone. Raises ValueError naming the first file
     with other content, unless *force*.
     """
-    contents = {"ca": held.ca, "cert": held.certificate, "key": held.key}
+    contents = {"ca": bundle.ca, "cert": bundle.certificate, "key": bundle.key}
     names = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
     paths = {part: os.path.join(directory, name) for part, name in names.items()}
     changed = [part for part, path in paths.items() if _read_if_exists(path) != contents[part]]
-    there = [paths[part] for part in changed if os.path.lexists(paths[part])]
-    if there and not force:
+    conflicting = [paths[part] for part in changed if os.path.lexists(paths[part])]
+    if conflicting and not force:
         remedy = "--force replaces it, --dir names another directory"
-        raise ValueError(f"{there[0]} exists already, with other content: {remedy}")
+        raise ValueError(f"{conflicting[0]} exists already, with other content: {remedy}")
+
     os.makedirs(directory, exist_ok=True)
     for part in changed:
         write_atomically(SystemDisk(), paths[part], contents[part], private=part == "key")
@@ -148,7 +150,7 @@ def _write_config(
     """Add [output] to agent.toml if it has none; return a sentence that says what was done."""
     quoted = {name: json.dumps(value) for name, value in {"host": receiver, **paths}.items()}
     table = _OUTPUT_TABLES.format(**quoted)
-    if document is None:
+    if document is None:  # "x": one that was made since it was looked for is not overwritten
         with open(path, "x", encoding="utf-8") as file:
             file.write(_NEW_AGENT_TOML + table)
         return f"{path} created: it sends the logs in /var/log to {receiver}"

@@ -29,8 +29,8 @@ class LazyCommands(click.Group):
         """Import and return the command *cmd_name*, or None if there is no such command."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        found: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
-        return found
+        command: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
+        return command
 
 
 def import_structlog() -> None:

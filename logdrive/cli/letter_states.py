@@ -31,6 +31,7 @@ async def state_of(letter: str, segments: Sequence[ReadableSegment]) -> LetterSt
     Needs permission to read only. Raises `TransientError`.
     """
     writer = writer_of(letter)
+    # the segment that was chosen may be sealed by now, and another one be chosen: ask all
     numbers = [await one.client.get_attribute(one.state.segment, writer) for one in segments]
     if DISMISSED in numbers:
         return "dismissed"

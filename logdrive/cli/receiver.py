@@ -66,6 +66,7 @@ def run(path: str, log_level: str) -> None:
             host=machine,
             stop=machine.stop,
             started=started,
+            environ=os.environ,
         )
 
     with name_keys_in_errors(path, config):
@@ -88,7 +89,11 @@ def check(path: str, as_json: bool) -> int:
 
     async def program(machine: Machine) -> list[Finding]:
         return await check_receiver(
-            config, clock=machine.clock, disk=machine.disk, transport=machine.transport
+            config,
+            clock=machine.clock,
+            disk=machine.disk,
+            transport=machine.transport,
+            environ=os.environ,
         )
 
     findings = run_program(program)

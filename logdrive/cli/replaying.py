@@ -41,12 +41,14 @@ async def replay(
     return "replayed"
 
 
-async def _append(letter: DeadLetter, payload: bytes, there: ReadableSegment) -> None:
+async def _append(letter: DeadLetter, payload: bytes, segment: ReadableSegment) -> None:
     header = letter.header
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
-    place = await there.client.set_up_writer(there.state.segment, writer_of(letter.id))
-    number = 0 if place.durable == ABSENT else place.durable
+    writer = await segment.client.set_up_writer(segment.state.segment, writer_of(letter.id))
+
+    # an interrupted attempt has left a number: go on above it, with all pieces again
+    number = 0 if writer.durable == ABSENT else writer.durable
     pieces = list(batches.piece_batches(payload, UUID(letter.id), header.received))
     for left, batch in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
         number = number + 1 if left else REPLAYED
-        await place.append_data(batch, events=2, number=number)
+        await writer.append_data(batch, events=2, number=number)

@@ -43,7 +43,7 @@ def raise_open_files_limit() -> int:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError):
-        return soft
+        return soft  # refused, as in some containers: programs adapt to the limit
     return hard
 
 
@@ -82,6 +82,7 @@ def run_program(
         loop = asyncio.get_running_loop()
 
         def on_signal(number: signal.Signals) -> None:
+            # a second signal has its default effect: it ends the process
             loop.remove_signal_handler(number)
             machine.stop.set()
 

@@ -4,7 +4,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Literal, get_args
@@ -116,29 +116,45 @@ def ship(
         )
     output = output_for(receiver, tls, dialect=dialect)
     name, started = agent_id or _machine_name(), time.monotonic()
+    with _show_progress(quiet=as_json) as show:
+        shipped = _deliver(files, output, name, give_up, show)
+    _print_outcome(shipped, time.monotonic() - started, as_json=as_json)
+    return 0 if shipped.complete else 1
+
+
+def _deliver(
+    files: Sequence[str],
+    output: OutputTable,
+    agent: str,
+    give_up_seconds: float,
+    show: Callable[[Shipped], None] | None,
+) -> Shipped:
+    """Ship *files* and return what was delivered. Raises `RejectedError`, with a hint at TLS."""
 
     async def program(machine: Machine) -> Shipped:
         return await ship_files(
             files,
             output,
             host=machine,
-            agent=name,
-            give_up_seconds=give_up,
-            progress=tell,
+            agent=agent,
+            give_up_seconds=give_up_seconds,
+            progress=show,
             stop=machine.stop,
         )
 
-    with _show_progress(quiet=as_json) as tell:
-        try:
-            shipped = run_program(program, threads=PACKING_THREADS)
-        except RejectedError as error:
-            hint = _tls_hint(output, error)
-            between = "" if not hint else " " if str(error).endswith("?") else "; "
-            raise RejectedError(f"{error}{between}{hint}") from error
-    seconds = time.monotonic() - started
+    try:
+        return run_program(program, threads=PACKING_THREADS)
+    except RejectedError as error:
+        hint = _tls_hint(output, error)
+        between = "" if not hint else " " if str(error).endswith("?") else "; "
+        raise RejectedError(f"{error}{between}{hint}") from error
+
+
+def _print_outcome(shipped: Shipped, seconds: float, *, as_json: bool) -> None:
     if as_json:
         emit_json(asdict(shipped) | _resource_usage(seconds))
     else:
+        # without it "0 bytes sent" would look like a failure
         known = (
             "; the receiver had received all of it before"
             if shipped.complete and shipped.there and not shipped.bytes
@@ -150,7 +166,6 @@ def ship(
         )
     if not shipped.complete:
         print_error(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
-    return 0 if shipped.complete else 1
 
 
 def _tls_settings(
@@ -188,7 +203,7 @@ def _tls_hint(output: OutputTable, error: RejectedError) -> str:
         return "does it require TLS? give --ca, --cert and --key"
     if output.tls.cert is None:
         return "does it require a client certificate? give --cert and --key"
-    if error.sure:
+    if error.sure:  # the error itself names the cause
         return ""
     return (
         "does it expect plain TCP? leave out --ca, --cert and --key, and give --plain unless it "

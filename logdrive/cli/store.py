@@ -115,7 +115,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     ) -> list[SegmentContents]:
         return [await count_contents(segment.client, segment.state) for segment in segments]
 
-    found = query_segments(address, access, count)
+    contents = query_segments(address, access, count)
     rows = [
         {
             "segment": row.state.segment,
@@ -127,7 +127,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
             "sources": row.sources,
             "modified": row.state.modified_ms,
         }
-        for row in found
+        for row in contents
     ]
     if as_json:
         emit_json({"uri": uri, "segments": rows})
@@ -135,9 +135,10 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     table = Table(*("segment", "bytes", "batches", "events", "sources"), box=None)
     for column in table.columns[1:]:
         column.justify = "right"
-    for row in found:
+    for row in contents:
         figures = (row.state.length - row.state.start, row.batches, row.events, row.sources)
         table.add_row(row.state.segment, *(f"{figure:,}" for figure in figures))
+    # into a pipe rich would cut lines at 80 columns
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
@@ -236,6 +237,7 @@ def verify(place: str, as_json: bool) -> None:
 
     Works while the store is in use, and changes nothing. Exits with 1 on damage.
     """
+    # a plain path is a store's directory
     address = parse_stream_address(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
         raise click.BadParameter(
@@ -254,39 +256,38 @@ def verify(place: str, as_json: bool) -> None:
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     ) as bars:
         bar = bars.add_task("reading", total=None)
-        found = verify_store(
+        verification = verify_store(
             SystemDisk(),
             directory,
             lambda done, whole: bars.update(bar, completed=done, total=whole),
         )
     if as_json:
-        emit_json({"intact": found.intact, **asdict(found)})
+        emit_json({"intact": verification.intact, **asdict(verification)})
     else:
-        for damage in found.damages:
+        for damage in verification.damages:
             print(
                 escape_unprintable(
                     f"{damage.file} is damaged at offset {damage.offset}: {damage.reason}"
                 )
             )
-        print(escape_unprintable(_verdict(found)))
-    sys.exit(0 if found.intact else 1)
+        print(escape_unprintable(_verdict(verification)))
+    sys.exit(0 if verification.intact else 1)
 
 
-def _verdict(found: Verification) -> str:
+def _verdict(verification: Verification) -> str:
     verdict = (
         "every byte is as it was written"
-        if found.intact
-        else f"{len(found.damages)} damaged places"
+        if verification.intact
+        else f"{len(verification.damages)} damaged places"
     )
     read = (
-        f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, "
-        f"{found.segments:,} segments"
+        f"{verification.files} files, {verification.bytes:,} bytes, "
+        f"{verification.entries:,} entries, {verification.segments:,} segments"
     )
     torn = (
-        f", {found.torn_bytes} torn bytes at the end, which the next start will cut off"
-        if found.torn_bytes
+        f", {verification.torn_bytes} torn bytes at the end, which the next start will cut off"
+        if verification.torn_bytes
         else ""
     )
-    return (
-        f"{found.directory}: {verdict} ({read}{torn}{', in use meanwhile' if found.held else ''})"
-    )
+    in_use = ", in use meanwhile" if verification.held else ""
+    return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"

@@ -87,16 +87,17 @@ async def open_segments(
     """
     transport, scope, stream = machine.transport, address.scope, address.stream
     async with AsyncExitStack() as stack:
-        there = await locate_segments(transport, target, scope, stream, update=update)
-        renewing = renew_tokens(target, there, clock=machine.clock, update=update)
+        locations = await locate_segments(transport, target, scope, stream, update=update)
+        renewing = renew_tokens(target, locations, clock=machine.clock, update=update)
         token = await stack.enter_async_context(renewing)
 
         async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
-            now = await locate_segments(transport, target, scope, stream, update=update)
-            fresh = [located for located in now if located.state.segment not in known]
+            latest = await locate_segments(transport, target, scope, stream, update=update)
+            # those that are known have their connections
+            fresh = [located for located in latest if located.state.segment not in known]
             return await stack.enter_async_context(connect_segments(transport, fresh, token))
 
-        yield await stack.enter_async_context(connect_segments(transport, there, token)), later
+        yield await stack.enter_async_context(connect_segments(transport, locations, token)), later
 
 
 async def abort_on_stop(machine: Machine, work: Awaitable[T]) -> T:
@@ -104,6 +105,7 @@ async def abort_on_stop(machine: Machine, work: Awaitable[T]) -> T:
     working = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(machine.stop.wait())
     await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+
     stopped.cancel()
     if not working.done():
         working.cancel()

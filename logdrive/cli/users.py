@@ -39,6 +39,7 @@ def user(
         raise click.UsageError(
             "give --read or --update: without them the user has no permission at all"
         )
+    # a colon ends the name in a login; a quote or backslash would need escapes in the table
     if not name or ":" in name or not name.isprintable() or '"' in name or "\\" in name:
         raise click.UsageError(
             f"{name!r} is not a valid user name: use printable characters, but no colon, quote "

@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
+from logdrive.host.rpc import ServeRpc
 from logdrive.host.transport import Transport
 
 
@@ -22,3 +23,4 @@ class Host:
     transport: Transport  # makes and accepts connections
     executor: Executor  # runs blocking work; a store needs one with a single thread
     random: Random = field(default_factory=SystemRandom)
+    serve_rpc: ServeRpc | None = None  # serves a store's controller; None: over gRPC

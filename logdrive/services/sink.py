@@ -1,7 +1,7 @@
 """The protocol of a sink: how a receiver appends batches to a stream (rules S1 to S6).
 
-There is one class for each streaming service: `EmbeddedSink` and `PravegaSink`. To add one, satisfy
-`Sink` and choose it by the kind of address in `receiver/open_sink.py`.
+There is one class for each streaming service: `EmbeddedSink`, `PravegaSink` and `S2Sink`. To add
+one, satisfy `Sink` and choose it by the kind of address in `receiver/open_sink.py`.
 """
 
 import asyncio
@@ -51,7 +51,8 @@ class Sink(Protocol):
         until everything submitted before for this writer is durable or has failed (rules D2, S2).
 
         Returns `numbers.ABSENT` for a writer that the service has never seen, `numbers.LOST` if its
-        number was removed together with an older segment (rule S3).
+        number was removed together with an older segment (rule S3), `numbers.NOT_KEPT` where no
+        numbers are kept (rule S5).
 
         Raises `SegmentMovedError` if the stream was scaled, `TransientError` if the service does
         not answer.
@@ -72,14 +73,16 @@ class Sink(Protocol):
         *batch* is the batch's bytes in parts, which the caller must not change any more; *events*
         is how many events they hold (Pravega's numEvents); *number* is the writer's number once the
         batch is stored. The batch is stored only if *previous* is the number that was submitted
-        last for this writer: `numbers.ABSENT` or `numbers.LOST` if there is none.
+        last for this writer: `numbers.ABSENT` or `numbers.LOST` if there is none. Where no numbers
+        are kept, a writer without a pending batch may begin anywhere.
 
         The future is done once the batch is durable. It fails with `TransientError` if the sink
         could not take the batch (the disk is full, the connection ended), and with `StorageError`
         if the store has failed for good. Batches become durable in the order in which this process
         submitted them.
 
-        Raises `NumberConflictError` at once if *previous* is another number.
+        Raises `NumberConflictError` at once if *previous* is another number. May raise
+        `TransientError` at once in place of a future that fails with it: nothing was submitted.
         """
         ...
 

@@ -46,6 +46,7 @@ def boundary_after(store: Store, segment: str, offset: int) -> int:
         and _end_of(store.read(segment, offset, _HEADER_GUESS, check=False), offset, length) == end
     ):
         return end
+    # the record goes on in later appends, or its header is long: read all of it, and check it
     try:
         head = store.read(segment, offset, EVENT_HEAD + HEADER_BYTES)
     except StoreDamagedError:
@@ -74,11 +75,12 @@ def boundary_from(store: Store, segment: str, offset: int) -> int:
 
 def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> int:
     """Return where the event ends that has pieces on both sides of *end*; else *end*."""
-    found = at = end
+    boundary = at = end
     for _ in range(_PIECES):
         if not info.start < at < info.length:
             break
         append = store.append_at(segment, at - 1)
+        # too short for a piece that others follow, or the event's beginning is cut off
         if append.length < _PIECE or append.offset < info.start:
             break
         at = append.offset
@@ -90,8 +92,8 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
                 event_end == info.length or store.append_at(segment, event_end).offset == event_end
             )
         ):
-            found = event_end
-    return found
+            boundary = event_end
+    return boundary
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:

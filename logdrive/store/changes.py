@@ -131,8 +131,10 @@ class Changes:
         key = attribute.bytes
         self._check_open()
         state = self._pending.segment_state(segment)
+        # readers go on after the seal, and retention waits for their positions
         if state.sealed and not is_reader_key(key):
             raise SegmentSealedError(segment)
+
         previous = self._pending.number(segment, key)
         if expected is not None and expected != previous:
             return self._answer_after(self._pending.last_pending(segment, key), False)
@@ -156,6 +158,7 @@ class Changes:
         state = self._pending.segment_state(segment)
         if not state.start <= offset <= state.length:
             raise SegmentTruncatedError(segment, state.start)
+        # begins there already, or will once a pending truncation is durable
         if offset == state.start:
             return self._answer_after(state.cutting, None)
         self._pending.check_extent_at(segment, offset)
@@ -189,8 +192,10 @@ class Changes:
         merged = self._pending.segment_state(source)
         if merged is into or source == target:
             raise ValueError(f"segment {target!r} can't be merged into itself")
+        # a merge moves all bytes of the source, from 0 on
         if merged.start:
             raise SegmentTruncatedError(source, merged.start)
+
         keys = {attribute.bytes: value for attribute, value in (values or {}).items()}
         changes = [
             NumberChange(key, self._pending.number(target, key), value)
@@ -257,6 +262,8 @@ class Changes:
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} does not fit into 64 bits")
         self._commit.check_capacity(entry.length)
+
+        # enqueued before it is pending: if there is no memory for a group, nothing has changed
         write = PendingWrite(
             entry, state, asyncio.get_running_loop().create_future(), answer, source, changes
         )

@@ -79,6 +79,7 @@ class IndexCheckpoint:
         tip = self._log.tip
         if self._written is not None and tip.position == self._written.position:
             return True
+
         spill = gather_spill(self._index, tip.position)
         try:
             await self._executor.run(self._write_pages, spill)
@@ -92,7 +93,9 @@ class IndexCheckpoint:
                 "index checkpoint not written", store=self._directory, reason=reason
             )
             return False
+
         self._written = tip
+        # files of the older index stay, too
         known, self._names = self._names, frozenset(file.name for file in self._index.paged_files())
         if kept and before is not None:
             self.needed_from = before.last

@@ -86,6 +86,7 @@ class GroupCommit:
         Raises `TransientError` like `Log.add_entry`, and changes nothing then.
         """
         entry = write.entry
+        # once one waits, all behind it do: writes become durable in the order of submission
         if self._queue or not self._fits(entry.length):
             self._queue.append(write)
         else:
@@ -112,7 +113,7 @@ class GroupCommit:
             elif self._ending:
                 return
             elif more:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # the next step at once, but let submitters run
             else:
                 self._wake.clear()
                 await self._wake.wait()
@@ -138,7 +139,7 @@ class GroupCommit:
         except (TransientError, StorageError) as error:
             self._report_durable()  # the group before is durable and did not fail
             self.fail_pending(error)
-            if isinstance(error, StorageError):
+            if isinstance(error, StorageError):  # nothing can become durable any more
                 raise
             self._health.on_write_failed(str(error))
             return

@@ -168,6 +168,7 @@ class Store(Changes):
         finally:
             watch.cancel()
             self._end()
+            # nothing is left after a clean end; after a cancellation all that was not durable
             self._commit.fail_pending(TransientError("the store closed before this was durable"))
             try:
                 await self._executor.run(self._log.close)
@@ -360,7 +361,7 @@ class Store(Changes):
         touched: dict[str, None] = {}
         for write in group:
             entry = write.entry
-            if entry.kind == CREATE:
+            if entry.kind == CREATE:  # its name is in the state; `apply_entry` has only the number
                 self._index.create_segment(entry.segment, write.state.name, entry.time_ms)
             else:
                 self._index.apply_entry(

@@ -43,6 +43,7 @@ def is_held(disk: Disk, path: str) -> bool:
         with disk.lock(lock):
             return False
     except OSError as error:
+        # a file that we may not open to lock it says nothing: the store may be held
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         return True
@@ -55,11 +56,11 @@ def _make_directory(disk: Disk, path: str) -> None:
     synced.
     """
     missing = []
-    there = path
-    while not _exists(disk, there):
-        missing.append(there)
-        there = os.path.dirname(there)
-    _sync_name(disk, there)
+    existing = path
+    while not _exists(disk, existing):
+        missing.append(existing)
+        existing = os.path.dirname(existing)
+    _sync_name(disk, existing)
     for directory in reversed(missing):
         disk.make_directory(directory)
         _sync_name(disk, directory)

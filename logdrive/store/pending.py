@@ -80,7 +80,7 @@ class PendingState:
     # whether it is sealed
     sealed: bool = False
     # whether it is deleted, or merged into another segment
-    gone: bool = False
+    removed: bool = False
     # its creation, while that is pending
     creating: PendingWrite | None = None
     # its last truncation, while that is pending
@@ -109,7 +109,7 @@ class PendingWrites:
             if durable is None:
                 raise NoSuchSegmentError(name)
             return PendingState(name, durable.number, durable.length, durable.start, durable.sealed)
-        if state.gone:
+        if state.removed:
             raise NoSuchSegmentError(name)
         return state
 
@@ -123,8 +123,9 @@ class PendingWrites:
         state, durable = self._states.get(name), self._index.by_name.get(name)
         if state is not None and (pending := state.writers.get(writer)) is not None:
             return pending.numbers_set()[writer]
+        # the index may still have a segment of that name that is deleted, or was created anew
         if durable is None or (
-            state is not None and (state.gone or state.number != durable.number)
+            state is not None and (state.removed or state.number != durable.number)
         ):
             return ABSENT
         return self._index.number(durable, writer)
@@ -132,13 +133,13 @@ class PendingWrites:
     def existence_is_pending(self, name: str) -> bool:
         """Return whether a creation or deletion of the segment is pending."""
         state = self._states.get(name)
-        return state is not None and (state.creating is not None or state.gone)
+        return state is not None and (state.creating is not None or state.removed)
 
     def end_is_pending(self, name: str) -> bool:
         """Return whether a seal or deletion of the segment is pending."""
         state, durable = self._states.get(name), self._index.by_name.get(name)
         return state is not None and (
-            state.gone or (state.sealed and (durable is None or not durable.sealed))
+            state.removed or (state.sealed and (durable is None or not durable.sealed))
         )
 
     def check_extent_at(self, name: str, offset: int) -> None:
@@ -171,10 +172,11 @@ class PendingWrites:
         elif entry.kind == TRUNCATE:
             state.cutting, state.start = write, entry.number
         elif entry.kind == DELETE:
-            state.gone = True
+            state.removed = True
+        # a merge changes two segments, and counts as pending for both
         elif entry.kind == MERGE and write.source is not None:
             state.length += write.source.length
-            write.source.gone = True
+            write.source.removed = True
             state.writers.update((change.writer, write) for change in write.changes)
             self._count(write.source)
 

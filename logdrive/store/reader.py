@@ -162,6 +162,7 @@ class LogReader:
         base = self._files.base_of(place)
         start = place - ENTRY_HEAD
         at = start - self._window_at
+        # not in what was read ahead for the entry before
         if self._window_at < 0 or at < 0 or at + ENTRY_HEAD + length > len(self._window):
             size = max(ENTRY_HEAD + length, self._limits.read_ahead)
             self._window, self._window_at, at = self._file(base).pread(size, start - base), start, 0
@@ -169,7 +170,7 @@ class LogReader:
         data = memoryview(self._window)[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
             raise self._damage(base, start)
-        if count < length:
+        if count < length:  # the other parts will be read, too: don't check the entry again
             # a view would keep the whole window in memory for a small entry
             self._keep(
                 place,

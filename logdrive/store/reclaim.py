@@ -99,13 +99,16 @@ class Reclaimer:
             self._rest -= 1
             return False
         if not all(copy.done() for copy in self._copies):
-            return False
+            return False  # the next group makes them durable
         if any(copy.exception() is not None for copy in self._copies):
             self._give_up()
             return False
         self._copies.clear()
+
         if not self._files.changed and self._victim is None:
             return False
+
+        # removing comes first: it needs no copies
         empty = [base for base in self._files.ends if not self._files.live[base]]
         if empty:
             return await self._remove_one(empty)
@@ -132,12 +135,16 @@ class Reclaimer:
         if self._emptied == base:
             self._emptied = -1
             faults.reach("store.free.after_copy")
+
+        # a start from the older index reads the log from `needed_from` on: it needs the file
         await self._checkpoint.find_needed_from()
         if end > self._checkpoint.needed_from and not await self._checkpoint.write():
             self._give_up()
             return False
         if end > self._checkpoint.needed_from:
             return False  # the index must be written once more, after the next group
+
+        # an open file would keep its disk space
         self._before_remove(base)
         self._reader.close_file(base)
         try:
@@ -206,6 +213,7 @@ class Reclaimer:
             extent = (
                 segment.next_extent_in(victim.base, victim.offset) if segment is not None else None
             )
+            # deleted meanwhile, or searched to its end
             if segment is None or extent is None:
                 victim.segments.popleft()
                 victim.offset = 0

@@ -101,6 +101,7 @@ class _Start:
         self._begun = 0
 
     def recover(self, new_id: Callable[[], UUID]) -> Recovered:
+        # the older index is read only where it may be needed: both are large
         newer = self._load(INDEX_NAME)
         older = self._load(OLDER_NAME) if newer is None else None
         self._covered = max(
@@ -117,6 +118,7 @@ class _Start:
         self._check_continuity()
         self._replay(store_id)
 
+        # an index may end in a file that is shorter now
         end = min(self._tip.position, self._ends[self._there.bases[-1]])
         if end < self._covered:
             raise self._damage(
@@ -126,6 +128,7 @@ class _Start:
 
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.open_last_file(store_is_new=False)
+        # with the older index, or none, the next checkpoint must write a whole new one
         used = newer if self._report.index == "used" else None
         if used is None:
             return Recovered(log, self._index, None, frozenset(), self._report)
@@ -205,6 +208,7 @@ class _Start:
         position, last, link = snapshot.tip
         if snapshot.store_id != store_id:
             return "of another store"
+        # the tip is behind the last entry, or behind the head of the file begun after it
         if last >= 0 and self._end_of(last, link, store_id) not in (position, position - FILE_HEAD):
             return "does not fit the log"
         missing = snapshot.index.pages.missing(snapshot.index.paged_files())
@@ -229,6 +233,7 @@ class _Start:
         """
         files = self._index.files
         for base in list(files.bases):
+            # missing: reclaimed after the index was written, unless a segment has data in it
             if base not in self._ends:
                 if files.live[base]:
                     raise StoreDamagedError(
@@ -298,6 +303,7 @@ class _Start:
     def _replay(self, store_id: UUID) -> None:
         """Apply all entries from the tip on; cut off what is torn at the log's end."""
         for base in self._there.bases:
+            # the index covers it; the last file is scanned all the same, for what is torn
             if self._ends[base] <= self._tip.position and base != self._there.bases[-1]:
                 continue
             with self._scan(base, store_id) as scan:
@@ -341,6 +347,7 @@ class _Start:
                 position,
                 f"an entry is not whole, but there is a later one at offset {proof - scan.base}",
             )
+        # padding is in every file that was not closed in good order: no reason for a report
         if not scan.ends_in_padding():
             self._report_cut(path, position - scan.base, scan.end - position)
         file = self._disk.open(path, write=True)

@@ -100,9 +100,11 @@ class Retention:
     async def apply_policies(self) -> None:
         """Truncate every stream once, if its policy says so. Raises what the store raises."""
         streams: dict[str, list[str]] = {}
-        there = self._store.segments()
-        self._times = {segment: self._times[segment] for segment in there if segment in self._times}
-        for segment in there:
+        segments_now = self._store.segments()
+        self._times = {
+            segment: self._times[segment] for segment in segments_now if segment in self._times
+        }
+        for segment in segments_now:
             if (stream := retained_stream(segment)) is not None:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():
@@ -137,9 +139,13 @@ class Retention:
                     )
                 )
                 kept += info.length - info.start
+
+        # by size alone, and there is room: no batch need be looked at
         before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None
         if before is None and not _exceeds(kept, policy.max_bytes):
             return cuts
+
+        # the oldest batch of all segments goes first
         oldest = [(self._time(cut), row) for row, cut in enumerate(cuts) if cut.at < cut.limit]
         heapify(oldest)
         looked = 0
@@ -156,6 +162,7 @@ class Retention:
                 heappush(oldest, (time_ms, row))
                 continue
 
+            # a batch that a reader needs the end of stays, and the segment leaves the heap
             end = boundary_after(self._store, cut.segment, cut.at)
             if end <= cut.limit:
                 kept -= end - cut.at

@@ -59,10 +59,13 @@ async def open_store(
     try:
         yield store
     except BaseException:
+        # at once, without making pending changes durable
         trimming.cancel()
         task.cancel()
         await asyncio.wait([task, trimming])
         raise
+
+    # retention changes the store: it ends before the store does
     trimming.cancel()
     await asyncio.wait([trimming])
     if not trimming.cancelled():

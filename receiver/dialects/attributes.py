@@ -29,7 +29,7 @@ def parse_attributes(data: bytes) -> WriterAttributes:
     Raises ValueError with the reason (E 7).
     """
     try:
-        found = _decode(data)
+        attributes = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"attributes that can't be used: {error}") from error
     except RecursionError as error:
@@ -37,9 +37,9 @@ def parse_attributes(data: bytes) -> WriterAttributes:
 
     # depth is counted only where there are brackets enough
     if data.count(b"{") + data.count(b"[") > ATTRIBUTES_DEPTH:
-        for value in (found.host, found.agent, found.fields):
+        for value in (attributes.host, attributes.agent, attributes.fields):
             _check_depth(value, ATTRIBUTES_DEPTH - 1)
-    return found
+    return attributes
 
 
 def _check_depth(value: object, left: int) -> None:

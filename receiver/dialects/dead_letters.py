@@ -38,7 +38,8 @@ class DeadLetterTally:
     """Counts the dead letters of one connection. The first is logged, and the total at the end."""
 
     def __init__(self) -> None:
-        self._count = self._bytes = 0
+        self._count = 0
+        self._bytes = 0  # of all of them
 
     def count_letter(self, log: Any, size: int) -> None:
         """Count an event of *size* bytes; log the first."""

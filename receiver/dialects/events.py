@@ -39,13 +39,13 @@ def record_of(event: KeyValueFrame) -> bytes:
     """
     record: dict[str, str | list[str]] = {}
     for key, value in event.pairs:
-        known = record.get(key)
-        if known is None:
+        earlier = record.get(key)
+        if earlier is None:
             record[key] = value
-        elif isinstance(known, list):
-            known.append(value)
+        elif isinstance(earlier, list):
+            earlier.append(value)
         else:
-            record[key] = [known, value]
+            record[key] = [earlier, value]
     return orjson.dumps(record)
 
 
@@ -65,7 +65,7 @@ def group_events(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGro
         if parts and (too_long or size + run.size > RUN_BYTES or records + len(run) > RUN_RECORDS):
             yield _group(parts, size, records)
             parts, size, records = [], 0, 0
-        if too_long:
+        if too_long:  # it comes in its place in the order: the group before it was yielded above
             yield TooLong(run.payloads[0])
         else:
             parts += run.parts

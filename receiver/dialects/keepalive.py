@@ -21,7 +21,7 @@ class Keepalive:
         self._seconds = seconds  # without a frame of ours, until a keepalive is due
         self._peer_waits = peer_waits
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # None: the peer does not wait
 
     def start_if_peer_waits(self) -> None:
         """Start the timer if the peer has begun to wait; to be called whenever it may have."""

@@ -71,15 +71,15 @@ class Logdrive1Receiver:
 
     def on_frames(self, frames: Sequence[Frame]) -> None:
         """Register sources, append runs and end windows. Raises `ProtocolError`."""
-        for given in self._runs.check_frames(frames, offset=self._link.offset):
-            if isinstance(given, RunReceived):
-                registration = self._sources[given.run.index]
-                if registration is not None:
-                    registration.on_run(given)
-            elif isinstance(given, SourceFrame):
-                self._on_source(given)
+        for item in self._runs.check_frames(frames, offset=self._link.offset):
+            if isinstance(item, RunReceived):
+                registration = self._sources[item.run.index]
+                if registration is not None:  # else refused at its S: the E was sent, drop the run
+                    registration.on_run(item)
+            elif isinstance(item, SourceFrame):
+                self._on_source(item)
             else:
-                self._link.acks.end_window(given.last)
+                self._link.acks.end_window(item.last)
             if self._link.acks.unacknowledged > WINDOWS_IN_FLIGHT:
                 raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
 
@@ -104,6 +104,7 @@ class Logdrive1Receiver:
         if not frame.attributes:
             return
 
+        # a refusal answers this source alone; a limit ends the connection
         try:
             parsed = attributes.parse_attributes(frame.attributes)
         except ValueError as error:
@@ -132,6 +133,7 @@ class Logdrive1Receiver:
         if registration is None:
             self._refused -= 1
             return
+
         registration.free_index()
         self._attributes -= registration.weight
         self._share.release_bytes(SOURCE_BYTES + registration.weight)

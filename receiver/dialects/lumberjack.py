@@ -46,16 +46,16 @@ class LumberjackReceiver:
     )
 
     def __init__(self, link: ConnectionContext, version: bytes) -> None:
-        self._link = link
-        self._version = version
-        link.version = version
         services = link.services
+        self._link = link
+        self._version = version  # version byte of the peer's frames
+        link.version = version  # acknowledgements have the same
         self.dialect = f"lumberjack/{version.decode()}"
         self._windows = WindowReader()
         self.takes_keepalives = keepalive(version) is not None
         source = source_id(source_id(NAMESPACE, link.host), link.identity)
         self._batches = ForeignBatches(source, link.peer_header(self.dialect), services.store)
-        self._key = source.hex
+        self._key = source.hex  # routing key
         self._writer = services.foreign_writers.writer_for(self._key)
         self._burials = DeadLetterTally()
 
@@ -97,7 +97,7 @@ class LumberjackReceiver:
                 self._append_pieces(chunk.payload)
             else:
                 self._append_dead_letter(chunk.payload)
-        if batch.ack is None:
+        if batch.ack is None:  # the window goes on
             return
 
         # a window of no events is answered at once, by a keepalive
@@ -134,6 +134,7 @@ class LumberjackReceiver:
         faults.reach("receiver.window.before_append")
         try:
             future = writer.append_batch(batch, records + 1)
+        # these peers know no refusal but the end of the connection: they send the window again
         except TransientError as error:
             raise Disconnect(
                 RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", logged=True
@@ -141,11 +142,12 @@ class LumberjackReceiver:
         except StorageError as error:
             services.failure.set_error(error)
             raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
+
         window = link.acks.hold_window()
-        held = sum(map(len, batch))
-        link.allocation.add_submitted(held)
-        services.counters.count_batch(records, events, held - len(batch[0]))
-        future.add_done_callback(partial(self._on_settled, window, held))
+        batch_bytes = sum(map(len, batch))
+        link.allocation.add_submitted(batch_bytes)
+        services.counters.count_batch(records, events, batch_bytes - len(batch[0]))
+        future.add_done_callback(partial(self._on_settled, window, batch_bytes))
 
     def _append_dead_letter(self, payload: bytes) -> None:
         """Append an event over the limit of all to the dead letters, and a note of it to the stream
@@ -164,8 +166,10 @@ class LumberjackReceiver:
             0,
         )
 
-    def _on_settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
-        error = self._link.on_append_settled(held, future)
+    def _on_settled(
+        self, window: OpenWindow, batch_bytes: int, future: "asyncio.Future[None]"
+    ) -> None:
+        error = self._link.on_append_settled(batch_bytes, future)
         if error is None:
             self._link.acks.release_window(window)
         else:

@@ -117,6 +117,7 @@ class Registration:
             self._append(received)
             return
 
+        # a run that does not follow; DEAD drops it and holds no window
         self._link.services.counters.runs_refused += 1
         if self.state is RegistrationState.LIVE or (
             self.state is RegistrationState.REFUSING and self._peer_must_have_position()
@@ -133,7 +134,7 @@ class Registration:
 
     def on_fenced(self) -> None:
         """Refuse the source, since another registration has taken it over (rule S2)."""
-        if self.state is not RegistrationState.DEAD:
+        if self.state is not RegistrationState.DEAD:  # it may have been refused for good before
             self._link.services.counters.sources_fenced += 1
         self._refuse_for_good(
             RefusalCode.REGISTERED_LATER,
@@ -153,7 +154,7 @@ class Registration:
             raise ProtocolError(str(error), offset=link.offset) from error
         window = link.acks.hold_window()
         try:
-            future = self._writer.append_run(self, batch, run.records + 1, run.number)
+            future = self._writer.append_run(self, batch, run.records + 1, run.previous, run.number)
         except (NotOpenError, TransientError) as error:
             self._refuse(window, error)
             return
@@ -162,25 +163,28 @@ class Registration:
             return
         except StorageError as error:
             link.services.failure.set_error(error)
-            return
-        held = len(batch[0]) + received.size
-        link.allocation.add_submitted(held)
+            return  # the receiver ends: the window stays held
+
+        batch_bytes = len(batch[0]) + received.size
+        link.allocation.add_submitted(batch_bytes)
         link.services.counters.count_batch(run.records, run.events, received.size)
-        future.add_done_callback(partial(self._on_settled, window, held, self._era))
+        future.add_done_callback(partial(self._on_settled, window, batch_bytes, self._era))
 
     def _on_settled(
-        self, window: OpenWindow, held: int, era: int, future: "asyncio.Future[None]"
+        self, window: OpenWindow, batch_bytes: int, era: int, future: "asyncio.Future[None]"
     ) -> None:
-        error = self._link.on_append_settled(held, future)
+        error = self._link.on_append_settled(batch_bytes, future)
         if error is None:
             self._corrections = 0
             self._link.acks.release_window(window)
         elif isinstance(error, StorageError):
             pass  # the receiver ends, and the window is never acknowledged
+        # the first append of this era that fails; those behind it fail with it
         elif self.state is RegistrationState.LIVE and era == self._era:
             self._refuse(window, error)
         elif self.state is RegistrationState.ASKING:
             self._unanswered.append(window)
+        # no P or E can name a freed index: the peer learns it by losing the connection
         elif self._freed:
             text = f"a run of the freed index {self.index} failed in the sink"
             self._link.disconnect(Disconnect(RefusalCode.TRY_LATER, text, logged=True))
@@ -211,6 +215,8 @@ class Registration:
         self._answered_in = self._link.acks.windows_begun
         self._link.services.counters.positions_corrected += 1
         self._send_position(number)
+
+        # P by P without progress: a sink that fails, or a peer that does not heed them
         if self._corrections >= _CORRECTIONS and self._failure is not None:
             self._refuse_for_good(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
         elif self._corrections >= _CORRECTIONS:

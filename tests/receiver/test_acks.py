@@ -1,5 +1,5 @@
-"""Rule D1: one acknowledgement a window, in window order, whatever order its runs become durable
-in.
+"""Each window is acknowledged once, in window order, in whatever order its runs become durable
+(rule D1).
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""`receiver check` finds what a start would meet, says what durable means (rule S1), and leaves
-nothing behind.
+"""`receiver check` finds what would make a start fail, says what durable means (rule S1), and
+leaves no files behind.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
-"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the
-others are served meanwhile.
+"""Peers that compress much into little, or never end a window.
+
+Memory stays limited, and the other peers are served meanwhile.
 """
 
 import asyncio

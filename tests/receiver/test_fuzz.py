@@ -1,5 +1,6 @@
-"""Peers that speak proper frames in no proper order: whatever they say, the receiver fails nowhere
-inside, and serves the next one.
+"""Peers that send valid frames in an invalid order.
+
+The receiver never fails inside, and serves the next peer.
 """
 
 from random import Random

@@ -1,4 +1,4 @@
-"""What a receiver keeps of connections and sources that ended: nothing."""
+"""A receiver keeps no memory of connections and sources that have ended."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

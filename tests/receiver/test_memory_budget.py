@@ -1,6 +1,4 @@
-"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the
-limits.
-"""
+"""A connection reads only while the bytes not durable yet, its own and all, are within limits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,5 +1,5 @@
-"""Frames on their way to a peer: in order, and no more of them in memory than a bound, whether the
-peer reads or not.
+"""Frames to a peer are written in order, and their memory is limited even if the peer does not
+read.
 """
 
 import asyncio

@@ -1,6 +1,4 @@
-"""Too much at once: memory stays bounded whatever peers hold back or pour in, and nobody keeps the
-others waiting for long.
-"""
+"""Memory stays limited whatever peers send or hold back, and no peer delays others for long."""
 
 import asyncio
 import os

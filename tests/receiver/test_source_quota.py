@@ -1,5 +1,6 @@
-"""Memory for registered sources is bounded for the whole receiver: who takes too much is refused,
-the others are served (rule D1).
+"""Memory for registered sources is limited for the whole receiver.
+
+A client that takes too much is refused, the others are served (rule D1).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The receiver says what it does: a line a minute while something comes in, none else."""
+"""The receiver logs one line a minute while something comes in, and none otherwise."""
 
 import asyncio
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What goes wrong around a receiver: bad peers, bad disks, too much at once, and its own end."""
+"""A receiver meets peers that break the protocol, disks that fail, overload, and its own stop."""
 
 import asyncio
 import errno

@@ -17,7 +17,13 @@ from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
 from tests.simulation.process import watched
-from tests.simulation.reader import CutTooFarError, TakenBackError, follow, now_ms
+from tests.simulation.reader import (
+    CutTooFarError,
+    StoredTwiceError,
+    TakenBackError,
+    follow,
+    now_ms,
+)
 from tests.simulation.retaining import CutWronglyError
 from tests.simulation.steps import Steps
 from tests.simulation.tables import entries_of, judge_table
@@ -160,6 +166,8 @@ class World(Steps):
             await self._finish()
         except TakenBackError as error:
             raise BrokenPromise("durable is durable", str(error)) from error
+        except StoredTwiceError as error:
+            raise BrokenPromise("a batch is stored once", str(error)) from error
         except CutTooFarError as error:
             raise BrokenPromise("retention cuts only what was read", str(error)) from error
         except NotAsWrittenError as error:

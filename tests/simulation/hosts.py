@@ -22,6 +22,7 @@ from logdrive.services import serve as store_app
 from logdrive.services.pravega.server.config import (
     ControllerConfig,
     FaceConfig,
+    S2FaceConfig,
     StoreConfig,
     StoreListenConfig,
 )
@@ -45,6 +46,7 @@ from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
+BASIN, S2_PORT = "logs-basin", 8080
 SEGMENTS = 2
 FACE_PORT, CONTROLLER_PORT = 6000, 9090
 READER = "pipeline"
@@ -290,11 +292,11 @@ class ReceiverHost(Process):
                 transport=transport,
                 executor=self.executor,
                 random=self.random,
+                serve_rpc=serving(transport),
             ),
             stop=stop,
             started=self._started,
             controllers=reaching(transport),
-            serve_rpc=serving(transport),
             outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
 
@@ -335,7 +337,9 @@ class ReceiverHost(Process):
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     port = CONTROLLER_PORT if plan.scaled else FACE_PORT
     uri = (
-        f"pravega://store:{port}/{SCOPE}/{STREAM}"
+        f"s2://store:{S2_PORT}/{BASIN}/{STREAM}"
+        if plan.s2
+        else f"pravega://store:{port}/{SCOPE}/{STREAM}"
         if plan.shared
         else f"file://{STORE}#{SCOPE}/{STREAM}"
     )
@@ -368,6 +372,10 @@ def _face() -> FaceConfig:
     return FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
 
 
+def _s2_face() -> S2FaceConfig:
+    return S2FaceConfig(address=f"0.0.0.0:{S2_PORT}", tls="off")
+
+
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:
     if not plan.scaled:
         return None
@@ -395,7 +403,9 @@ class StoreHost(Process):
 
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
-        listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
+        listen = StoreListenConfig(
+            pravega=_face(), controller=_controller(name, plan), s2=_s2_face() if plan.s2 else None
+        )
         self._config = StoreConfig(
             store=DirectoryConfig(path=STORE, direct_io=plan.direct),
             listen=listen,
@@ -414,8 +424,8 @@ class StoreHost(Process):
                 transport=transport,
                 executor=self.executor,
                 random=self.random,
+                serve_rpc=serving(transport),
             ),
             stop=stop,
             limits=self._limits,
-            serve_rpc=serving(transport),
         )

@@ -12,7 +12,7 @@ from tests.simulation.bronze import Bronze, Row
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.plain import InventedError, NotThereError, judge_plain
-from tests.simulation.reader import Tables
+from tests.simulation.reader import S2_SEGMENT, Tables
 from tests.simulation.witnesses import Witness
 
 
@@ -164,6 +164,9 @@ def _closed(life: Life, source: Arrived) -> None:
 def _follow_on(batches: Iterable[Batch]) -> None:
     """In one store, each batch of a source begins where the one before ended, and nothing follows
     an end (rules D3, P2, G3).
+
+    Where no numbers are kept, runs may stand there again, but never one before those that it
+    follows (rule S5).
     """
     reached: dict[tuple[str, str], tuple[int, str]] = {}
     for batch in sorted(
@@ -171,6 +174,13 @@ def _follow_on(batches: Iterable[Batch]) -> None:
     ):
         place, header = (batch.store, batch.source), batch.header
         before, kind = reached.get(place, (0, ""))
+        if batch.segment == S2_SEGMENT:
+            if header["previous"] > before:
+                raise BrokenPromise(
+                    "order within a source", f"{batch.source}: {header} at {before}"
+                )
+            reached[place] = max(before, header["position"]), batch.kind
+            continue
         if kind == "end":
             raise BrokenPromise(
                 "order within a source", f"{batch.source}: a batch after its end in {batch.store}"

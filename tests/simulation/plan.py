@@ -79,6 +79,8 @@ class Plan:
     its disk, *outbox_bytes* what may wait for one peer of a receiver, each 0 for its usual.
     *sources_bytes* is what sources may take of a receiver's memory until the operator, told that
     some were refused, gives it the usual; 0: from the start.
+
+    *s2*: the receivers append to the shared store by S2's protocol, and it is read by it, too.
     """
 
     seed: int
@@ -105,6 +107,7 @@ class Plan:
     pending_bytes: int = 0
     sources_bytes: int = 0
     outbox_bytes: int = 0
+    s2: bool = False
 
     @property
     def retained(self) -> bool:
@@ -164,6 +167,12 @@ class Plan:
         return replace(
             plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale")
         )
+
+    def over_s2(self) -> "Plan":
+        """Return the same over S2: one stream that is neither scaled nor cut, and nobody who speaks
+        Pravega's protocol.
+        """
+        return replace(self.unscaled().without_clients().kept_whole(), shared=True, s2=True)
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""

@@ -8,7 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logdrive.address import S2Address
 from logdrive.errors import LogdriveError
+from logdrive.model.framing import frame_events
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
@@ -16,9 +18,24 @@ from logdrive.services.pravega.reader.position import set_reader_position
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.reader.stream import list_first_segments
 from logdrive.services.reader import SegmentState
+from logdrive.services.s2.batches import BATCH_HEADER
+from logdrive.services.s2.client.client import MISSING, S2Client
+from logdrive.services.s2.client.target import target_of
+from logdrive.wire.pravega.names import segment_name
+from logdrive.wire.s2.errors import S2Error
+from logdrive.wire.s2.queries import ReadQuery
+from logdrive.wire.s2.records import command_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
-from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM
+from tests.simulation.hosts import (
+    BASIN,
+    CONTROLLER_PORT,
+    FACE_PORT,
+    READER,
+    S2_PORT,
+    SCOPE,
+    STREAM,
+)
 from tests.simulation.plan import Plan
 from tests.simulation.retaining import Retained
 from tests.support.ledger import whole_batches
@@ -27,10 +44,16 @@ from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import EPOCH_MS
 
 _PATIENCE_SECONDS = 5.0
+S2_SEGMENT = segment_name(BASIN, STREAM, 0)
+"""What the whole of an S2 stream is called here."""
 
 
 class TakenBackError(AssertionError):
     """A store no longer has what it had shown."""
+
+
+class StoredTwiceError(AssertionError):
+    """A batch that a receiver submitted once to S2 stands there twice."""
 
 
 class CutTooFarError(AssertionError):
@@ -49,6 +72,10 @@ class Tables:
     """Where each segment began when it was seen last."""
     told: dict[tuple[str, str], int] = field(default_factory=dict)
     """Up to where each is needed no more, as its store was told, or would have been."""
+    records: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many records were read of each S2 stream."""
+    stored: dict[bytes, int] = field(default_factory=dict)
+    """Where in an S2 stream each batch stands, by its id."""
     retained: Retained = field(default_factory=Retained)
     """What retention took and left."""
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -177,6 +204,9 @@ async def follow(
 async def _read(
     network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool
 ) -> None:
+    if plan.s2:
+        await _read_s2(network, store, tables, again=again)
+        return
     transport = network.host("reader")
     async with connect_segment_store(transport, store, FACE_PORT) as client:
         if plan.scaled:
@@ -200,3 +230,36 @@ async def _read(
             if plan.retained:
                 offset = tables.needs_no_more(store, state.segment)
                 await set_reader_position(client, state.segment, READER, offset)
+
+
+async def _read_s2(network: MemoryNetwork, store: str, tables: Tables, *, again: bool) -> None:
+    """Read the stream as an S2 client does; what is kept are its records as Pravega's events."""
+    place = store, S2_SEGMENT
+    address = S2Address(store, S2_PORT, BASIN, STREAM)
+    target = target_of(address, tls=None, plain=True, token=None, environ={})
+    async with S2Client(network.host("reader"), target) as client:
+        try:
+            tail = (await client.check_tail(STREAM)).seq_num
+        except S2Error as error:
+            if error.code not in MISSING:
+                raise
+            tail = 0
+        if tail < tables.records.get(place, 0):
+            raise TakenBackError(f"{store} has {tail} records, fewer than before")
+        if tail:
+            tables.meet(store, [S2_SEGMENT])
+            tables.starts[place] = 0
+        at = 0 if again else tables.records.get(place, 0)
+        offset = 0 if again else len(tables.seen.get(place, b""))
+        while at < tail:
+            records = (await client.read(STREAM, ReadQuery(seq_num=at))).records
+            assert records[0].seq_num == at
+            for record in records:
+                for batch in (value for name, value in record.headers if name == BATCH_HEADER):
+                    first = tables.stored.setdefault(batch, record.seq_num)
+                    if first != record.seq_num:
+                        raise StoredTwiceError(f"{first} and {record.seq_num} are one batch")
+            data = frame_events([r.body for r in records if command_of(r) is None])
+            tables.add(store, S2_SEGMENT, offset, data)
+            at, offset = records[-1].seq_num + 1, offset + len(data)
+            tables.records[place] = max(at, tables.records.get(place, 0))

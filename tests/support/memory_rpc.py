@@ -18,10 +18,10 @@ import grpc.aio
 
 from logdrive.errors import TransientError
 from logdrive.host.disk import Disk
+from logdrive.host.rpc import ServeRpc
 from logdrive.host.transport import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.services.pravega.client.controller import ControllerClient, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 
 _GREETING = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty SETTINGS frame."""

@@ -29,12 +29,14 @@ def enter_namespace() -> None:
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+    """Hand bytes on until the end, which is handed on, too, or until either end is reset."""
+    try:
         while data := await reader.read(1 << 18):
             writer.write(data)
             await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+        writer.write_eof()
+    except OSError:
+        writer.transport.abort()
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -68,8 +68,9 @@ class Application:
             self._descriptor = -1
 
     def _rotate(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor >= 0:  # else the first file: there is none to rename
             self.close()
+            # from the oldest on, so that none is overwritten
             for number in range(self.rotations, 0, -1):
                 os.rename(f"{self.path}.{number}", f"{self.path}.{number + 1}")
             os.rename(self.path, f"{self.path}.1")

@@ -168,7 +168,7 @@ def wait_for_port(port: int, child: DemoProcess, seconds: float = 20) -> None:
 
 def find_machine_logs(limit_bytes: int = 32 << 20) -> list[str]:
     """Return paths of readable logs in /var/log, smallest first, *limit_bytes* in total at most."""
-    found: list[tuple[int, str]] = []
+    logs: list[tuple[int, str]] = []
     for directory, _, names in os.walk("/var/log"):
         for name in names:
             path = os.path.join(directory, name)
@@ -178,11 +178,11 @@ def find_machine_logs(limit_bytes: int = 32 << 20) -> list[str]:
                 and os.access(path, os.R_OK)
                 and (size := os.path.getsize(path))
             ):
-                found.append((size, path))
+                logs.append((size, path))
     chosen: list[str] = []
-    for size, path in sorted(found):
+    for size, path in sorted(logs):
         limit_bytes -= size
-        if limit_bytes < 0:
+        if limit_bytes < 0:  # the smallest first: what follows is no smaller
             break
         chosen.append(path)
     return chosen

@@ -68,6 +68,7 @@ async def open_access(
         reloading.cancel()
         await asyncio.wait([reloading])
         executor.close()
+    # it never ends by itself: raise what ended it
     if not reloading.cancelled():
         reloading.result()
 

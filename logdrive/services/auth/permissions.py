@@ -55,7 +55,9 @@ class Grants:
 class _Pattern:
     def __init__(self, pattern: str) -> None:
         scope, _, stream = ("*/*" if pattern == "*" else pattern).partition("/")
-        self._scope, self._stream = _expression(scope), _expression(stream)
+        self._scope = _expression(scope)
+        self._stream = _expression(stream)
+        # it matches every stream of its scopes
         self._all = stream == "*"
 
     def names_scope(self, scope: str) -> bool:

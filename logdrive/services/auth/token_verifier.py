@@ -44,6 +44,7 @@ class TokenVerifier:
         Returns when it expires, in ms since 1970; None for one that never does. Raises
         `TokenRefusedError`.
         """
+        # the local token allows everything: its holder may read the store's directory anyway
         if hmac.compare_digest(token.encode(errors="replace"), self.local_token.encode()):
             return None
 

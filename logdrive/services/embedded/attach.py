@@ -56,7 +56,7 @@ async def attach_store(
         try:
             return await Store.open(address.path, disk=disk, executor=host.executor, clock=clock)
         except StoreInUseError:
-            pass
+            pass  # its process serves it, or is about to
         return await _served_elsewhere(disk, address, host.transport, tls)
 
     deadline = clock.monotonic() + _START_SECONDS
@@ -66,21 +66,21 @@ async def attach_store(
         wait=wait_fixed(_RETRY_SECONDS),
         give_up=lambda _: clock.monotonic() >= deadline,
     )
-    found: Store | Target = await until_served(open_or_find)
-    if isinstance(found, Target):
-        yield found
+    opened: Store | Target = await until_served(open_or_find)
+    if isinstance(opened, Target):
+        yield opened
         return
 
     # for whoever asked for it, not for all who are on this host
     verifier = TokenVerifier(new_local_token(host.random), clock)
-    async with _served_here(found, address, disk, host.transport, verifier) as target:
+    async with _served_here(opened, address, disk, host.transport, verifier) as target:
         yield target
 
 
 def _check_there(disk: Disk, address: StreamAddress) -> None:
     """Refuse a directory without a store: opening it would create one."""
     try:
-        there = LOCK_NAME in disk.names(address.path)
+        exists = LOCK_NAME in disk.names(address.path)
     except PermissionError as error:
         remedy = (
             f"{address.path} can't be read ({os_error_text(error)}): run "
@@ -88,8 +88,8 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
         )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)]) from error
     except OSError:
-        there = False
-    if not there:
+        exists = False
+    if not exists:
         remedy = (
             f"there is no store in {address.path}: start the receiver or `logdrive store run` "
             "that writes it, or correct the path"
@@ -102,12 +102,12 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
     if f"{address.scope}/{address.stream}" not in streams:
         # Names that begin with "_" are internal streams of the controller.
         own = [name for name in streams if not name.startswith("_")]
-        there = (
+        hint = (
             f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"
         )
         remedy = (
             f"there is no stream {address.scope}/{address.stream} in the store "
-            f"{address.path}; {there}"
+            f"{address.path}; {hint}"
         )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)])
 
@@ -135,16 +135,16 @@ async def _served_elsewhere(
 
     Raises `_NoFaceError` with what the operator is to do.
     """
-    found = endpoint.read_endpoint(disk, address.path)
-    if found is None:
+    published = endpoint.read_endpoint(disk, address.path)
+    if published is None:
         raise _no_face(address)
-    if found.tls and tls is None:
+    if published.tls and tls is None:
         remedy = (
-            f"the store's face at {found.pravega} asks for certificates: give --ca, --cert "
+            f"the store's face at {published.pravega} asks for certificates: give --ca, --cert "
             "and --key"
         )
         raise _NoFaceError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
-    target = Target(*host_port(found.pravega), tls if found.tls else None, found.token)
+    target = Target(*host_port(published.pravega), tls if published.tls else None, published.token)
     try:
         stream = await transport.connect(target.host, target.port, target.tls)
     except TransientError as error:

@@ -81,6 +81,7 @@ class CurrentSegments:
         number = await self._store.number(segment, writer)
         if number != ABSENT:
             return number
+
         before = await self._number_before(segment, writer)
         if before not in (ABSENT, LOST):
             await self._store.update(segment, writer, ABSENT, before)
@@ -115,6 +116,7 @@ class CurrentSegments:
                 if one.until == epoch_of_id(successor.id) and one.low <= key <= one.high
             ]
             names = [self._name_of(one) for one in earlier]
+            # retention removed one of them, and the number with it
             if not earlier or any(self._store.info(name) is None for name in names):
                 return LOST
             number = max(self._store.attribute(name, writer) for name in names)

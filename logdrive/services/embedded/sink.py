@@ -144,7 +144,7 @@ class EmbeddedSink:
 
         One look-up serves all appends that are refused while it runs.
         """
-        if self._current is None:
+        if self._current is None:  # without a controller no segment follows
             self._log_sealed(segment)
             done.set_exception(refusal)
             return

@@ -93,6 +93,7 @@ class PravegaSink:
                 lambda: _find_or_create_stream(controller, scope, stream, segments)
             )
 
+        # the sink's first appends must not fail for want of a connection
         for segment in current:
             connection = await service.persist(partial(service.locate_connection, segment))
             await connection.wait_connected()
@@ -148,6 +149,7 @@ class PravegaSink:
                     return (await client.set_up_writer(target.name, writer)).durable
                 return await self._set_up_with_history(client, self._history, target, writer)
             except TransientError:
+                # if the connection ended meanwhile, try once more on the next one
                 if connection.client is client:
                     raise
 
@@ -224,6 +226,7 @@ class PravegaSink:
             raise NumberConflictError(
                 f"the writer's number in {segment} is {append_writer.submitted}, not {previous}"
             )
+        # a single batch over the limit goes alone
         if service.in_flight and service.in_flight + size > service.in_flight_bytes:
             raise TransientError(f"{service.in_flight} bytes wait for the streaming service")
         return (

@@ -133,6 +133,7 @@ class Index:
         if change.kind not in (APPEND, UPDATE):
             raise ContradictionError(f"an entry of kind {change.kind}, which is not a segment's")
         self._advance(segment, change.writer, change.previous, change.number)
+        # an empty append sets a number, and has no extent
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)
             segment.places.append(place)
@@ -147,6 +148,7 @@ class Index:
                 f"a writer of segment {segment.name!r} goes on from {previous}, but its "
                 f"number is {current}"
             )
+        # an ABSENT in memory hides the number that is on disk
         if value != ABSENT or segment.has_stored_numbers:
             segment.numbers[writer] = value
         else:
@@ -184,6 +186,7 @@ class Index:
 
     def _move(self, change: LogEntry | EntryHead, place: int) -> None:
         """Apply a COPY. It changes nothing if what it copied was deleted meanwhile."""
+        # deleted, merged or truncated since the copy was submitted
         segment = self.by_number.get(change.segment)
         moved = segment.move_extent(change.previous, place) if segment is not None else None
         if segment is None or moved is None:

@@ -98,6 +98,7 @@ class PageFiles:
         if (held := self._held.get((file.name, page))) is not None:
             return held
         error: OSError | None = None
+        # a copy that was damaged before is tried last
         for path in sorted(
             (self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__
         ):
@@ -108,6 +109,7 @@ class PageFiles:
             except OSError as trouble:
                 error = trouble
             self._suspect(path)
+        # the disk fails: the copies themselves may be good
         if error is not None and not isinstance(error, FileNotFoundError):
             raise error
         path, offset = self.path(file.name, COPIES[0]), file.span(page)[0]
@@ -128,8 +130,8 @@ class PageFiles:
 
         Opens no file. Raises OSError.
         """
-        there = {name.partition(".")[0] for name in self._disk.names(self._directory)}
-        return next((file.name for file in files if file.name not in there), "")
+        names = {name.partition(".")[0] for name in self._disk.names(self._directory)}
+        return next((file.name for file in files if file.name not in names), "")
 
     def check(self, file: PagedFile, damaged: Callable[[str, int, str], None]) -> None:
         """Read all pages of both copies, and keep them in memory for `read`.
@@ -158,8 +160,8 @@ class PageFiles:
                 missing.append(error)
         if len(missing) == len(COPIES):
             raise missing[0]
-        for gone in missing:
-            damaged(str(gone.filename), 0, "a file of the index is missing")
+        for not_found in missing:
+            damaged(str(not_found.filename), 0, "a file of the index is missing")
 
     def write(self, name: str, width: int, pages: Iterable[bytes]) -> PagedFile:
         """Write a new file with the rows in *pages*, each full but the last.
@@ -196,11 +198,11 @@ class PageFiles:
 
         Copies that can't be written now stay as they are.
         """
-        there = set(self._disk.names(self._directory))
+        names = set(self._disk.names(self._directory))
         for file in files:
             for copy in COPIES:
                 path = self.path(file.name, copy)
-                if path in self.suspects or os.path.basename(path) not in there:
+                if path in self.suspects or os.path.basename(path) not in names:
                     self._mend(file, path)
 
     def _mend(self, file: PagedFile, path: str) -> None:

@@ -165,6 +165,7 @@ class SegmentIndex:
 
     def drop_before(self, start: int, files: LogFiles) -> None:
         """Drop the extents that end at or before *start*, and count them out in *files*."""
+        # whole extents only: the one that holds *start* stays
         first = self.extent_at(start).offset if start < self.length else self.length
         at = self.chunks.before(first)
         if at >= 0 and self.chunks.firsts[at] < first < self.chunk_end(at):

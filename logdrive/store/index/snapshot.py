@@ -156,6 +156,7 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
             )
     except (msgspec.DecodeError, ContradictionError) as error:
         raise ValueError(str(error)) from error
+    # numbers of deleted segments are not used again, so it may be larger, but never smaller
     if index.next_number > stored.next_number:
         raise ValueError(f"segments up to {index.next_number}, but {stored.next_number} comes next")
     index.next_number = stored.next_number

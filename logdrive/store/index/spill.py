@@ -109,7 +109,7 @@ def _find_stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[St
         parts = _split_by_file(index.files, segment.places, row, end)
         for base, group in groupby(parts, key=itemgetter(0)):
             stretch = list(group)
-            if base < to:
+            if base < to:  # rows of the file that still grows stay in memory
                 yield Stretch(segment, base, stretch[0][1], stretch[-1][2])
         row = end
 

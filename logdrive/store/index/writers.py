@@ -40,7 +40,9 @@ class WriterNumbers:
         self.runs = list(runs)
         self._files = files
         self._cache: PageCache[bytes] = PageCache(files, limits.pages, bytes)
+        # limit on the numbers in `_warm`
         self._most = limits.numbers
+        # numbers changed before the last checkpoint, by segment and writer
         self._warm: dict[tuple[int, bytes], int] = {}
 
     def find_number(self, segment: int, writer: bytes) -> int:
@@ -49,6 +51,7 @@ class WriterNumbers:
         if warm is not None:
             return warm
         key = segment.to_bytes(4, "big") + writer
+        # the newest run that has the key decides
         for run in reversed(self.runs):
             if (value := self._find(run, key)) is not None:
                 return value

@@ -166,6 +166,8 @@ class Log:
         group, size = self._open, ENTRY_HEAD + length
         if group is not None and group.end + size - group.start > self._limits.group:
             return False
+
+        # an entry larger than a file gets a file of its own
         used = (group or self._sealed or self).end - self.files.bases[-1]
         return used == FILE_HEAD or used + size <= self._limits.log_file
 
@@ -214,6 +216,7 @@ class Log:
         return self._open
 
     def _next_group(self, room: int) -> CommitGroup:
+        # the group before is being written: this one begins where it will end
         if (before := self._sealed) is not None:
             return CommitGroup(
                 before.stage.next_stage(room), before.end, before.end, before.last, before.link
@@ -301,6 +304,8 @@ class Log:
             self._file = self._open_file(self._path())
             self._file.datasync()
             self._disk.sync_directory(self.files.directory)
+
+            # an older version has fewer kinds of entry: write into a new file
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
             self._must_roll = head is None or head.version != VERSION
 

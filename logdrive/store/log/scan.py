@@ -55,6 +55,7 @@ class FileScan:
         """
         while (head := self.read_entry_head()) is not None and head.link == self.link:
             length = ENTRY_HEAD + head.length
+            # compared before the data is read: a torn head may name any length
             if head.length > self.end - self.position - ENTRY_HEAD:
                 return
             buffer, at = self._bytes(self.position, length)
@@ -101,6 +102,7 @@ class FileScan:
                 at_magic = window.find(ENTRY_MAGIC, at_magic + 1)
             if len(window) < _WINDOW:
                 return None
+            # a head may lie across two windows
             at += len(window) - ENTRY_HEAD + 1
         return None
 

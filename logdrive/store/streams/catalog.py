@@ -81,9 +81,9 @@ class Catalog:
         for scope, name, _ in list(self._state.all_streams()):
             await asyncio.gather(*self._reconcile_watermark(scope, name))
         maps = [
-            MapPut(scope, name, now)
+            MapPut(scope, name, table)
             for scope, scope_state in self._state.scopes.items()
-            for name, now in scope_state.maps.items()
+            for name, table in scope_state.maps.items()
         ]
         await self._reconcile_kv_tables(maps)
         await self.adopt_all()
@@ -129,13 +129,13 @@ class Catalog:
                 for future in reconcile_kv_table(self.store, put.scope, put.name, put.now)
             )
         )
-        if gone := [
+        if deleted := [
             MapPut(put.scope, put.name, replace(put.now, status="deleted"))
             for put in maps
             if put.now.status == "deleting"
         ]:
-            submitted = self._journal.append_puts(gone)
-            self._state.apply_puts(gone)
+            submitted = self._journal.append_puts(deleted)
+            self._state.apply_puts(deleted)
             await submitted
 
     def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
@@ -233,6 +233,7 @@ class Catalog:
             return False
         while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1
+        # no segments, names that are not a stream's, or a stream that was deleted: not adopted
         if (
             count == 0
             or stream_of_first_segment(segment_name(scope, stream, 0)) is None

@@ -30,25 +30,26 @@ def follow_up_puts(scope: str, name: str, stream_state: StreamState) -> list[Put
             StreamPut(scope, name, empty),
         ]
     puts: list[Put] = [
-        TransactionPut(scope, name, key, _ended(now))
-        for key, now in stream_state.transactions.items()
-        if now.status in _ENDING
+        TransactionPut(scope, name, key, _ended(transaction))
+        for key, transaction in stream_state.transactions.items()
+        if transaction.status in _ENDING
     ]
-    if puts:
-        over = [key for key, now in stream_state.transactions.items() if now.ended]
+    if puts:  # the oldest ended transactions are forgotten for those that end now
+        over = [key for key, transaction in stream_state.transactions.items() if transaction.ended]
         puts += [
             TransactionPut(scope, name, key, None)
             for key in over[: max(0, len(over) + len(puts) - KEPT)]
         ]
+    # an open transaction still names its segments
     used = {
         number
-        for now in stream_state.transactions.values()
-        if now.status == "open"
-        for number in now.segments
+        for transaction in stream_state.transactions.values()
+        if transaction.status == "open"
+        for number in transaction.segments
     }
-    gone = {segment.id for segment in segments_before(stream, stream.cut)} - used
-    if gone:
-        puts.append(StreamPut(scope, name, _without(stream, gone)))
+    cut_off = {segment.id for segment in segments_before(stream, stream.cut)} - used
+    if cut_off:
+        puts.append(StreamPut(scope, name, _without(stream, cut_off)))
     return puts
 
 
@@ -57,7 +58,7 @@ def _ended(transaction: Transaction) -> Transaction:
     return msgspec.structs.replace(transaction, status=status)
 
 
-def _without(stream: Stream, gone: set[int]) -> Stream:
+def _without(stream: Stream, cut_off: set[int]) -> Stream:
     return msgspec.structs.replace(
-        stream, segments=tuple(segment for segment in stream.segments if segment.id not in gone)
+        stream, segments=tuple(segment for segment in stream.segments if segment.id not in cut_off)
     )

@@ -77,10 +77,10 @@ def scale_stream(
 
     Raises `PreconditionError` if these don't fit.
     """
-    gone = set(sealed)
-    there = current_segments(stream)
-    replaced = [s for s in there if s.id in gone]
-    if not replaced or len(replaced) != len(gone):
+    replaced_ids = set(sealed)
+    current = current_segments(stream)
+    replaced = [s for s in current if s.id in replaced_ids]
+    if not replaced or len(replaced) != len(replaced_ids):
         raise PreconditionError("only current segments can be replaced")
     if _join_ranges(ranges) != _join_ranges([(s.low, s.high) for s in replaced]):
         raise PreconditionError(
@@ -91,8 +91,12 @@ def scale_stream(
         raise PreconditionError(
             f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first"
         )
+
     epoch = len(stream.epochs)
-    kept = [msgspec.structs.replace(s, until=epoch) if s.id in gone else s for s in stream.segments]
+    kept = [
+        msgspec.structs.replace(s, until=epoch) if s.id in replaced_ids else s
+        for s in stream.segments
+    ]
     new = [
         Segment(segment_id(stream.next_number + n, epoch), low, high)
         for n, (low, high) in enumerate(sorted(ranges))
@@ -118,8 +122,9 @@ def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     epoch = max(
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
-    begin, gone = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
-    segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
+    begin, cut_off = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
+    segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in cut_off]
+    # part of that epoch was cut off: the stream begins later
     return {s.id: begin.get(s.id, 0) for s in segments} if _is_whole(segments) else begin
 
 
@@ -142,8 +147,8 @@ def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
     segments = [segment_of(stream, number) for number in cut]
     if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
         raise PreconditionError("a cut has one offset for each key")
-    gone = {s.id for s in segments_before(stream, stream.cut)}
-    if any(s.id in gone or cut[s.id] < stream.cut.get(s.id, 0) for s in segments):
+    cut_off = {s.id for s in segments_before(stream, stream.cut)}
+    if any(s.id in cut_off or cut[s.id] < stream.cut.get(s.id, 0) for s in segments):
         raise PreconditionError("the stream begins after this cut")
 
 
@@ -175,8 +180,8 @@ def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
     Segments without such bytes are missing.
     """
     begin = cut or head_cut(stream)
-    gone = {s.id for s in segments_before(stream, begin)}
-    return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in gone}
+    before = {s.id for s in segments_before(stream, begin)}
+    return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in before}
 
 
 def segments_between(

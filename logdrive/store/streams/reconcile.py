@@ -49,13 +49,13 @@ def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
         segment = kv_table_segment(scope, name, number)
-        there = store.info(segment) is not None
-        if table.status == "deleting" and there:
+        exists = store.info(segment) is not None
+        if table.status == "deleting" and exists:
             futures.append(store.delete(segment))
         elif table.status == "active":
-            if not there:
+            if not exists:
                 futures.append(store.create(segment))
-            if not there or store.attribute(segment, TABLE) == ABSENT:
+            if not exists or store.attribute(segment, TABLE) == ABSENT:
                 try:
                     futures.append(
                         store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary)
@@ -117,15 +117,18 @@ class Reconciler:
         if self._state.stream.status == "deleting":
             self._delete_all()
             return self._futures
-        gone = {
+        cut_off = {
             segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
+
+        # successors exist before their predecessors are sealed: appends then find them at once
         for segment in self._state.stream.segments:
-            if segment.id not in gone:
+            if segment.id not in cut_off:
                 self._make(self._segment(segment.id))
+        # merges come before the seal of their targets
         self._transactions()
         for segment in self._state.stream.segments:
-            if segment.id in gone:
+            if segment.id in cut_off:
                 self._delete(self._segment(segment.id))
             elif segment.until != CURRENT or self._state.stream.status == "sealed":
                 self._seal(self._segment(segment.id))
@@ -146,7 +149,7 @@ class Reconciler:
                     self._make(name)
             elif transaction.status == "committing":
                 for target, (_, name) in zip(transaction.targets, names, strict=True):
-                    if self._store.info(name) is not None:
+                    if self._store.info(name) is not None:  # else merged before a crash
                         self._do(self._store.merge, self._segment(target), name)
             elif transaction.status == "aborting":
                 for _, name in names:
@@ -168,6 +171,7 @@ class Reconciler:
             self._futures.append(self._store.create(name))
 
     def _seal(self, name: str) -> None:
+        # its creation may be submitted and not durable: `info` does not know it then
         info = self._store.info(name)
         if name in self._made or (info is not None and not info.sealed):
             self._do(self._store.seal, name)

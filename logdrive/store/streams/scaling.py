@@ -90,6 +90,7 @@ class Scaling:
         info = self._catalog.store.info(segment)
         if info is None:
             return ()
+
         total, known = _total_taken(info, stream.config), before.get(segment)
         measured = self._measured[segment] = _Measured(
             total, known.rates if known is not None else deque(maxlen=_COLD)
@@ -102,12 +103,15 @@ class Scaling:
         self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[KeyRange]
     ) -> None:
         try:
-            epoch, now = await self._streams.scale(scope, stream, sealed, ranges)
+            epoch, current = await self._streams.scale(scope, stream, sealed, ranges)
         except LogdriveError as error:
             _log.warning("scaling failed", stream=f"{scope}/{stream}", reason=str(error))
         else:
             _log.info(
-                "a stream was scaled", stream=f"{scope}/{stream}", epoch=epoch, segments=len(now)
+                "a stream was scaled",
+                stream=f"{scope}/{stream}",
+                epoch=epoch,
+                segments=len(current),
             )
 
 
@@ -118,6 +122,7 @@ def plan_scaling(
 
     *segments* are in the order of their keys; *rates* has the latest rate last.
     """
+    # split what was busy in each of the last minutes; never a range too narrow to be split
     sealed: list[int] = []
     ranges: list[KeyRange] = []
     for segment in segments:

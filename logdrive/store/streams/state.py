@@ -284,9 +284,11 @@ class Scope:
     @property
     def empty(self) -> bool:
         """True if nothing is left in it."""
-        there = [stream_state.stream.status != "deleted" for stream_state in self.streams.values()]
+        existing = [
+            stream_state.stream.status != "deleted" for stream_state in self.streams.values()
+        ]
         return not (
-            any(there)
+            any(existing)
             or self.groups
             or any(table.status != "deleted" for table in self.maps.values())
         )
@@ -340,9 +342,9 @@ class CatalogState:
     def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, ReaderGroup]]:
         """Yield the reader groups that hold back a stream's retention, as scope/group and state."""
         for name, scope_state in self.scopes.items():
-            for group, now in scope_state.groups.items():
-                if now.subscribes(scope, stream):
-                    yield f"{name}/{group}", now
+            for group, state in scope_state.groups.items():
+                if state.subscribes(scope, stream):
+                    yield f"{name}/{group}", state
 
     def puts_for_all(self) -> Iterator[Put]:
         """Yield the puts that make this state from nothing."""
@@ -350,8 +352,8 @@ class CatalogState:
             yield ScopePut(scope, scope_state.present)
             for name, stream_state in scope_state.streams.items():
                 yield StreamPut(scope, name, stream_state.stream)
-                for key, now in stream_state.transactions.items():
-                    yield TransactionPut(scope, name, key, now)
+                for key, transaction in stream_state.transactions.items():
+                    yield TransactionPut(scope, name, key, transaction)
                 for writer, noted in stream_state.writers.items():
                     yield WriterPut(scope, name, writer, noted)
                 if stream_state.watermark is not None:
@@ -362,8 +364,8 @@ class CatalogState:
                 yield MapPut(scope, name, table)
 
 
-def _set(things: dict[str, _Thing], name: str, now: _Thing | None) -> None:
-    if now is None:
+def _set(things: dict[str, _Thing], name: str, state: _Thing | None) -> None:
+    if state is None:
         things.pop(name, None)
     else:
-        things[name] = now
+        things[name] = state

@@ -93,15 +93,13 @@ class Streams:
             ]
             puts: list[Put] = [GroupPut(scope, name, None) for name in scope_state.groups]
             puts += [
-                StreamPut(scope, name, msgspec.structs.replace(now, status="deleting"))
-                for name, now in streams
-            ]
-            maps = [
-                (name, now) for name, now in scope_state.maps.items() if now.status != "deleted"
+                StreamPut(scope, name, msgspec.structs.replace(stream, status="deleting"))
+                for name, stream in streams
             ]
             puts += [
-                MapPut(scope, name, msgspec.structs.replace(now, status="deleting"))
-                for name, now in maps
+                MapPut(scope, name, msgspec.structs.replace(table, status="deleting"))
+                for name, table in scope_state.maps.items()
+                if table.status != "deleted"
             ]
             for at in range(0, len(puts), _AT_ONCE):
                 await self._catalog.commit_puts(puts[at : at + _AT_ONCE])
@@ -156,6 +154,7 @@ class Streams:
             stream_state = await self._catalog.stream_state(scope, stream)
             if stream_state.stream.status == "sealed":
                 return
+
             sealed = msgspec.structs.replace(stream_state.stream, status="sealed")
             aborting = [
                 (key, t) for key, t in stream_state.transactions.items() if t.status == "open"
@@ -173,13 +172,16 @@ class Streams:
             if stream_state.stream.status == "active":
                 raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
             mark = state.stream_state(scope, mark_stream(stream))
-            gone = {stream: stream_state, mark_stream(stream): mark}
-            deleting = [
-                (name, msgspec.structs.replace(now.stream, status="deleting"))
-                for name, now in gone.items()
-                if now is not None
-            ]
-            await self._catalog.commit_puts([StreamPut(scope, name, now) for name, now in deleting])
+            with_mark = {stream: stream_state, mark_stream(stream): mark}
+            await self._catalog.commit_puts(
+                [
+                    StreamPut(
+                        scope, name, msgspec.structs.replace(doomed.stream, status="deleting")
+                    )
+                    for name, doomed in with_mark.items()
+                    if doomed is not None
+                ]
+            )
 
     async def create_mark(self, scope: str, stream: str) -> None:
         """Create *stream* if it is the mark stream of another one.
@@ -237,8 +239,8 @@ class Streams:
 
         None means the stream's beginning. The cut takes into account what retention has cut off.
         """
-        now = await self.stream(scope, stream)
-        places = layout.head_cut(now) if time_ms is None else layout.cut_at_time(now, time_ms)
+        state = await self.stream(scope, stream)
+        places = layout.head_cut(state) if time_ms is None else layout.cut_at_time(state, time_ms)
         infos = {
             number: self._catalog.store.info(segment_name(scope, stream, number))
             for number in places
@@ -264,6 +266,7 @@ class Streams:
         stream_state = self._catalog.known_stream(scope, stream)
         if stream_state is None or (limit := getattr(stream_state.stream.config, field)) <= 0:
             return None
+        # of several groups the one that is furthest behind counts
         needed: dict[str, int] = {}
         for group in self._catalog.subscribers(scope, stream) if held else ():
             for number, offset in layout.offsets_needed(
@@ -289,8 +292,8 @@ class Streams:
             raise StreamSealedError(f"stream {scope}/{stream} is sealed")
         return stream_state
 
-    async def _put(self, scope: str, stream: str, now: Stream) -> None:
-        await self._catalog.commit_puts([StreamPut(scope, stream, now)])
+    async def _put(self, scope: str, stream: str, state: Stream) -> None:
+        await self._catalog.commit_puts([StreamPut(scope, stream, state)])
 
 
 def _names(places: Mapping[str, StreamState]) -> list[str]:

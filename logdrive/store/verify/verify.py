@@ -95,7 +95,7 @@ class _Verifier:
 
     def __init__(self, disk: Disk, directory: str, progress: Callable[[int, int], None]) -> None:
         self._disk = disk
-        self._found = Verification(directory, held=is_held(disk, directory))
+        self._result = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
         self._replay = Replay(disk, directory, self._damaged)
         self._files = LogFiles(directory, bases_in(disk.names(directory)))
@@ -122,7 +122,7 @@ class _Verifier:
         self._replay.finish_replay()
         self._look_at_segments()
         self._progress(self._whole, self._whole)
-        return self._found
+        return self._result
 
     def _look_at_file(self, base: int, before: tuple[int, int]) -> tuple[int, int]:
         path = self._files.path(base)
@@ -156,8 +156,8 @@ class _Verifier:
         self._replay.skip_missing(min(end, max(self._ends.values())) - 1)
 
     def _scan(self, file: File, base: int, before: tuple[int, int]) -> tuple[int, int]:
-        self._found.files += 1
-        self._found.bytes += self._ends[base] - base
+        self._result.files += 1
+        self._result.bytes += self._ends[base] - base
         end = self._ends[base]
         self._look_at_head(file, base)
         if (expected := self._replay.ends.get(base, end)) != end:
@@ -168,6 +168,7 @@ class _Verifier:
             )
         scan = FileScan(file, base=base, size=end - base, seed=self._seed)
         scan.position = base + FILE_HEAD
+        # entries link across files, unless the file before is missing or damaged at its end
         if before[0] == base:
             scan.link = before[1]
         elif (first := scan.read_entry_head()) is not None:
@@ -182,7 +183,7 @@ class _Verifier:
     def _entries(self, scan: FileScan) -> None:
         appends = self._appends[scan.base]
         for head, data in scan.entries():
-            self._found.entries += 1
+            self._result.entries += 1
             if head.kind in (APPEND, COPY):
                 appends.places.append(head.position + ENTRY_HEAD)
                 appends.lengths.append(head.length)
@@ -198,14 +199,14 @@ class _Verifier:
 
         # a torn tail, or nothing but padding
         if last and scan.proof_beyond(position) is None and position >= self._replay.covered:
-            if not self._found.held and not scan.ends_in_padding():
-                self._found.torn_bytes = scan.end - position
+            if not self._result.held and not scan.ends_in_padding():
+                self._result.torn_bytes = scan.end - position
             return False
 
         # the running store was writing there
-        if last and self._found.held and self._goes_beyond(file, scan):
+        if last and self._result.held and self._goes_beyond(file, scan):
             return False
-        if last and self._found.held and self._written_since(file, scan):
+        if last and self._result.held and self._written_since(file, scan):
             return True
 
         self._damaged(
@@ -272,15 +273,15 @@ class _Verifier:
             or base < self._replay.covered
         ):
             self._damaged(path, 0, "its head is not whole")
-        elif not self._found.held:
-            self._found.torn_bytes = self._ends[base] - base
+        elif not self._result.held:
+            self._result.torn_bytes = self._ends[base] - base
 
     def _look_at_segments(self) -> None:
         """Check that every append of every segment is where the up-to-date index says."""
         index = self._replay.index
         if index is None:
             return
-        self._found.segments = len(index.by_number)
+        self._result.segments = len(index.by_number)
         missing: set[int] = set()
         for segment in index.by_number.values():
             with suppress(StorageError):  # reported when the index was read
@@ -305,16 +306,16 @@ class _Verifier:
 
     def _damaged(self, path: str, offset: int, reason: str) -> None:
         """Add a damage; two at the same place become one."""
-        for at, there in enumerate(
-            self._found.damages[-_LOOKED_BACK:], max(0, len(self._found.damages) - _LOOKED_BACK)
+        for at, known in enumerate(
+            self._result.damages[-_LOOKED_BACK:], max(0, len(self._result.damages) - _LOOKED_BACK)
         ):
-            if (there.file, there.offset) == (path, offset):
-                self._found.damages[at] = Damage(path, offset, f"{there.reason}; {reason}")
+            if (known.file, known.offset) == (path, offset):
+                self._result.damages[at] = Damage(path, offset, f"{known.reason}; {reason}")
                 return
-        self._found.damages.append(Damage(path, offset, reason))
+        self._result.damages.append(Damage(path, offset, reason))
 
     def _report_progress(self, head: EntryHead) -> None:
-        done = self._found.bytes - self._ends[self._files.base_of(head.position)] + head.position
+        done = self._result.bytes - self._ends[self._files.base_of(head.position)] + head.position
         if done - self._reported >= _STEP_BYTES:
             self._reported = done
             self._progress(done, self._whole)

@@ -1,4 +1,4 @@
-"""`logdrive certs`: usable at once, private, and never overwritten by accident."""
+"""`logdrive certs`: certificates work at once, keys are private, and no file is overwritten."""
 
 import asyncio
 import stat

@@ -1,6 +1,4 @@
-"""`logdrive store dead-letters`: what is there is listed and printed, and replayed once (R6,
-R7).
-"""
+"""`logdrive store dead-letters`: letters are listed and printed, and replayed once (R6, R7)."""
 
 import subprocess
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An agent is enrolled with one command on each side, and nothing that is there is overwritten."""
+"""An agent is enrolled with one command on each side, and no existing file is overwritten."""
 
 import asyncio
 import stat

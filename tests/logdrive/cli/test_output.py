@@ -1,4 +1,4 @@
-"""What is logged can be read safely, whoever chose the words."""
+"""Log lines and messages are safe to read, even if a peer or a file name chose their words."""
 
 import subprocess
 import sys

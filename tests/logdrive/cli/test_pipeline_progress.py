@@ -1,5 +1,5 @@
-"""What `logdrive pipeline` says while Spark starts and reads: on standard error, and fit for what
-that is.
+"""What `logdrive pipeline` shows on standard error while Spark starts and reads, on a terminal and
+in a pipe.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""What a program takes of the machine before it begins."""
+"""What a program sets up on its host before it begins."""
 
 import subprocess
 import sys

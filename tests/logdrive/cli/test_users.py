@@ -1,5 +1,6 @@
-"""`logdrive store user` makes entries that the store reads, and a store whose files of users are
-wrong says which and why.
+"""`logdrive store user` prints entries that the store can read.
+
+A mistake in the users file is reported with its file and key.
 """
 
 import asyncio

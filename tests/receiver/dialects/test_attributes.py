@@ -1,6 +1,4 @@
-"""The attributes of a source: what is taken, and that nothing a writer can put there does harm
-further on (R4, E 7).
-"""
+"""Which attributes of a source are accepted: none that breaks later readers (rule R4, E 7)."""
 
 import orjson
 import pytest

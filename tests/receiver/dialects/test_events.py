@@ -1,6 +1,4 @@
-"""Rule R3 for plain peers: whatever came is cut into batches that fit, in order, and nothing is
-lost.
-"""
+"""Events of plain peers are grouped into batches that fit, in order and without loss (rule R3)."""
 
 import base64
 from uuid import UUID

@@ -1,6 +1,4 @@
-"""`logdrive/1` over a whole receiver: what is stored, and what is acknowledged when (rules R4,
-D1–D3, D6).
-"""
+"""What a receiver stores of `logdrive/1`, and when it acknowledges it (rules R4, D1–D3, D6)."""
 
 from uuid import UUID
 

@@ -86,8 +86,8 @@ STREAMS = (
         "logdrive.services.pravega.server.tables.table",
         (
             (
-                "            if found.version != key.version:\n",
-                "            if found.version < key.version:\n",
+                "            if entry.version != key.version:\n",
+                "            if entry.version < key.version:\n",
             ),
         ),
     ),

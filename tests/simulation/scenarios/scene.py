@@ -142,6 +142,7 @@ async def scene(
     capacity: int = 256 * KIB,
     sync_seconds: float = 0.0,
     controlled: bool = False,
+    s2: bool = False,
     **output: Any,
 ) -> AsyncIterator[Scene]:
     """Start so many of each, and yield them.
@@ -173,6 +174,7 @@ async def scene(
         log_file_bytes=256 * KIB,
         steps=(),
         scaled=controlled,
+        s2=s2,
     )
     trace = Trace(asyncio.get_running_loop().time)
     with recorded(trace):

@@ -87,13 +87,13 @@ class BlockingClient:
         assert client is not None, "not entered"
         # Not as the task's result: the runner spends seconds on the repr of a long one, for its
         # signal handlers.
-        found: list[T] = []
+        results: list[T] = []
 
         async def main() -> None:
-            found.append(await operation(client))
+            results.append(await operation(client))
 
         self._runner.run(main())
-        return found[0]
+        return results[0]
 
     def fetch(self, segment: str, start: int, end: int) -> bytes:
         """Return the bytes [*start*, *end*) of *segment*, all of which must exist.

@@ -173,12 +173,12 @@ class SegmentClient:
         At the end of an open segment the service waits some seconds for bytes. Raises
         `TruncatedOffsetError` if *offset* lies before the segment's start.
         """
-        found = await self._read_answer(
+        answer = await self._read_answer(
             self._start_read(segment, offset, length), segment, offset, length
         )
-        if found is None:
+        if answer is None:
             return ReadResult(b"", end_of_segment=True)
-        return ReadResult(bytes(found.whole), found.at_tail, found.end_of_segment)
+        return ReadResult(bytes(answer.whole), answer.at_tail, answer.end_of_segment)
 
     async def read_range(
         self, segment: str, start: int, end: int, *, ahead: int = _AHEAD
@@ -196,17 +196,17 @@ class SegmentClient:
                     asked.append((place, size, self._start_read(segment, place, size)))
                     place += size
                 offset, size, answer = asked.popleft()
-                found = await self._read_answer(answer, segment, offset, size)
+                part = await self._read_answer(answer, segment, offset, size)
                 # A server may answer with fewer bytes than asked for.
-                while found is not None and 0 < len(found.whole) < size:
-                    yield found.whole
-                    offset, size = offset + len(found.whole), size - len(found.whole)
-                    found = await self._read_answer(
+                while part is not None and 0 < len(part.whole) < size:
+                    yield part.whole
+                    offset, size = offset + len(part.whole), size - len(part.whole)
+                    part = await self._read_answer(
                         self._start_read(segment, offset, size), segment, offset, size
                     )
-                if found is None or not found.whole:
+                if part is None or not part.whole:
                     raise RequestRefusedError(f"segment {segment!r} has no bytes at {offset}")
-                yield found.whole
+                yield part.whole
         finally:
             for _, _, answer in asked:
                 answer.cancel()
@@ -223,14 +223,14 @@ class SegmentClient:
         message = await self._answer(answer)
         if isinstance(message, SegmentIsSealed):
             return None
-        found = expect_answer(SegmentRead, message)
-        if found.offset != offset or len(found.whole) > max(length, 8):
+        read = expect_answer(SegmentRead, message)
+        if read.offset != offset or len(read.whole) > max(length, 8):
             raise ProtocolError(
-                f"{len(found.whole)} bytes at {found.offset} for a read of {length} at "
+                f"{len(read.whole)} bytes at {read.offset} for a read of {length} at "
                 f"{offset} of {segment}",
                 offset=0,
             )
-        return found if len(found.whole) <= length else replace(found, data=found.whole[:length])
+        return read if len(read.whole) <= length else replace(read, data=read.whole[:length])
 
     # Appending -----------------------------------------------------------------------------------
 

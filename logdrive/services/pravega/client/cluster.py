@@ -17,6 +17,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import (
@@ -30,7 +31,7 @@ from logdrive.services.pravega.client.controller import (
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.grpc_extra import connect_controller
-from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
+from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import no_token
 
@@ -95,10 +96,10 @@ class Cluster:
         async with self._finding:
             if self.controller is None and not self._stores:
                 if await self.persist(self._ask_port):
-                    there = self._controllers(
+                    opening = self._controllers(
                         self._target.host, self._target.port, self._target.tls, self._login
                     )
-                    self.controller = await self._stack.enter_async_context(there)
+                    self.controller = await self._stack.enter_async_context(opening)
                     self.tokens = StreamTokens(self.controller, self.clock)
                     self.spawn(self.tokens.run(), "pravega-tokens")
                 else:

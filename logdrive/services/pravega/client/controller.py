@@ -128,10 +128,10 @@ async def read_segment_graph(controller: ControllerClient, scope: str, stream: s
     oldest = await controller.oldest_segments(scope, stream)
     waiting, later = list(oldest), dict[int, Successor]()
     while waiting:
-        for found in await controller.successors_of(scope, stream, waiting.pop()):
-            if found.segment.id not in later:
-                later[found.segment.id] = found
-                waiting.append(found.segment.id)
+        for successor in await controller.successors_of(scope, stream, waiting.pop()):
+            if successor.segment.id not in later:
+                later[successor.segment.id] = successor
+                waiting.append(successor.segment.id)
     return SegmentGraph(tuple(oldest), later)
 
 

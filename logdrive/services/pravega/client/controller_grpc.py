@@ -93,13 +93,13 @@ class GrpcController:
         answer = await self.call_method(
             "getCurrentSegments", _stream(scope, stream), pb.SegmentRanges
         )
-        return [_segment(found) for found in answer.segmentRanges]
+        return [_segment(key_range) for key_range in answer.segmentRanges]
 
     async def oldest_segments(self, scope: str, stream: str) -> list[int]:
         """Return the ids of the segments that hold the oldest bytes of the stream."""
         request = pb.GetSegmentsRequest(streamInfo=_stream(scope, stream), timestamp=0)
         answer = await self.call_method("getSegments", request, pb.SegmentsAtTime)
-        return [found.segmentId.segmentId for found in answer.segments]
+        return [location.segmentId.segmentId for location in answer.segments]
 
     async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
         """Return the segments that replaced the segment with the id *segment*."""
@@ -107,7 +107,7 @@ class GrpcController:
         answer = await self.call_method(
             "getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse
         )
-        return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
+        return [Successor(_segment(entry.segment), tuple(entry.value)) for entry in answer.segments]
 
     async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the address of the segment store that has *segment* now."""
@@ -130,7 +130,7 @@ class GrpcController:
     async def call_method(self, method: str, request: Message, answer: type[A]) -> A:
         """Call *method* with *request* and return its answer, of type *answer*."""
         try:
-            found = await self._calls[method](
+            reply = await self._calls[method](
                 request, timeout=_ANSWER_SECONDS, metadata=self._login
             )
         except grpc.aio.AioRpcError as error:
@@ -140,7 +140,7 @@ class GrpcController:
             if error.code() in _FORBIDDEN:
                 raise RequestRefusedError(words) from error
             raise TransientError(words) from error
-        return cast(A, found)
+        return cast(A, reply)
 
 
 @contextlib.asynccontextmanager
@@ -183,10 +183,14 @@ def _stream(scope: str, stream: str) -> pb.StreamInfo:
     return pb.StreamInfo(scope=scope, stream=stream)
 
 
-def _segment(found: pb.SegmentRange) -> StreamSegment:
-    stream = found.segmentId.streamInfo
+def _segment(key_range: pb.SegmentRange) -> StreamSegment:
+    stream = key_range.segmentId.streamInfo
     return StreamSegment(
-        stream.scope, stream.stream, found.segmentId.segmentId, found.minKey, found.maxKey
+        stream.scope,
+        stream.stream,
+        key_range.segmentId.segmentId,
+        key_range.minKey,
+        key_range.maxKey,
     )
 
 

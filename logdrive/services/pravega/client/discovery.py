@@ -47,6 +47,7 @@ async def _speaks_http2(stream: ByteStream) -> bool:
         if not more:
             raise TransientError(f"{stream.peer.address}: closed without a greeting")
         heard += more
+    # a segment store's Hello begins with the same type and length as ours
     if heard[:8] == b"".join(hello)[:8]:
         return False
     if heard[3] == _SETTINGS_TYPE and not any(heard[5:_FRAME_HEAD]):

@@ -8,13 +8,12 @@ import asyncio
 from random import Random
 from typing import Final, NoReturn
 
-import structlog
-
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
 from logdrive.host.transport import ByteStream, Transport
 from logdrive.net.retry import Backoff, FullJitter, retry_async
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token
@@ -23,31 +22,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
 _GREETING_SECONDS: Final = 10.0  # limit on the wait for the service's Hello
 _PROBE_SECONDS: Final = 10.0  # between two KeepAlives on a silent connection
 _SILENCE_SECONDS: Final = 60.0  # without any progress, then the connection is closed
-
-
-class Outage:
-    """Logs when the service stops answering and when it answers again, each once.
-
-    All connections to the service share one. *reason* is the last failure, None if all is well.
-    """
-
-    def __init__(self, service: str) -> None:
-        self._log = structlog.get_logger("logdrive.sinks").bind(service=service)
-        self.reason: str | None = None
-
-    def report_failure(self, reason: str) -> None:
-        """Record a failure that only the service can end; log it if it is the first one."""
-        if self.reason is None:
-            self._log.warning(
-                "the streaming service does not take appends: retrying", reason=reason
-            )
-        self.reason = reason
-
-    def report_success(self) -> None:
-        """Record that the service did what it was asked to."""
-        if self.reason is not None:
-            self.reason = None
-            self._log.info("the streaming service answers again")
 
 
 class PooledConnection:
@@ -66,10 +40,17 @@ class PooledConnection:
         random: Random,
         token: TokenOf = no_token,
     ) -> None:
-        self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
+        self._transport = transport
+        self._target = target
+        self._outage = outage
+        self._clock = clock
+        # Returns the token for a segment.
         self._token = token
+        # Waits between two connections.
         self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
+        # Set and cleared when there is a connection, or can be none.
         self._changed = asyncio.Event()
+        # Why there can be no connection: certificates that can't be loaded.
         self._unusable: ConfigError | None = None
         self.client: SegmentClient | None = None
 
@@ -147,6 +128,8 @@ class PooledConnection:
             ) from error
         self.client = client
         self._wake_waiters()
+
+        # progress when it was last seen to move, and seconds of silence since
         moved, silence = client.progress, 0.0
         while True:
             await self._clock.sleep(_PROBE_SECONDS)

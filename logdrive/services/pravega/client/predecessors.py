@@ -57,7 +57,8 @@ class History:
             return True  # it has no predecessors
         client = await self._reach(segment)
         if await client.get_attribute(segment.name, writer) != ABSENT:
-            return True
+            return True  # copied already, or the writer has appended
+
         number = await self._last_number(segment, writer)
         if number in (ABSENT, LOST):
             return number == ABSENT
@@ -88,7 +89,7 @@ class History:
             state = await client.segment_info(segment.name)
             if state is None:
                 return LOST
-            if not state.sealed:
+            if not state.sealed:  # appends may still raise the number
                 raise TransientError(f"{segment.name} is being sealed")
             self._sealed[segment.id] = None
         try:
@@ -118,8 +119,8 @@ class History:
         graph = await read_segment_graph(self._controller, segment.scope, segment.stream)
         for oldest in graph.oldest:
             self._before.setdefault(oldest, ())
-        for found in graph.later.values():
-            self._segments[found.segment.id] = found.segment
-            self._before[found.segment.id] = found.predecessors
+        for successor in graph.later.values():
+            self._segments[successor.segment.id] = successor.segment
+            self._before[successor.segment.id] = successor.predecessors
         if segment.id not in self._before:
             raise TransientError(f"the controller does not know the predecessors of {segment.name}")

@@ -80,24 +80,28 @@ class StreamMap:
     async def _refresh(self) -> None:
         controller, first = self._service.controller, self.segments[0]
         assert controller is not None
-        found = await controller.current_segments(first.scope, first.stream)
-        if not found:
+        current = await controller.current_segments(first.scope, first.stream)
+        if not current:
             raise TransientError(
                 f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri "
                 "name another"
             )
-        names = {segment.name: None for segment in found}
+
+        # the controller lists the sealed segment until the scaling is complete: ask again
+        names = {segment.name: None for segment in current}
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
-        for segment in found:
+
+        # each must have a connection before appends are routed to it
+        for segment in current:
             await self._service.locate_connection(segment)
         self._on_change()
         self._sealed.clear()
-        self._replace(found)
+        self._replace(current)
         self._changed.set()
         self._changed.clear()
         structlog.get_logger("logdrive.sinks").info(
-            "the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found)
+            "the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(current)
         )
 
 

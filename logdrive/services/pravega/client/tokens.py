@@ -60,7 +60,7 @@ class StreamTokens:
     def forget_token(self, segment: str) -> None:
         """Forget the token for the stream of *segment*, which a segment store refused."""
         if (stream := scope_and_stream(segment)) in self._tokens:
-            self._tokens[stream] = ("", 0)
+            self._tokens[stream] = ("", 0)  # due now
             self._changed.set()
 
     async def run(self) -> None:
@@ -73,6 +73,7 @@ class StreamTokens:
             for scope, stream in [stream for stream in self._tokens if self._left_ms(stream) <= 0]:
                 with contextlib.suppress(LogdriveError):
                     await self.ensure_fresh(scope, stream)
+            # don't ask without a pause: the controller may be away, or grant very short tokens
             await self._clock.sleep(_PAUSE_SECONDS)
             wait = min(map(self._left_ms, self._tokens), default=_LONGEST_WAIT_MS)
             with contextlib.suppress(TimeoutError):
@@ -91,11 +92,11 @@ class StreamTokens:
         )
 
 
-def _renewal_ms(token: str, now: int) -> int | None:
+def _renewal_ms(token: str, now_ms: int) -> int | None:
     """Return when to renew *token*, in ms since 1970; None if it does not say when it expires."""
     try:
         claims = orjson.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         ends = int(claims["exp"]) * 1000
     except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
         return None
-    return ends - min(_SPARE_MS, (ends - now) // _SPARE_PART)
+    return ends - min(_SPARE_MS, (ends - now_ms) // _SPARE_PART)

@@ -135,6 +135,7 @@ class AppendWriter:
             )
         unit = _Unit(number, message, asyncio.get_running_loop().create_future())
         unit.stored.add_done_callback(_seen)
+        # the first append goes alone: see the theory of operation
         if not self._ready or (self._in_flight and not self._first_is_through):
             self._held.append(unit)
         else:
@@ -184,7 +185,7 @@ class AppendWriter:
                 f"an acknowledgement of {number} after {message.previous_event_number}"
             )
         self._resolve(number, message.current_segment_write_offset)
-        self._release()
+        self._release()  # this was the first append, or nothing is held
 
     def _resolve(self, number: int, length: int) -> None:
         while self._in_flight and self._in_flight[0].number <= number:

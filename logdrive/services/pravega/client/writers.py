@@ -58,11 +58,11 @@ class SegmentWriters:
 
         Returns None if there is none or it has ended.
         """
-        found = self._writers.get(writer)
-        if found is None or found.segment != segment or found.ended:
+        append_writer = self._writers.get(writer)
+        if append_writer is None or append_writer.segment != segment or append_writer.ended:
             return None
         self._writers[writer] = self._writers.pop(writer)  # now the most recently used one
-        return found
+        return append_writer
 
     async def set_up_writer(self, segment: str, writer: UUID) -> AppendWriter:
         """Set *writer* up for *segment*, once none of its appends is in flight.
@@ -70,12 +70,12 @@ class SegmentWriters:
         If the caller is cancelled, the next set-up of the writer waits for the answer to this one.
         """
         await self._wait_idle(writer)
-        found: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
+        set_up: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
         self._ask(segment, writer).add_done_callback(
-            partial(self._on_set_up_answer, segment, writer, found)
+            partial(self._on_set_up_answer, segment, writer, set_up)
         )
-        await asyncio.wait([found])
-        return found.result()
+        await asyncio.wait([set_up])
+        return set_up.result()
 
     def begin_new_writer(self, segment: str, writer: UUID) -> AppendWriter:
         """Return a writer that has no number at the service, without waiting for the set-up.
@@ -102,6 +102,7 @@ class SegmentWriters:
         if isinstance(message, AuthTokenCheckFailed):
             raise token_refused()
         try:
+            # these name their writer; a refusal because of the segment concerns all its writers
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:
                     self._writers[message.writer].on_append_answer(message)
@@ -143,7 +144,7 @@ class SegmentWriters:
         self,
         segment: str,
         writer: UUID,
-        found: "asyncio.Future[AppendWriter]",
+        set_up: "asyncio.Future[AppendWriter]",
         answer: "asyncio.Future[Message]",
     ) -> None:
         """Create the writer as soon as the set-up is answered.
@@ -153,13 +154,14 @@ class SegmentWriters:
         try:
             number = expect_answer(AppendSetup, answer.result()).last_event_number
         except LogdriveError as error:
-            found.set_exception(error)
-            found.exception()  # retrieved, since the caller may have been cancelled
+            set_up.set_exception(error)
+            set_up.exception()  # retrieved, since the caller may have been cancelled
         else:
-            found.set_result(self._keep(AppendWriter(segment, writer, number, self._link)))
+            set_up.set_result(self._keep(AppendWriter(segment, writer, number, self._link)))
 
     def _keep(self, writer: AppendWriter) -> AppendWriter:
         self._writers[writer.id] = writer
+        # forget one here, so that the server never has to
         if (
             len(self._writers) > self._most
             and (oldest := next((w for w in self._writers.values() if not w.busy), None))
@@ -179,7 +181,7 @@ def _confirm(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
     except LogdriveError as error:
         writer.fail_all(error)
         return
-    if number == ABSENT:
+    if number == ABSENT:  # as its first append expects
         writer.confirm_set_up()
     else:
         writer.fail_all(NumberConflictError(f"writer {writer.id} has the number {number} already"))

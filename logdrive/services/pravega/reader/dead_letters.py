@@ -59,18 +59,18 @@ class DeadLetter:
 
 async def read_dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLetter]:
     """Return the dead letters in *segments*, in order, without their bytes."""
-    found: dict[str, DeadLetter] = {}
-    for there in segments:
-        reader = SegmentReader(there.client, there.state.segment)
-        async for batch, records in reader.read_batches(there.state.start, there.state.length):
+    letters: dict[str, DeadLetter] = {}
+    for segment in segments:
+        reader = SegmentReader(segment.client, segment.state.segment)
+        async for batch, records in reader.read_batches(segment.state.start, segment.state.length):
             for record in events_of(records) if batch.header is not None else ():
-                _add(found, there, batch.header, (batch.offset, batch.next), record)
-    return list(found.values())
+                _add(letters, segment, batch.header, (batch.offset, batch.next), record)
+    return list(letters.values())
 
 
 def _add(
-    found: dict[str, DeadLetter],
-    there: ReadableSegment,
+    letters: dict[str, DeadLetter],
+    segment: ReadableSegment,
     header: BatchHeader | None,
     place: ByteRange,
     record: bytes,
@@ -78,10 +78,13 @@ def _add(
     about = _about(record)
     if about is None or header is None:
         return
-    letter = found.get(about["id"])
+    letter = letters.get(about["id"])
     if letter is None:
         reason, size, pieces = about["reason"], about["bytes"], about["pieces"]
-        letter = found[about["id"]] = DeadLetter(about["id"], reason, size, pieces, header, there)
+        letter = letters[about["id"]] = DeadLetter(
+            about["id"], reason, size, pieces, header, segment
+        )
+    # in order: a piece that comes again, or behind a missing one, is left out
     if about["piece"] == len(letter.extents) + 1:
         letter.extents.append(place)
 

@@ -38,6 +38,7 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
     if info is None or info.start == info.length:
         return None
     async for put in _puts(client.read_range(SEGMENT, info.start, info.length), info.start):
+        # the puts of other streams would only take memory
         if isinstance(put, StreamPut) and (put.scope, put.stream) == (scope, stream):
             state.apply_puts([put])
     place = state.stream_state(scope, stream)

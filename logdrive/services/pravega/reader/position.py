@@ -11,8 +11,8 @@ from logdrive.store.readers import reader_key
 
 async def reader_position(client: SegmentClient, segment: str, reader: str) -> int | None:
     """Return the offset up to which *reader* has read *segment*, None if it has set none."""
-    found = await client.get_attribute(segment, reader_key(reader))
-    return None if found == ABSENT else found
+    position = await client.get_attribute(segment, reader_key(reader))
+    return None if position == ABSENT else position
 
 
 async def set_reader_position(

@@ -79,10 +79,10 @@ class SegmentReader:
         if not start <= mark.offset < end:
             return False
         try:
-            found = await self.read_header(mark.offset, end)
+            batch = await self.read_header(mark.offset, end)
         except StorageError:
             return False  # no event begins there any more
-        return found is not None and found.crc == mark.crc
+        return batch is not None and batch.crc == mark.crc
 
     def _walker(self, position: int) -> BatchWalker:
         return BatchWalker(self._segment, position, max_event=PRAVEGA_FRAME_BYTES)

@@ -61,7 +61,7 @@ async def locate_segments(
         except UnknownStreamError:
             return []
         token = await controller.delegation_token(scope, stream, update=update)
-        found: list[SegmentLocation] = []
+        locations: list[SegmentLocation] = []
         for id_ in dict.fromkeys((*past.oldest, *past.later)):
             segment = StreamSegment(scope, stream, id_, 0.0, 1.0)
             home = segment_store_target(target, await controller.locate_segment(segment), token)
@@ -69,9 +69,9 @@ async def locate_segments(
                 transport, home.host, home.port, home.tls, token=home.token_of
             ) as client:
                 state = await client.segment_info(segment.name)
-            if state is not None:
-                found.append(SegmentLocation(segment.number, state, home))
-    return sorted(found, key=lambda one: one.number)
+            if state is not None:  # else retention deleted it since the controller was asked
+                locations.append(SegmentLocation(segment.number, state, home))
+    return sorted(locations, key=lambda one: one.number)
 
 
 async def list_segments_at_store(
@@ -84,30 +84,30 @@ async def list_segments_at_store(
     names = await segments_in_journal(client, scope, stream)
     if names is None:
         return await list_first_segments(client, scope, stream)
-    found = [await client.segment_info(name) for name in names]
+    states = [await client.segment_info(name) for name in names]
     return sorted(
-        (state for state in found if state is not None),
+        (state for state in states if state is not None),
         key=lambda state: SegmentName.parse(state.segment).number,
     )
 
 
 @contextlib.asynccontextmanager
 async def connect_segments(
-    transport: Transport, there: Sequence[SegmentLocation], token: TokenOf | None = None
+    transport: Transport, locations: Sequence[SegmentLocation], token: TokenOf | None = None
 ) -> AsyncIterator[list[ReadableSegment]]:
-    """Connect once to each segment store in *there*; yield the segments with their clients.
+    """Connect once to each segment store in *locations*; yield the segments with their clients.
 
     *token* returns tokens that are kept fresh; the default are the tokens in the targets, which
     expire.
     """
     clients: dict[Target, SegmentClient] = {}
     async with contextlib.AsyncExitStack() as stack:
-        for home in dict.fromkeys(one.target for one in there):
+        for home in dict.fromkeys(one.target for one in locations):
             connecting = connect_segment_store(
                 transport, home.host, home.port, home.tls, token=token or home.token_of
             )
             clients[home] = await stack.enter_async_context(connecting)
-        yield [ReadableSegment(clients[one.target], one.state) for one in there]
+        yield [ReadableSegment(clients[one.target], one.state) for one in locations]
 
 
 def segment_store_target(target: Target, endpoint: SegmentStoreAddress, token: str) -> Target:

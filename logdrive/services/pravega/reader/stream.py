@@ -43,10 +43,12 @@ class SegmentContents:
 
 async def list_first_segments(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
     """Return the states of the stream's segments 0, 1, 2 … of epoch 0, up to a missing one."""
-    found: list[SegmentState] = []
-    while (state := await client.segment_info(segment_name(scope, stream, len(found)))) is not None:
-        found.append(state)
-    return found
+    states: list[SegmentState] = []
+    while (
+        state := await client.segment_info(segment_name(scope, stream, len(states)))
+    ) is not None:
+        states.append(state)
+    return states
 
 
 async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentContents:
@@ -75,7 +77,7 @@ async def read_lines(
     while True:
         async for batch, records in reader.read_batches(place, end):
             place = batch.next
-            if batch.header is None:
+            if batch.header is None:  # a record of another program
                 yield record_text(batch.payload)
             elif (
                 batch.header.kind == "foreign"
@@ -92,9 +94,9 @@ async def read_lines(
                 yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
-        await client.read_segment(
-            state.segment, end, 1
-        )  # the service answers once there is more, or after some seconds
+
+        # the service answers once there is more, or after some seconds
+        await client.read_segment(state.segment, end, 1)
         fresh = await client.segment_info(state.segment)
         if fresh is None or (fresh.sealed and fresh.length == end):
             return

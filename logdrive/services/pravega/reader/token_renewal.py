@@ -17,21 +17,21 @@ from logdrive.wire.pravega.names import scope_and_stream
 @contextlib.asynccontextmanager
 async def renew_tokens(
     target: Target,
-    there: Sequence[SegmentLocation],
+    locations: Sequence[SegmentLocation],
     *,
     clock: Clock,
     update: bool = False,
     controllers: Controllers = connect_controller,
 ) -> AsyncIterator[TokenOf | None]:
-    """Yield a function that returns a fresh token for *there*, the segments of one stream.
+    """Yield a function that returns a fresh token for *locations*, the segments of one stream.
 
     *target* is the controller that located them. Yields None if it issues no tokens. Raises
     `TransientError`, `ConfigError` and `RequestRefusedError`.
     """
-    if target.login is None or not any(one.target.token for one in there):
+    if target.login is None or not any(one.target.token for one in locations):
         yield None
         return
-    scope, stream = scope_and_stream(there[0].state.segment)
+    scope, stream = scope_and_stream(locations[0].state.segment)
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         tokens = StreamTokens(controller, clock, update=update)
         await tokens.ensure_fresh(scope, stream)

@@ -19,7 +19,7 @@ CONTROLLER_PORT = 9090
 S2_PORT = 8080
 
 
-def collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
+def listeners_collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
     """Return whether one program can't listen at both addresses; port 0 is any that is free."""
     hosts = (one[0], other[0])
     return one[1] == other[1] != 0 and (hosts[0] == hosts[1] or any(map(is_wildcard, hosts)))
@@ -86,7 +86,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
                 "listen.controller sends clients to the segments' own face: give "
                 "[listen.pravega], too"
             )
-        if collide(self.host_and_port, face.host_and_port):
+        if listeners_collide(self.host_and_port, face.host_and_port):
             raise ValueError(
                 "listen.controller.address is listen.pravega.address, too: choose another port"
             )
@@ -110,7 +110,7 @@ class S2FaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=
     def check_apart(self, others: Iterable[FaceConfig | None]) -> None:
         """Raise ValueError if one of *others* has the same address."""
         for other in others:
-            if other is not None and collide(self.host_and_port, other.host_and_port):
+            if other is not None and listeners_collide(self.host_and_port, other.host_and_port):
                 raise ValueError(
                     f"listen.s2.address is {other.table}.address, too: choose another port"
                 )

@@ -11,10 +11,10 @@ used.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -44,10 +44,14 @@ from logdrive.wire.s2.records import AppendAck, AppendInput, ReadBatch, StreamPo
 T = TypeVar("T")
 
 _REQUEST_SECONDS: Final = 20.0  # for a connection and a whole answer; a read may wait in addition
+_ENSURE_TRIES: Final = 4  # basin, stream, tail, and once more for what others do meanwhile
 _PROTOBUF: Final = "application/protobuf"
 _JSON: Final = "application/json"
 _SESSION: Final = "s2s/proto"
 _ACCEPT_ENCODING: Final = ("accept-encoding", "zstd, gzip")
+
+MISSING: Final = ("basin_not_found", "stream_not_found")
+"""Codes of the errors that say that a stream, or its basin, is not there."""
 
 HeaderPairs = list[tuple[str, str]]
 
@@ -184,23 +188,28 @@ class S2Client:
 
         S2's own request to ensure a stream would give an existing one the default configuration.
         """
-        for _ in range(3):  # basin, stream, tail
+        for _ in range(_ENSURE_TRIES):
             try:
                 return await self.check_tail(stream)
             except S2Error as error:
-                if error.code not in ("stream_not_found", "basin_not_found"):
+                if error.code not in MISSING:
                     raise
-                creating = (
-                    self.create_basin()
-                    if error.code == "basin_not_found"
-                    else self.create_stream(stream)
-                )
-            try:
-                await creating
-            except S2Error as error:
-                if error.code != "resource_already_exists":  # another process was faster
-                    raise
+                basin_missing = error.code == "basin_not_found"
+            if not basin_missing:
+                basin_missing = await self._create_missing(self.create_stream(stream))
+            if basin_missing:
+                await self._create_missing(self.create_basin())
         raise TransientError(f"{self._target.basin}/{stream} was created and is not there")
+
+    async def _create_missing(self, creating: Coroutine[Any, Any, None]) -> bool:
+        """Create what another process may create as well; return whether its basin is missing."""
+        try:
+            await creating
+        except S2Error as error:
+            if error.code not in (*MISSING, "resource_already_exists"):
+                raise
+            return error.code == "basin_not_found"
+        return False
 
     # Requests ------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ SILENT_SECONDS: Final = 20.0  # without a frame, after which a read session is d
 class Session:
     """Frames from the service on one HTTP/2 stream; use it as an async context manager.
 
-    *on_advised* is called once, when the service says that it is about to stop.
+    *on_advised* is called when no further stream is to be opened on the connection: the service
+    says that it is about to stop, or the connection seems to be dead.
     """
 
     def __init__(self, stream: ClientStream, on_advised: Callable[[], None]) -> None:
@@ -48,6 +49,10 @@ class Session:
     def abort(self) -> None:
         """Break the session off, unless it has ended; may be called twice."""
         self._stream.reset()
+
+    def retire_connection(self) -> None:
+        """Let further requests use another connection: this one seems to be dead."""
+        self._on_advised()
 
     async def accepted(self) -> None:
         """Return once the service has opened the session. Raises what `_next_frame` raises."""

@@ -1,4 +1,4 @@
-"""The demo's books are right: what they say was written is what the files hold."""
+"""The demo's applications count exactly the lines and bytes that are in their files."""
 
 import random
 from pathlib import Path

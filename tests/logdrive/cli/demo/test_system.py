@@ -1,4 +1,4 @@
-"""The demo's processes: what ended one of them is told."""
+"""If one of the demo's processes ends, the error says why."""
 
 import sys
 from pathlib import Path

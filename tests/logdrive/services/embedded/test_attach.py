@@ -1,4 +1,4 @@
-"""A `file://` store is reached whoever has it open (architecture decision: one client for both)."""
+"""A `file://` store is read through its face: of the process that has it open, or opened here."""
 
 import asyncio
 import errno

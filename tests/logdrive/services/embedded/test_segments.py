@@ -1,5 +1,6 @@
-"""The embedded sink on a stream that is scaled while it appends: numbers are carried along (rule
-S3), and nothing is kept twice.
+"""The embedded sink on a stream that is scaled while it appends.
+
+Writers' numbers are carried over (rule S3), and no batch is stored twice.
 """
 
 from uuid import UUID

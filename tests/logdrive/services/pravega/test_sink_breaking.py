@@ -1,5 +1,6 @@
-"""Connections to a streaming service that break in the moment in which somebody ends them: whoever
-was cancelled ends as cancelled.
+"""Connections to a streaming service that break while a task that uses them is cancelled.
+
+The task ends as cancelled.
 """
 
 import asyncio
@@ -8,11 +9,11 @@ from random import Random
 from typing import Any
 
 from logdrive.host.transport import ByteStream
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.pooled_connection import (
     _GREETING_SECONDS,
-    Outage,
     PooledConnection,
 )
 from tests.support.memory_transport import MemoryHost, MemoryNetwork

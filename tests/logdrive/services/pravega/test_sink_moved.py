@@ -1,4 +1,4 @@
-"""Segments that go from one segment store to another while a sink appends to them."""
+"""Segments that move from one segment store to another while a sink appends to them."""
 
 import asyncio
 import contextlib

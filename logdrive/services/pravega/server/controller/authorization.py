@@ -84,6 +84,7 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
                 await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             if (reason := refusal_reason(user, method, request)) is not None:
                 await self._refuse(context, grpc.StatusCode.PERMISSION_DENIED, method, reason)
+
             reply = await call(request, context)
             _remove_unreadable(user.grants, reply)
             if _TOKEN in reply.DESCRIPTOR.fields_by_name:
@@ -155,7 +156,7 @@ def refusal_reason(user: User, method: str, request: Message) -> str | None:
 def _is_allowed(
     grants: Grants, method: str, scope: str, stream: str | None, wanted: Permission
 ) -> bool:
-    if stream is None:
+    if stream is None:  # the scope as a whole
         if method in _SEE_SCOPE_METHODS:
             return grants.may_see_scope(scope)
         return grants.scope_permission(scope) >= wanted

@@ -262,12 +262,12 @@ class ControllerService:
         """
         info = request.streamInfo
         wanted = [(entry.start, entry.end) for entry in request.newKeyRanges]
-        epoch, now = await self._streams.scale(
+        epoch, current = await self._streams.scale(
             info.scope, info.stream, request.sealedSegments, wanted
         )
         new = [
             convert.segment_range_message(info, segment)
-            for segment in now
+            for segment in current
             if epoch_of_id(segment.id) == epoch
         ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)

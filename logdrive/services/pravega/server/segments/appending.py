@@ -25,13 +25,20 @@ A writer of this connection, and what becomes of its appends:
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.fencing import WriterClaim, WriterFence
+from logdrive.services.pravega.server.segments.append_queue import (
+    QUEUED_ITEM_BYTES,
+    QueuedReply,
+    SetUpWriter,
+    SubmittedAppend,
+    refuse_append,
+    refuse_number,
+)
+from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS, ConnectionTurn
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
@@ -41,13 +48,8 @@ from logdrive.store.errors import (
     OverloadedError,
     SegmentSealedError,
 )
-from logdrive.wire.pravega.appends import (
-    AppendSetup,
-    ConditionalCheckFailed,
-    DataAppended,
-    SetupAppend,
-)
-from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
+from logdrive.wire.pravega.appends import AppendSetup, DataAppended, SetupAppend
+from logdrive.wire.pravega.control import NoSuchSegment
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import (
     PRAVEGA_UNACKED_APPENDS,
@@ -64,65 +66,10 @@ _FORGOTTEN: Final = 2
 Forgetting one keeps their number the same. A second lowers it, where other connections have taken
 claims meanwhile.
 """
-_ITEM_BYTES: Final = 512
-"""Bytes of memory counted for each item of the queue, beside its data: its Python objects."""
 
 
 class HangUpError(LogdriveError):
     """The connection must end now; every reply that the peer should get was sent."""
-
-
-@dataclass(slots=True, eq=False)
-class _Writer:
-    """A writer set up on this connection."""
-
-    id: UUID
-    # full name of the segment that it appends to
-    segment: str
-    claim: WriterClaim
-    # number of the last append submitted
-    submitted: int
-    # number of the last append acknowledged
-    acknowledged: int
-    # the reply that refuses one of its appends, while it is in the queue
-    refusal: "_Reply | None" = None
-
-
-@dataclass(slots=True, eq=False)
-class _Submitted:
-    """An append in the queue, without its data.
-
-    The store has the data. Here it would stay in memory until the client reads its acknowledgement.
-    """
-
-    writer: _Writer
-    number: int
-    request_id: int
-    # bytes of its data
-    size: int
-    # done once the append is durable, with the segment's length behind it
-    durable: asyncio.Future[int]
-
-    @property
-    def cost(self) -> int:
-        return _ITEM_BYTES + self.size
-
-
-@dataclass(slots=True, eq=False)
-class _Reply:
-    """A reply in the queue that is no acknowledgement."""
-
-    message: Message
-    # the writer whose append it refuses
-    refuses: _Writer | None = None
-    # the client must set that writer up again
-    forget: bool = False
-    # the connection ends with this reply
-    close: bool = False
-
-    @property
-    def cost(self) -> int:
-        return _ITEM_BYTES + len(getattr(self.message, "segment", ""))
 
 
 class Appender:
@@ -145,14 +92,15 @@ class Appender:
         self._fence = fence
         self._max_bytes = unacked_bytes
         self._max_writers = most_writers
-        # of `send_replies`
+        # how long `send_replies` may run before other connections have their turn
         self._turn = ConnectionTurn(turns)
-        # the one used least recently first
-        self._writers: dict[UUID, _Writer] = {}
+        # writers set up here, the one used least recently first
+        self._writers: dict[UUID, SetUpWriter] = {}
         # everything not answered yet, in the order of the answers
-        self._queue: deque[_Submitted | _Reply] = deque()
+        self._queue: deque[SubmittedAppend | QueuedReply] = deque()
         # bytes that the queue's items count together
         self._queued_bytes = 0
+        # no more appends come: `send_replies` returns once the queue is empty
         self._stopped = False
         # set when there is something for `send_replies` to do
         self._more = asyncio.Event()
@@ -176,7 +124,7 @@ class Appender:
             self._fence.release_claim(claim)
             if not isinstance(error, NoSuchSegmentError):
                 raise
-            self._enqueue(_Reply(NoSuchSegment(request.request_id, request.segment)))
+            self._enqueue(QueuedReply(NoSuchSegment(request.request_id, request.segment)))
             return
 
         self._forget_writer(request.writer)
@@ -185,11 +133,11 @@ class Appender:
                 self._max_writers, self._fence.free_claims
             ):
                 self._forget_writer(next(iter(self._writers)))
-        self._writers[request.writer] = _Writer(
+        self._writers[request.writer] = SetUpWriter(
             request.writer, request.segment, claim, number, number
         )
         self._enqueue(
-            _Reply(AppendSetup(request.request_id, request.segment, request.writer, number))
+            QueuedReply(AppendSetup(request.request_id, request.segment, request.writer, number))
         )
 
     def _forget_writer(self, writer: UUID) -> None:
@@ -223,15 +171,15 @@ class Appender:
 
         # out of order, or behind a refused append without which it must not be stored
         if writer.refusal is not None or append.number <= writer.submitted:
-            self._enqueue(_Reply(_invalid_number(append), writer, close=True))
+            self._enqueue(QueuedReply(refuse_number(append), writer, close=True))
         else:
             await self._submit(writer, append)
 
-    async def _submit(self, writer: _Writer, append: WholeAppend) -> None:
+    async def _submit(self, writer: SetUpWriter, append: WholeAppend) -> None:
         while True:
             # another connection set the writer up, and was told its number (rule S2)
             if writer.claim.superseded:
-                self._enqueue(_Reply(_invalid_number(append), writer, close=True))
+                self._enqueue(QueuedReply(refuse_number(append), writer, close=True))
                 return
             try:
                 durable = self._store.append(
@@ -245,6 +193,7 @@ class Appender:
                 )
             except OverloadedError as error:
                 await self._store.room(error.size)
+            # the protocol has no reply for a store that closes, or an append over its limits
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
             except (
@@ -255,12 +204,14 @@ class Appender:
             ) as error:
                 if await self._wait_for_undecided(writer.segment):
                     continue  # decided now; what the client is told must be durable (rule D2)
-                self._enqueue(_refusal(writer, append, error))
+                self._enqueue(refuse_append(writer, append, error))
                 return
             else:
                 writer.submitted = append.number
                 self._enqueue(
-                    _Submitted(writer, append.number, append.request_id, len(append.data), durable)
+                    SubmittedAppend(
+                        writer, append.number, append.request_id, len(append.data), durable
+                    )
                 )
                 return
 
@@ -277,14 +228,14 @@ class Appender:
         It is full of appends that are not durable yet, or of replies that the client does not read.
         """
         while self._queue and (
-            self._queued_bytes + size + _ITEM_BYTES > self._max_bytes
+            self._queued_bytes + size + QUEUED_ITEM_BYTES > self._max_bytes
             or len(self._queue) >= PRAVEGA_UNACKED_APPENDS
         ):
             self._fewer.clear()
             await self._fewer.wait()
 
-    def _enqueue(self, item: _Submitted | _Reply) -> None:
-        if isinstance(item, _Reply) and item.refuses is not None:
+    def _enqueue(self, item: SubmittedAppend | QueuedReply) -> None:
+        if isinstance(item, QueuedReply) and item.refuses is not None:
             item.refuses.refusal = item
         self._queue.append(item)
         self._queued_bytes += item.cost
@@ -311,7 +262,7 @@ class Appender:
                 self._turn.restart_clock()
                 continue
             front = self._queue[0]
-            if isinstance(front, _Submitted) and not front.durable.done():
+            if isinstance(front, SubmittedAppend) and not front.durable.done():
                 await asyncio.wait([front.durable])
                 self._turn.restart_clock()
             del front  # else it keeps the append in memory while `send` waits
@@ -329,10 +280,10 @@ class Appender:
         Returns them, and the error to raise after they were sent.
         """
         replies: list[Message] = []
-        acks: dict[UUID, _Submitted] = {}
+        acks: dict[UUID, SubmittedAppend] = {}
         for _ in range(min(TURN_STEPS, len(self._queue))):
             item = self._queue[0]
-            if isinstance(item, _Submitted):
+            if isinstance(item, SubmittedAppend):
                 if not item.durable.done():
                     break
                 error = item.durable.exception()
@@ -351,7 +302,7 @@ class Appender:
             self._turn.count_step()
         return replies + _acknowledged(acks), None
 
-    def _on_reply_taken(self, reply: _Reply) -> None:
+    def _on_reply_taken(self, reply: QueuedReply) -> None:
         """End the refusal that *reply* reports, if any; its writer may have to be set up again."""
         writer = reply.refuses
         if writer is not None:
@@ -360,7 +311,7 @@ class Appender:
                 self._forget_writer(writer.id)
 
 
-def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
+def _acknowledged(items: dict[UUID, SubmittedAppend]) -> list[Message]:
     """Return one DataAppended for each writer's last append."""
     acks: list[Message] = []
     for item in items.values():
@@ -372,26 +323,3 @@ def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
         )
         writer.acknowledged = item.number
     return acks
-
-
-def _invalid_number(append: WholeAppend) -> InvalidEventNumber:
-    return InvalidEventNumber(append.writer, append.request_id, "", append.number)
-
-
-def _refusal(writer: _Writer, append: WholeAppend, error: Exception) -> _Reply:
-    """Return the reply for an append that the store refused with *error*."""
-    match error:
-        case SegmentSealedError():
-            return _Reply(
-                SegmentIsSealed(append.request_id, writer.segment, "", append.number),
-                writer,
-                forget=True,
-            )
-        case NoSuchSegmentError():
-            return _Reply(NoSuchSegment(append.request_id, writer.segment), writer, forget=True)
-        case OffsetMismatchError():
-            return _Reply(
-                ConditionalCheckFailed(writer.id, append.number, append.request_id), writer
-            )
-        case _:
-            return _Reply(_invalid_number(append), writer, close=True)

@@ -204,6 +204,7 @@ class SegmentConnection:
             await self._append(message)
             return
 
+        # after appends, which need a set-up: that of a reserved segment is refused here
         if (own := reserved_segment_changed_by(message)) is not None:
             raise HangUpError(f"a {type(message).__name__} of {own}, which clients only read")
 
@@ -250,7 +251,7 @@ class SegmentConnection:
             raise HangUpError(f"the peer speaks wire versions {hello.low} to {hello.high}")
 
     async def _append(self, message: AppendMessage) -> None:
-        if isinstance(message, AppendBlock):
+        if isinstance(message, AppendBlock):  # refused before its data is kept in memory
             self._appender.require_writer(message.writer)
         append = self._assembler.receive_append(message)
         if append is not None:

@@ -93,5 +93,6 @@ async def _create(shared: SharedState, request: CreateSegment) -> Message:
         await submit_policy(store, segment, unset)
     if not await created:
         return SegmentAlreadyExists(number, segment)
+    # a merge of this name was of an earlier segment
     shared.merger.forget_merged(segment)
     return SegmentCreated(number, segment)

@@ -61,6 +61,7 @@ class Merger:
         Raises the store's errors, and `HangUpError`.
         """
         store, target, source = self._store, request.target, request.source
+        # asked again by a client that had no answer: it is done
         if store.info(source) is None and self._merged.get(source) == target:
             return SegmentsMerged(
                 request.request_id, target, source, require_info(store, target).length

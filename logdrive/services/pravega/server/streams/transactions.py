@@ -209,17 +209,17 @@ class Transactions:
         self, scope: str, stream: str, transaction: UUID, stream_state: StreamState
     ) -> list[Put]:
         """Return the changes of the catalog that commit an open transaction."""
-        record, now = stream_state.transactions[transaction.hex], stream_state.stream
-        current = key_ranges.current_segments(now)
+        record, stream_before = stream_state.transactions[transaction.hex], stream_state.stream
+        current = key_ranges.current_segments(stream_before)
         targets = record.segments
         puts: list[Put] = []
         if set(targets) != {segment.id for segment in current}:
             # the stream was scaled meanwhile: the data goes to the first of two new epochs
-            rolled = self._with_two_epochs(now, record, current)
+            rolled = self._with_two_epochs(stream_before, record, current)
             targets = tuple(
                 segment.id
                 for segment in rolled.segments
-                if epoch_of_id(segment.id) == len(now.epochs)
+                if epoch_of_id(segment.id) == len(stream_before.epochs)
             )
             puts.append(StreamPut(scope, stream, rolled))
         else:

@@ -106,6 +106,7 @@ class WriterTimes:
         if not 1 <= len(writer) <= _NAME_LENGTH:
             raise BadNameError(f"a writer's name has 1 to {_NAME_LENGTH} characters")
 
+        # neither time nor position goes back
         before = stream_state.writers.get(writer)
         if before is not None and noted.time < before.time:
             raise TimeError(f"the writer has noted {before.time} before")

@@ -94,13 +94,13 @@ class KeyTable:
         Raises `KeyNotThereError`, `KeyVersionError`.
         """
         for key in keys:
-            found = self._entries.get(key.key)
+            entry = self._entries.get(key.key)
             # a negative version expects the key not to exist
-            if key.version == ANY_VERSION or (found is None and key.version < 0):
+            if key.version == ANY_VERSION or (entry is None and key.version < 0):
                 continue
-            if found is None:
+            if entry is None:
                 raise KeyNotThereError
-            if found.version != key.version:
+            if entry.version != key.version:
                 raise KeyVersionError
 
     def iter_page(

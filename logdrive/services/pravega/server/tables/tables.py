@@ -97,7 +97,7 @@ class Tables:
         if await self._store.create(segment):
             self.forget_index(segment)
         info = self._store.info(segment)
-        if info is None or info.length or info.sealed:
+        if info is None or info.length or info.sealed:  # deleted meanwhile, or in use
             return False
         return await self._store.update(segment, TABLE, ABSENT, 1 + key_length)
 
@@ -239,9 +239,11 @@ class Tables:
                     f"{size} bytes asked for at once, of {self._limits.answer} allowed"
                 )
             await wait_until_durable(table.pending)
-            there = await self._read(segment, [entry for _, entry in matches if entry is not None])
-            if there is not None:
-                following = iter(there)
+            existing = await self._read(
+                segment, [entry for _, entry in matches if entry is not None]
+            )
+            if existing is not None:
+                following = iter(existing)
                 return [
                     next(following)
                     if entry is not None

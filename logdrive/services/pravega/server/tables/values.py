@@ -27,10 +27,10 @@ async def read_values(
     for number, entry in enumerate(entries, 1):
         try:
             data = store.read(segment, entry.offset, entry.length)
-            there = decode_entries(data, entry.offset, longest=limits.entry, most=1)
+            entries_read = decode_entries(data, entry.offset, longest=limits.entry, most=1)
         except (SegmentTruncatedError, ValueError):
             return None
-        if there != [entry]:
+        if entries_read != [entry]:
             return None
         values.append(data[entry.value_at - entry.offset :])
         if number % READS_A_TURN == 0:

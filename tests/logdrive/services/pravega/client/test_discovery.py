@@ -1,4 +1,4 @@
-"""Which of the two protocols a port speaks."""
+"""The client finds out which of the two protocols a port speaks."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a client of a streaming service keeps of connections that ended: nothing."""
+"""A client of a streaming service keeps no memory of connections that have ended."""
 
 import asyncio
 from random import Random
@@ -7,11 +7,12 @@ from uuid import UUID
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
 from logdrive.model.numbers import ABSENT
+from logdrive.services.outage import Outage
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.cluster import open_cluster
-from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
+from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.sink import PravegaSink
 from tests.support.let_go import Made, left_of
 from tests.support.memory_transport import MemoryNetwork

@@ -1,4 +1,4 @@
-"""What was before a segment is asked for anew once the stream has changed (rule S3)."""
+"""The predecessors of a segment are requested again once the stream has changed (rule S3)."""
 
 import asyncio
 from dataclasses import replace

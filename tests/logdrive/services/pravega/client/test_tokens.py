@@ -1,4 +1,4 @@
-"""Delegation tokens are asked for once, and again before they end or when they were refused."""
+"""A delegation token is requested once, and again before it expires or after it was refused."""
 
 import asyncio
 import base64

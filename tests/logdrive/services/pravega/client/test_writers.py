@@ -1,6 +1,4 @@
-"""The writers of one connection: how many are remembered, and what a set-up under way keeps from
-happening (rules S2, S4).
-"""
+"""How many writers one connection keeps, and what waits while one is being set up (S2, S4)."""
 
 import asyncio
 import contextlib

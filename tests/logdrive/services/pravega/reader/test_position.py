@@ -1,4 +1,4 @@
-"""A reader's position is kept at the service, on sealed segments too, and can be taken back."""
+"""A reader's position is kept at the service, on sealed segments too, and can be removed."""
 
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import connect_segment_store

@@ -1,4 +1,4 @@
-"""Hopping from header to header (rules R4, R5)."""
+"""Batches are read from header to header, without their records (rules R4, R5)."""
 
 from collections.abc import Sequence
 from random import Random

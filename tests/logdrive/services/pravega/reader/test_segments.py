@@ -1,6 +1,4 @@
-"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and
-each at the store that has it.
-"""
+"""Readers find a stream's segments of all epochs, each at the segment store that has it."""
 
 import asyncio
 import contextlib

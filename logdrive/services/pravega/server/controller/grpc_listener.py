@@ -1,0 +1,84 @@
+"""`serve_rpc_over_grpc`: the listener that a store's controller has outside of tests.
+
+gRPC opens its own sockets here, past `Transport` (docs/adr/0006).
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text
+from logdrive.host.disk import Disk
+from logdrive.host.transport import ServerTls
+from logdrive.model.units import MIB
+
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),  # a port that is taken is an error
+    ("grpc.max_receive_message_length", 4 * MIB),
+    ("grpc.max_metadata_size", 64 * 1024),
+    ("grpc.max_concurrent_streams", 1000),
+)
+_GRACE_SECONDS: Final = 5.0
+"""Limit on the time that calls under way may take at the end."""
+_PEM_BYTES: Final = MIB
+"""Limit on the size of a certificate or key."""
+
+
+@contextlib.asynccontextmanager
+async def serve_rpc_over_grpc(
+    handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk
+) -> AsyncIterator[int]:
+    """Serve *handlers* over gRPC at *where*; yield the port bound (a `ServeRpc`).
+
+    Raises `ConfigError` where it can't bind, or the certificates can't be read.
+    """
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((handlers,))
+    port = _bind(server, where, tls, disk)
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(_GRACE_SECONDS)
+
+
+def _bind(
+    server: grpc.aio.Server, where: tuple[str, int], tls: ServerTls | None, disk: Disk
+) -> int:
+    host, port = where
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    credentials = _credentials(tls, disk) if tls is not None else None
+    try:
+        return (
+            server.add_insecure_port(address)
+            if credentials is None
+            else server.add_secure_port(address, credentials)
+        )
+    except RuntimeError as error:
+        remedy = (
+            "the controller can't listen there: free the port, give another one, or look at "
+            "the certificates"
+        )
+        raise UnavailableError("listen", [Mistake("address", address, remedy)]) from error
+
+
+def _credentials(tls: ServerTls, disk: Disk) -> grpc.ServerCredentials:
+    key, chain = _pem(disk, "key", tls.key), _pem(disk, "cert", tls.cert)
+    trusted = _pem(disk, "ca", tls.ca) if tls.ca is not None else None
+    return grpc.ssl_server_credentials(
+        [(key, chain)], root_certificates=trusted, require_client_auth=trusted is not None
+    )
+
+
+def _pem(disk: Disk, key: str, path: str) -> bytes:
+    try:
+        file = disk.open(path)
+        try:
+            return file.pread(_PEM_BYTES, 0)
+        finally:
+            file.close()
+    except OSError as error:
+        raise ConfigError("tls", [Mistake(key, path, file_error_text(error))]) from error
