@@ -4,6 +4,7 @@
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 # why `encode_records` has stopped
@@ -20,6 +21,7 @@ _EVENT: Final = struct.Struct(">ii")  # a Pravega event's head: type 0, length
 # a payload's head: magic, kind, version, timestamp, metered size; described in
 # logdrive/services/s2/server/log/payload.py
 _HEAD: Final = struct.Struct(">3sBBQI")
+_HEAD_BYTES: Final = _HEAD.size
 _MAGIC: Final = b"\xffS2"
 _VERSION: Final = 1
 _RECORD: Final = ord("R")
@@ -27,6 +29,8 @@ _COMMAND: Final = ord("C")
 _ENCRYPTED: Final = ord("E")
 _COMMAND_BYTES: Final = 128
 _OVERHEAD: Final = 8  # metered of each record
+_LOW: Final = [bytes((n | 0x80,)) for n in range(128)]
+"""The first byte of a number of several bytes, by its low seven bits."""
 
 
 def frame_bodies(data: bytes, most: int) -> tuple[bytes, int, int, int]:
@@ -39,38 +43,48 @@ def frame_bodies(data: bytes, most: int) -> tuple[bytes, int, int, int]:
     """
     pieces: list[bytes] = []
     at = metered = 0
-    pack = _EVENT.pack
+    # what stands before bodies, 6 bytes, or 4 if they are short: its size and that of the body
+    heads: dict[bytes, tuple[int, int]] = {}
+    look_up, pack, total = heads.get, _EVENT.pack, len(data)
     while len(pieces) < 2 * most:
-        taken = _plain_body(data, at)
-        if taken is None:
-            break
-        body, end = taken
-        size = end - body
-        if data.startswith(_MAGIC, body, end):
+        sizes = look_up(data[at : at + 6]) or look_up(data[at : at + 4])
+        if sizes is None:
+            sizes = _plain_head(data, at)
+            if sizes is None:
+                break
+            if sizes[0] in (4, 6):
+                heads[data[at : at + sizes[0]]] = sizes
+        body = at + sizes[0]
+        size = sizes[1]
+        end = body + size
+        if end > total or data.startswith(_MAGIC, body, end):
             break
         pieces += (pack(0, size), data[body:end])
-        metered += size + _OVERHEAD
+        metered += size
         at = end
-    return b"".join(pieces), len(pieces) // 2, metered, at
+    count = len(pieces) // 2
+    return b"".join(pieces), count, metered + count * _OVERHEAD, at
 
 
-def _plain_body(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return where the body begins and ends of the record at *at*; None if it has more."""
+def _plain_head(data: bytes, at: int) -> tuple[int, int] | None:
+    """Return the size of what stands before the body of the record at *at*, and that of the body.
+
+    None if the record has more.
+    """
     if data[at : at + 1] != b"\x0a":
         return None
     record = _read_length(data, at + 1)
     if record is None:
         return None
-    at, size = record
-    end = at + size
+    start, size = record
     if not size:
-        return at, end
-    if end > len(data) or data[at] != 0x1A:
+        return start - at, 0
+    if start + size > len(data) or data[start] != 0x1A:
         return None
-    body = _read_length(data, at + 1)
-    if body is None or sum(body) != end:
+    body = _read_length(data, start + 1)
+    if body is None or sum(body) != start + size:
         return None
-    return body[0], end
+    return body[0] - at, body[1]
 
 
 def _read_length(data: bytes, at: int) -> tuple[int, int] | None:
@@ -112,30 +126,22 @@ def encode_records(
     has stopped; and whether there were payloads with stored fields.
     """
     pieces: list[bytes | memoryview] = []
-    size, spliced = len(data), False
-    while True:
-        if size - at < _EVENT.size:
-            why = OVER
-            break
-        kind, length = _EVENT.unpack_from(data, at)
-        body = at + _EVENT.size
-        end = body + length
-        if kind or length < 0:
-            why = BROKEN
-            break
-        if end > size:
-            why = OVER
-            break
-
-        fields, stamp, cost = body, time_ms, length + _OVERHEAD
-        head = _payload_head(data, body, length)
+    spliced = False
+    high = _varint(seq_num >> 7)
+    # what stands before and after the number of a plain record, by the length of its body
+    frames: dict[int, tuple[bytes, bytes]] = {}
+    frames_stamp, first = -1, _MAGIC[0]
+    for body, length in _whole_events(data, at):
+        head, stamp, cost = None, time_ms, length + _OVERHEAD
+        if length >= _HEAD_BYTES and data[body] == first:
+            head = _payload_head(data, body, length)
         if head is not None:
             payload, stamp, cost = head
-            fields += _HEAD.size
             if not splice or payload == _ENCRYPTED:
                 why = OTHER
                 break
-        stamp = max(stamp, timestamp)
+        if stamp < timestamp:
+            stamp = timestamp
         if (
             seq_num == end_seq_num
             or stamp > latest
@@ -144,30 +150,75 @@ def encode_records(
             why = FULL
             break
 
-        encoded: list[bytes | memoryview] = [b"\x08", _varint(seq_num), b"\x10", _varint(stamp)]
-        if head is None:
-            encoded += (b"\x22", _varint(length))
-        else:
+        # the number; its bytes but the first change every 128 records
+        low = seq_num & 127
+        if not low:
+            was, high = high, _varint(seq_num >> 7)
+            if len(was) != len(high) or seq_num == 128:
+                frames.clear()
+        number = _LOW[low] + high if seq_num > 127 else _varint(seq_num)
+
+        if head is not None:
             spliced = True
-        encoded.append(data[fields:end])
-        pieces += (b"\x0a", _varint(sum(map(len, encoded))), *encoded)
+            before, after = _frame(b"", len(number), stamp, length - _HEAD_BYTES)
+            body += _HEAD_BYTES
+        else:
+            if stamp != frames_stamp:
+                frames_stamp = stamp
+                frames.clear()
+            try:
+                before, after = frames[length]
+            except KeyError:
+                field = b"\x22" + _varint(length)
+                before, after = frames[length] = _frame(field, len(number), stamp, length)
+        at += _EVENT.size + length
+        pieces += (before, number, after, data[body:at])
         metered += cost
         timestamp = stamp
         seq_num += 1
-        at = end
+    else:
+        why = _why_no_event(data, at)
     return b"".join(pieces), at, seq_num, timestamp, metered, why, spliced
+
+
+def _whole_events(data: bytes | memoryview, at: int) -> Iterator[tuple[int, int]]:
+    """Yield where the payload of each event begins, and its length."""
+    size, unpack = len(data), _EVENT.unpack_from
+    body = at + 8
+    while body <= size:
+        kind, length = unpack(data, body - 8)
+        end = body + length
+        if kind or length < 0 or end > size:
+            return
+        yield body, length
+        body = end + 8
+
+
+def _why_no_event(data: bytes | memoryview, at: int) -> int:
+    """Return why there is no whole event at *at*."""
+    if len(data) - at < _EVENT.size:
+        return OVER
+    kind, length = _EVENT.unpack_from(data, at)
+    return BROKEN if kind or length < 0 else OVER
+
+
+def _frame(field: bytes, number: int, timestamp: int, rest: int) -> tuple[bytes, bytes]:
+    """Return what stands before and after the number, of *number* bytes, of a record.
+
+    *field* is the end of that, and *rest* bytes follow.
+    """
+    after = b"".join((b"\x10", _varint(timestamp), field))
+    return b"".join((b"\x0a", _varint(1 + number + len(after) + rest), b"\x08")), after
 
 
 def _payload_head(data: bytes | memoryview, at: int, length: int) -> tuple[int, int, int] | None:
     """Return kind, timestamp and metered size of the payload at *at*; None if it is plain."""
-    if length < _HEAD.size or data[at] != _MAGIC[0]:
-        return None
     magic, kind, version, timestamp, metered = _HEAD.unpack_from(data, at)
     if (
         magic != _MAGIC
         or kind not in (_RECORD, _COMMAND, _ENCRYPTED)
         or version != _VERSION
-        or not _OVERHEAD <= metered <= _OVERHEAD + length - _HEAD.size
+        or not _OVERHEAD <= metered <= _OVERHEAD + length - _HEAD_BYTES
         or (kind == _COMMAND and length > _COMMAND_BYTES)
     ):
         return None
