@@ -57,8 +57,7 @@ async def serve_s2(
     Without *users* everyone may do everything, unless they show an access token that was issued
     here. Leave the context before the store closes: sessions are asked to move away, appends under
     way become durable and are acknowledged, within some seconds; after an exception all is dropped
-    at once. Raises `ConfigError` where it
-    can't bind, or a library is missing.
+    at once. Raises `ConfigError` where it can't bind, or a library is missing.
     """
     try:
         from logdrive.net.http.server import ALPN, HttpServer
