@@ -119,7 +119,8 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if isinstance(address, S2Address) and self.login is not None:
             raise ValueError("login: S2 has access tokens instead: give token")
         if not isinstance(address, S2Address) and self.token is not None:
-            raise ValueError("token: it is for s2:// addresses; Pravega's controller has a login")
+            # not as "token: …", which would show it
+            raise ValueError("leave token out: it is for s2://, Pravega's controller has a login")
 
     def _check_embedded(self) -> None:
         """Refuse the keys of a streaming service."""
@@ -130,7 +131,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if self.login is not None:
             raise ValueError("login: a store in this process needs none: leave it out")
         if self.token is not None:
-            raise ValueError("token: a store in this process needs none: leave it out")
+            raise ValueError("leave token out: a store in this process needs none")
 
     @property
     def stream(self) -> AnyAddress:

@@ -6,13 +6,16 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import msgspec
 
+from logdrive.address import s2_address
 from logdrive.check import Finding
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.host import Host
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
@@ -20,8 +23,13 @@ from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, S2FaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
+from logdrive.services.s2.client.client import S2Client
+from logdrive.services.s2.client.target import target_of
+from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
+from logdrive.store.streams.catalog import Catalog
+from logdrive.wire.s2.records import AppendInput, Record
 from receiver.check import check_receiver
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.tmpfs import tmpfs
@@ -226,3 +234,48 @@ def test_a_service_that_answers_and_one_that_does_not__S1(tmp_path: Path) -> Non
     assert "one copy, on one disk" in found["durability"].detail
     assert [finding.name for finding in gone if not finding.ok] == ["sink.uri"]
     assert "a start would wait for it" in gone[-1].detail
+
+
+def test_s2_is_asked_for_its_stream_and_the_token_is_not_shown(tmp_path: Path) -> None:
+    """Once without basin and stream, which stay away; once with a stream; and once without S2."""
+
+    async def ask(uri: str, token: str) -> dict[str, Finding]:
+        config = ReceiverConfig(
+            listen=ListenConfig(address="127.0.0.1:0", tls="off"),
+            sink=SinkConfig(uri=uri, token=token),
+        )
+        findings = await check_receiver(
+            config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport()
+        )
+        assert token not in " ".join(map(str, findings))
+        return {finding.name: finding for finding in findings}
+
+    async def all_three() -> list[dict[str, Finding]]:
+        clock, disk, executor = SystemClock(), SystemDisk(), ThreadExecutor("store")
+        host = Host(clock=clock, disk=disk, transport=SystemTransport(), executor=executor)
+        store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
+        running = asyncio.create_task(store.run(asyncio.Event()))
+        catalog = Catalog(store, clock=clock, random=Random(1))
+        async with serve_s2(catalog, ("127.0.0.1", 0), None, host=host, users=None) as (_, port):
+            uri = f"s2://127.0.0.1:{port}/my-basin/events"
+            before = await ask(uri, "secret-token")
+            again = await ask(uri, "secret-token")
+            target = target_of(s2_address(uri), tls=None, plain=False, token="", environ={})
+            async with S2Client(SystemTransport(), target) as client:
+                await client.ensure_stream("events")
+                await client.append("events", AppendInput((Record(b"one"),)))
+            after = await ask(uri, "secret-token")
+        gone = await ask(uri, "secret-token")
+        await store.close()
+        await running
+        executor.close()
+        assert before == again
+        return [before, after, gone]
+
+    before, after, gone = asyncio.run(all_three())
+    assert "answers, by plain TCP" in before["sink.uri"].detail
+    assert "my-basin/events will be made" in before["sink.uri"].detail
+    assert "my-basin/events has 1 records" in after["sink.uri"].detail
+    assert "what the service at 127.0.0.1" in after["durability"].detail
+    assert not gone["sink.uri"].ok
+    assert "a start would wait for it" in gone["sink.uri"].detail

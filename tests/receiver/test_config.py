@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from logdrive.address import ServiceAddress
+from logdrive.address import S2Address, ServiceAddress
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 from logdrive.host.transport import ClientTls
@@ -361,3 +361,36 @@ def test_passwords_travel_in_the_clear_only_where_that_is_said_in_so_many_words(
         + "clear = true\n"
     )
     assert load_config(_write(tmp_path, text), StoreConfig, {}).listen.auth is not None
+
+
+_S2 = (
+    '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "s2://{host}/my-basin/events"\n'
+)
+
+
+def test_s2_is_a_service_with_a_token_and_without_a_login(tmp_path: Path) -> None:
+    near = load_config(
+        _write(tmp_path, _S2.format(host="127.0.0.1") + 'token = "secret"\n'), ReceiverConfig, {}
+    )
+    address = near.sink.stream
+    assert address == S2Address("127.0.0.1", 8080, "my-basin", "events")
+    assert near.sink.dead_letters.uri == "s2://127.0.0.1:8080/my-basin/events-dead"
+    assert near.sink.s2_target(address, {}).token == "secret"
+    unsaid = load_config(_write(tmp_path, _S2.format(host="")), ReceiverConfig, {})
+    assert unsaid.sink.stream.uri == "s2:///my-basin/events"
+    for more, words in (
+        ('[sink.login]\nuser = "u"\npassword = "p"\n', "S2 has access tokens instead"),
+        ('[listen.pravega]\naddress = "127.0.0.1:6000"\n', r"listen.pravega.*leave the table out"),
+        (
+            '[[retention]]\nstream = "a/*"\nmax_bytes = 1\n',
+            "retention is for a store of this process",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            load_config(_write(tmp_path, _S2.format(host="localhost") + more), ReceiverConfig, {})
+    with pytest.raises(ConfigError, match="plain TCP is for loopback addresses"):
+        load_config(_write(tmp_path, _S2.format(host="far.example.com")), ReceiverConfig, {})
+    pravega = _SERVICE.format(host="localhost") + 'token = "secret"\n'
+    with pytest.raises(ConfigError, match="leave token out: it is for s2://") as refused:
+        load_config(_write(tmp_path, pravega), ReceiverConfig, {})
+    assert "secret" not in str(refused.value)

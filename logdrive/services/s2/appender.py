@@ -8,22 +8,22 @@ Two numbers are all that is kept between sessions:
 
 - *known*: all that this sink has in the stream below it is resolved; the next append goes there,
   unless another writer was faster.
-- *doubt*: where the first append is, or would be, whose fate is not known, since its session was
-  lost. None if there is none.
+- *doubt*: up to where an append can still arrive that was in flight when its session was lost: the
+  place of the last one. None if there is none.
 
-| what ends a session              | known                 | doubt                               |
-|----------------------------------|-----------------------|-------------------------------------|
-| 412, the tail is elsewhere       | the tail, if no doubt | as it was: this session's are not in |
-| 412, another's fencing token     | as it was             | as it was                           |
-| lost, or any other error         | as it was             | the first append in flight          |
-| the service is about to stop     | all was acknowledged  | none                                |
+| what ends a session              | known                 | doubt                                 |
+|----------------------------------|-----------------------|---------------------------------------|
+| 412, the tail is elsewhere       | the tail, if no doubt | as it was: this session's are not in  |
+| 412, another's fencing token     | as it was             | as it was                             |
+| lost, or any other error         | as it was             | the place of the last one in flight   |
+| the service is about to stop     | all was acknowledged  | none                                  |
 
 With a doubt, the stream is read from *known* to its tail before anything else is sent. Batches
-found there are durable; the others are sent again, in their order. An append of the lost session
-can still arrive after that look, but only at *doubt*. If the tail is beyond it, it can't any more.
-If the tail is still there, either it or its repetition will be refused, and a refusal while there
-is a doubt leads to another look. An append behind another one in a session is not done without it,
-so what was looked at once is looked at completely.
+found there are durable; the others are sent again, in their order. The appends of the lost session
+can still arrive after that look, one behind the other, and the first of them only at the tail: in a
+session none is done without those before it. So either that one or what is sent again at the tail
+is refused. A refusal while there is a doubt leads to another look; an acknowledgement ends the
+doubt, and so does a tail behind *doubt*.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ class Appender:
         else:
             reason = str(error)
             if self.queue.in_flight:
-                self._doubt = self.queue.first_in_flight.start
+                self._doubt = max(self._doubt or 0, self.queue.last_in_flight.start)
         self._must_look = True
         self.queue.recall_flight()
         self._pace.on_lost()
@@ -140,7 +140,7 @@ class Appender:
         if found:
             self._log.info("batches of a lost session are in the stream", batches=found)
         self._go_to(tail)
-        if self._doubt != tail:
+        if self._doubt is not None and tail > self._doubt:
             self._doubt = None
         self._must_look = False
 

@@ -104,6 +104,11 @@ class BatchQueue:
         return self._flight[0]
 
     @property
+    def last_in_flight(self) -> Sent:
+        """The append that was sent last."""
+        return self._flight[-1]
+
+    @property
     def waits(self) -> bool:
         """Whether there is a batch to send."""
         return bool(self._waiting)

@@ -8,6 +8,7 @@ from tests.simulation.bugs.holdings import HOLDINGS
 from tests.simulation.bugs.peers import PEERS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
+from tests.simulation.bugs.s2 import S2
 from tests.simulation.bugs.sink import SINK
 from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
@@ -19,6 +20,7 @@ MUTANTS = (
     *TIMES,
     *RECEIVER,
     *SINK,
+    *S2,
     *AGENT,
     *PIPELINE,
     *DISK_CALLS,

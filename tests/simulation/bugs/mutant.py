@@ -7,9 +7,13 @@ Edits = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug: in *module*, each old text, which stands there once, is replaced by a new one."""
+    """One bug: in *module*, each old text, which stands there once, is replaced by a new one.
+
+    *over_s2*: it is hunted in histories over S2.
+    """
 
     name: str
     what: str
     module: str
     edits: Edits
+    over_s2: bool = False

@@ -1,0 +1,54 @@
+"""Addresses of S2 streams: how they are written, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logdrive.address import S2_PORT, S2Address, sink_address
+from logdrive.wire.s2.names import is_basin, is_stream
+
+BASIN = "my-basin"
+
+
+def test_the_port_may_be_left_out_and_so_may_the_host() -> None:
+    assert sink_address(f"s2://h/{BASIN}/a") == S2Address("h", S2_PORT, BASIN, "a")
+    assert sink_address(f"s2://[::1]:9/{BASIN}/a/b%20c") == S2Address("::1", 9, BASIN, "a/b c")
+    assert sink_address(f"s2:///{BASIN}/a") == S2Address("", 0, BASIN, "a")
+
+
+@given(stream=st.text(min_size=1, max_size=40), host=st.sampled_from(["", "h", "::1"]))
+def test_any_stream_is_written_and_read_back(stream: str, host: str) -> None:
+    if not is_stream(stream) or any("\ud800" <= c <= "\udfff" for c in stream):
+        return
+    address = S2Address(host, 8080 if host else 0, BASIN, stream)
+    assert sink_address(address.uri) == address
+
+
+@given(basin=st.text("abz09-A._", max_size=50))
+def test_a_basin_is_one_for_an_address_if_it_is_one_for_the_protocol(basin: str) -> None:
+    try:
+        sink_address(f"s2://h/{basin}/a")
+    except ValueError:
+        assert not is_basin(basin)
+    else:
+        assert is_basin(basin)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s2://h/short/a",
+        f"s2://h/{BASIN}",
+        f"s2://h/{BASIN}/",
+        f"s2://h/{BASIN}/..",
+        f"s2://h/{BASIN}/%00",
+        f"s2://h/{BASIN}/%ff",
+        f"s2://h/{BASIN}/a?b",
+        f"s2://h/{BASIN}/a#b",
+        f"s2://h:99999/{BASIN}/a",
+        f"s2://user@h/{BASIN}/a",
+    ],
+)
+def test_what_is_no_address_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match="s2://"):
+        sink_address(uri)
