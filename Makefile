@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-pravega check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega peers check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them), which Maven fetches (Java 11 or later, 75 MB once)
 	@$(BIN)/python -m pytest tests/pravega -m pravega_server -n $(JOBS) --maxschedchunk 1 $(ARGS)
 
+peers: $(STAMP) ## build a real s2-lite for tests and benchmarks, once, in ~/.cache (needs cargo; about 8 minutes)
+	@$(BIN)/python -m tests.support.s2_lite_build
+
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -43,7 +46,7 @@ proto: ## write anew what is generated from the .proto files
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build
 
-$(STAMP): pyproject.toml logdrive/kernel/loops.c
+$(STAMP): pyproject.toml logdrive/kernel/loops.c logdrive/kernel/s2_loops.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "logdrive needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: install it (Debian: apt-get install python3-venv)"; exit 2; }
 	@echo "installing logdrive and what it needs into $(VENV) (about 1.4 GB, four minutes the first time)"

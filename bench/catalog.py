@@ -9,6 +9,7 @@ from bench import (
     decode,
     end_to_end,
     receiver_idle,
+    s2_store,
     spark_table,
     store_append,
     store_flood,
@@ -35,5 +36,6 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         store_tail.BENCHMARKS,
         *store_flood.GROUPS,
         *store_open.GROUPS,
+        *s2_store.GROUPS,
         spark_table.BENCHMARKS,
     )

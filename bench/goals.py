@@ -57,6 +57,12 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         for shape in ("few_segments", "many_segments", "small_batches")
         for after in ("stopped", "killed")
     },
+    **{
+        f"s2.append_{in_flight}.ours.throughput": (Goal(at_least=1.5, peer="lite"),)
+        for in_flight in (1, 4, 16)
+    },
+    "s2.read.ours.throughput": (Goal(at_least=1.0, peer="lite"),),
+    "s2.memory.ours.rss": (Goal(at_most=200),),
 }
 """By full name.
 

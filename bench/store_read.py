@@ -36,15 +36,17 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
             previous = number
             await store.room(len(data))
         await stored
-        _warm(setting.work / "store")
+        warm(setting.work / "store")
         began, used, read = time.monotonic(), time.process_time(), 0
         for start, end in _ranges(length, PRAVEGA_READ_BYTES):
             read += len(store.read(SEGMENT, start, end - start))
         return _samples(read, length, time.monotonic() - began, {"cpu": time.process_time() - used})
 
 
-def _warm(directory: Path) -> None:
-    """Read the files in *directory*, so that the page cache has them: the store writes past it."""
+def warm(directory: Path) -> None:
+    """Read the files in *directory*, if it exists, so that the page cache has them: the store
+    writes past it.
+    """
     for path in directory.glob("log-*"):
         with path.open("rb") as file:
             while file.read(_FETCH_BYTES):
@@ -55,7 +57,7 @@ def _remote(place: Place, setting: Setting) -> Mapping[str, Sample]:
     length = _LOAD.bytes_in(setting)
     with place(setting) as server:
         with_sink(server, lambda sink: append_through(sink, _LOAD, setting), segments=1)
-        _warm(setting.work / "face_store")
+        warm(setting.work / "face_store")
         with BlockingClient(server.store) as client:
             began, used, driver, read = (
                 time.monotonic(),

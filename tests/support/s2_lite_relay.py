@@ -16,7 +16,7 @@ import sys
 _CLONE_NEWNET = 0x40000000
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 0x1
-_PORT = 8080
+PORT = 8080
 
 
 def enter_namespace() -> None:
@@ -42,7 +42,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Hand one connection in; both ends are reset when one of them is."""
     try:
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", _PORT)
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", PORT)
     except OSError:
         writer.transport.abort()
         return
@@ -57,7 +57,7 @@ async def wait_listening() -> None:
     """Return once the server accepts connections."""
     while True:
         with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_connection("127.0.0.1", _PORT)
+            _, writer = await asyncio.open_connection("127.0.0.1", PORT)
             writer.close()
             return
         await asyncio.sleep(0.05)
@@ -79,7 +79,7 @@ async def main(binary: str, directory: str) -> None:
                 server = await asyncio.create_subprocess_exec(
                     binary,
                     "--port",
-                    str(_PORT),
+                    str(PORT),
                     "--local-root",
                     directory,
                     stdin=asyncio.subprocess.DEVNULL,

@@ -30,6 +30,7 @@ from hyperframe.frame import DataFrame, GoAwayFrame
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
+from logdrive.model.framing import Part
 from logdrive.net.http.bodies import BodyBudget, BodyQueue, HeldBytes
 from logdrive.net.http.errors import PeerFaultError, StreamResetError
 from logdrive.net.http.guard import FrameGuard
@@ -318,12 +319,13 @@ class Multiplexer(abc.ABC):
             address = self._stream.peer.address
             self.lose(TransientError(f"{address}: the peer has read nothing for {seconds:g} s"))
 
-    def _next_parts(self) -> list[bytes]:
+    def _next_parts(self) -> list[Part]:
         ended: list[OutboundBody] = []
-        if self._scheduler.ready and self.failure is None:
-            ended = self._scheduler.fill(self.limits.write_bytes)
-        parts, self._queue = self._queue, []
+        parts: list[Part] = [*self._queue]
+        self._queue.clear()
         self._control_bytes = 0
+        if self._scheduler.ready and self.failure is None:
+            ended = self._scheduler.fill(self.limits.write_bytes, parts)
         if data := self._h2.data_to_send():
             parts.append(data)
         for body in ended:

@@ -26,6 +26,9 @@ from logdrive.wire.s2.records import (
     check_count,
 )
 
+Conditions = tuple[int | None, str | None]
+"""`match_seq_num` and `fencing_token` of an append."""
+
 _VARINTS: Final = [
     bytes((n,)) if n < 0x80 else bytes((n & 0x7F | 0x80, n >> 7)) for n in range(0x4000)
 ]
@@ -77,7 +80,7 @@ def decode_append_input(data: bytes, *, framed: bool = False) -> AppendInput:
     Raises `S2Error`: 422 for too many records, before they become objects; for other bytes 400,
     bad_frame where the message is *framed*, else bad_proto.
     """
-    message = parse_append_input(data, framed=framed)
+    message = _parse_append_input(data, framed=framed)
     return AppendInput(
         tuple(
             [
@@ -89,20 +92,42 @@ def decode_append_input(data: bytes, *, framed: bool = False) -> AppendInput:
                 for record in message.records
             ]
         ),
-        message.match_seq_num if message.HasField("match_seq_num") else None,
-        message.fencing_token if message.HasField("fencing_token") else None,
+        *_conditions(message),
     )
 
 
-def parse_append_input(data: bytes, *, framed: bool = False) -> pb.AppendInput:
-    """Return the message in *data*, for callers that need no object for each record.
+def parse_conditions(data: bytes, *, framed: bool = False) -> Conditions:
+    """Return the conditions of the append in *data*, for callers that take the records themselves.
 
     Raises `S2Error` as `decode_append_input` does.
     """
+    return _conditions(_parse_append_input(data, framed=framed))
+
+
+def parse_last_conditions(data: bytes, *, framed: bool = False) -> Conditions | None:
+    """Return the conditions in *data*, the end of an append; None if there are records in it, too.
+
+    Raises `S2Error` as `decode_append_input` does.
+    """
+    if not data:
+        return None, None
+    message = pb.AppendInput()
+    _parse(message.ParseFromString, data, "AppendInput", framed=framed)
+    return None if message.records else _conditions(message)
+
+
+def _parse_append_input(data: bytes, *, framed: bool) -> pb.AppendInput:
     message = pb.AppendInput()
     _parse(message.ParseFromString, data, "AppendInput", framed=framed)
     check_count(len(message.records))
     return message
+
+
+def _conditions(message: pb.AppendInput) -> Conditions:
+    return (
+        message.match_seq_num if message.HasField("match_seq_num") else None,
+        message.fencing_token if message.HasField("fencing_token") else None,
+    )
 
 
 def encode_append_ack(ack: AppendAck) -> bytes:

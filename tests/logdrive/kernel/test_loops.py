@@ -1,10 +1,7 @@
 """The compiled loops return what the Python ones return, byte for byte, for any arguments."""
 
-import os
 import struct
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
@@ -14,26 +11,12 @@ from hypothesis import strategies as st
 
 from logdrive.kernel import plain
 from logdrive.wire.lumberjack.frames import JsonFrame
-from tests.conftest import unavailable
+from tests.logdrive.kernel.compiled import compiled_module
 
 
 @pytest.fixture(scope="module")
 def compiled() -> ModuleType:
-    """The compiled loops; those that test_sanitized.py built if the environment says so."""
-    if (path := os.environ.get("SANITIZED_LOOPS")) is not None:
-        spec = spec_from_file_location("logdrive.kernel._loops", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    try:
-        return import_module("logdrive.kernel._loops")
-    except ImportError as error:
-        unavailable(
-            f"the compiled loops ({error}): a C compiler and Python's headers when "
-            "logdrive is installed"
-        )
+    return compiled_module("logdrive.kernel._loops")
 
 
 @pytest.fixture(params=["plain", "compiled"])

@@ -6,14 +6,17 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import need_program
 
-SOURCE = Path(__file__).parents[3] / "logdrive" / "kernel" / "loops.c"
+KERNEL = Path(__file__).parents[3] / "logdrive" / "kernel"
 
 
-def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loops", ["loops", "s2_loops"])
+def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path, loops: str) -> None:
     need_program("gcc")
-    built = tmp_path / "_loops.abi3.so"
+    built = tmp_path / f"_{loops}.abi3.so"
     checks = [
         "-fsanitize=address,undefined",
         "-fno-sanitize-recover=undefined",
@@ -33,7 +36,7 @@ def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path) -
             "-shared",
             "-DPy_LIMITED_API=0x030B0000",
             header,
-            str(SOURCE),
+            str(KERNEL / f"{loops}.c"),
             "-o",
             built,
         ],
@@ -62,7 +65,7 @@ def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path) -
         "no:xdist",
         "-o",
         "addopts=",
-        "test_loops.py",
+        f"test_{loops}.py",
     ]
     done = subprocess.run(
         command,

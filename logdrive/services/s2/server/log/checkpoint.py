@@ -15,7 +15,7 @@ from logdrive.errors import StorageError
 from logdrive.model.framing import frame_event, unframe_events
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import KIB
-from logdrive.services.s2.server.log.positions import Position
+from logdrive.services.s2.server.log.positions import Position, Positions
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.streams.names import S2_INDEX, SYSTEM
@@ -44,7 +44,7 @@ class Checkpoint:
     events: int
     token: str
     trim_point: int
-    rows: tuple[Position, ...]
+    rows: Positions
 
 
 def encode_checkpoint(checkpoint: Checkpoint, rows: Sequence[Position], *, whole: bool) -> bytes:
@@ -64,8 +64,8 @@ def encode_checkpoint(checkpoint: Checkpoint, rows: Sequence[Position], *, whole
     return b"".join((head, token, *(_ROW.pack(*row) for row in rows)))
 
 
-def decode_checkpoint(payload: bytes, before: Sequence[Position]) -> Checkpoint:
-    """Return the checkpoint in *payload*, to which the rows *before* belong unless it is whole.
+def decode_checkpoint(payload: bytes, before: Positions) -> Checkpoint:
+    """Return the checkpoint in *payload*; unless it is whole, its rows are added to those *before*.
 
     Raises ValueError if it is none.
     """
@@ -77,14 +77,16 @@ def decode_checkpoint(payload: bytes, before: Sequence[Position]) -> Checkpoint:
     rows_at = _HEAD.size + size
     if magic != _MAGIC or version != _VERSION or len(payload) != rows_at + count * _ROW.size:
         raise ValueError("not a checkpoint")
-    rows = [Position(*row) for row in _ROW.iter_unpack(payload[rows_at:])]
+    rows = Positions(()) if whole else before
+    for row in _ROW.iter_unpack(payload[rows_at:]):
+        rows.add(Position(*row))
     return Checkpoint(
         incarnation,
         Position(offset, seq_num, timestamp),
         events,
         payload[_HEAD.size : rows_at].decode(),
         trim,
-        tuple(rows if whole else [*before, *rows]),
+        rows,
     )
 
 
@@ -118,7 +120,8 @@ class Checkpoints:
             )
             checkpoint: Checkpoint | None = None
             for event in events:
-                checkpoint = decode_checkpoint(event, checkpoint.rows if checkpoint else ())
+                before = checkpoint.rows if checkpoint else Positions(())
+                checkpoint = decode_checkpoint(event, before)
         except (ValueError, struct.error) as error:
             raise StorageError(
                 f"{self._name} is not what was written: {error}; delete that segment, and the "
@@ -127,7 +130,7 @@ class Checkpoints:
         # one of a deleted segment of the same name
         if checkpoint is None or checkpoint.incarnation != self._store.incarnation(self._segment):
             return None
-        self._written_to = checkpoint.rows[-1].offset if checkpoint.rows else -1
+        self._written_to = checkpoint.rows.last.offset if len(checkpoint.rows) else -1
         self._must_be_whole = False
         self._whole_bytes = info.length - info.start
         return checkpoint
@@ -135,16 +138,20 @@ class Checkpoints:
     async def write(self, checkpoint: Checkpoint, *, whole: bool = False) -> None:
         """Make *checkpoint* durable, with all rows if the first ones changed (*whole*).
 
+        Its rows may grow meanwhile: they are those of the view. Costs what the new rows cost.
         Raises `StorageError`, `TransientError`.
         """
-        if self._store.info(self._name) is None:
-            await self._store.create(self._name)
         info = self._store.info(self._name)
-        begin = self._store.submitted_length(self._name)
-        whole |= self._must_be_whole or (
-            info is not None and info.length - info.start > max(_SLACK, 4 * self._whole_bytes)
+        whole |= (
+            self._must_be_whole
+            or info is None
+            or info.length - info.start > max(_SLACK, 4 * self._whole_bytes)
         )
-        rows = [row for row in checkpoint.rows if whole or row.offset > self._written_to]
+        # before anything is awaited, since rows are added meanwhile
+        rows = checkpoint.rows.behind(-1 if whole else self._written_to)
+        if info is None:
+            await self._store.create(self._name)
+        begin = self._store.submitted_length(self._name)
         event = frame_event(encode_checkpoint(checkpoint, rows, whole=whole))
         await self._store.room(len(event))
         if self._store.info(self._segment) is None:  # the stream was deleted meanwhile
@@ -159,7 +166,8 @@ class Checkpoints:
             events=1,
         )
         self._must_be_whole = False
-        self._written_to = checkpoint.rows[-1].offset if checkpoint.rows else -1
+        if rows:
+            self._written_to = rows[-1].offset
         if whole:
             self._whole_bytes = len(event)
             if begin:

@@ -1,34 +1,38 @@
-"""The two loops that run for every record: an append's bytes to events, events to a read's bytes.
+"""What runs for every record: an append's bytes to events, events to a read's bytes.
 
-Bytes in, bytes out; all else is done per batch.
+Bytes in, bytes out; all else is done per batch. The usual records are converted by the loops of
+`logdrive/kernel/s2_loops.py`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
-from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part, frame_events
+from logdrive.kernel.s2_loops import encode_records, frame_bodies
+from logdrive.kernel.s2_plain import BROKEN, FULL, OTHER
+from logdrive.model.framing import EVENT_HEAD, Part, event_size
 from logdrive.services.s2.server.log.payload import (
     ENCRYPTED,
     HEAD_BYTES,
-    MAGIC,
     METERED_OVERHEAD,
-    Head,
     decode_fields,
     decode_head,
     encode_fields,
 )
 from logdrive.services.s2.server.log.positions import Position
 from logdrive.services.s2.server.log.walk import NotEventsError
-from logdrive.wire.s2.limits import BATCH_BYTES, HEADER_OVERHEAD_BYTES
-from logdrive.wire.s2.protobuf import decode_append_input, encode_varint, parse_append_input
+from logdrive.wire.s2.limits import BATCH_BYTES, BATCH_RECORDS, HEADER_OVERHEAD_BYTES
+from logdrive.wire.s2.protobuf import (
+    decode_append_input,
+    encode_varint,
+    parse_conditions,
+    parse_last_conditions,
+)
 from logdrive.wire.s2.records import AppendInput, Record, check_input
 
 OMITTED: Final = b"logdrive-omitted"
 """Header of a record that no S2 client could take: the length of the event that it stands for."""
 
-_FIRST: Final = MAGIC[0]
 # Keys of fields, as they travel
 _APPEND_HEADERS: Final = 0x12  # AppendRecord.headers
 _APPEND_BODY: Final = 0x1A
@@ -38,9 +42,9 @@ _HEADERS: Final = 0x1A  # SequencedRecord.headers
 _RECORD: Final = b"\x0a"  # AppendInput.records, ReadBatch.records
 _SEQ_NUM: Final = b"\x08"  # SequencedRecord.seq_num
 _TIMESTAMP: Final = b"\x10"
-_BODY: Final = b"\x22"
-_LOW: Final = [bytes((n | 0x80,)) for n in range(128)]
-"""The first byte of a number of several bytes, by its low seven bits."""
+_BODY: Final = 0x22
+_MOST: Final = (1 << 64) - 1
+"""The largest number of the loops."""
 
 # AppendInput -> events ---------------------------------------------------------------------------
 
@@ -67,36 +71,28 @@ def parse_append(data: bytes, *, framed: bool = False) -> ParsedAppend:
 
     Raises `S2Error`: 400 bad_frame where the message is *framed*, else bad_proto; 422 for a limit.
     """
-    message = parse_append_input(data, framed=framed)
-    token = message.fencing_token if message.HasField("fencing_token") else None
-    match = message.match_seq_num if message.HasField("match_seq_num") else None
-    if token:  # says what is wrong with it, if anything is
-        check_input(AppendInput((Record(b""),), match, token))
-    size = len(data) - _condition_bytes(match, token)
-    parsed = _parse_plain([record.body for record in message.records], size)
-    if parsed is None:
-        parsed = _parse_fields(data, size)
+    events, count, metered, end = frame_bodies(data, BATCH_RECORDS)
+    conditions = parse_last_conditions(data[end:], framed=framed) if count else None
+    if conditions is None or metered > BATCH_BYTES:
+        return _parse_any(data, framed=framed)
+    _check_token(*conditions)
+    return ParsedAppend(count, metered, *conditions, events)
+
+
+def _parse_any(data: bytes, *, framed: bool) -> ParsedAppend:
+    match, token = parse_conditions(data, framed=framed)
+    _check_token(match, token)
+    parsed = _parse_fields(data, len(data) - _condition_bytes(match, token))
     if parsed is None or parsed.metered > BATCH_BYTES:
         return of_input(decode_append_input(data, framed=framed))
     parsed.match_seq_num, parsed.fencing_token = match, token
     return parsed
 
 
-def _parse_plain(bodies: list[bytes], size: int) -> ParsedAppend | None:
-    """Return an append of records with these *bodies*, a message of *size* bytes.
-
-    None if there is more to them.
-    """
-    lengths = list(map(len, bodies))
-    # there is nothing but bodies if the message is exactly as long as they make it
-    if sum(map(_record_bytes, lengths)) != size:
-        return None
-    events = frame_events(bodies)
-    # one byte is found faster than three, and UTF-8 never has it
-    if MAGIC[:1] in events and any(body.startswith(MAGIC) for body in bodies):
-        return None
-    count = len(bodies)
-    return ParsedAppend(count, METERED_OVERHEAD * count + sum(lengths), None, None, events)
+def _check_token(match: int | None, token: str | None) -> None:
+    """Say what is wrong with *token*, if anything is. Raises `S2Error`."""
+    if token:
+        check_input(AppendInput((Record(b""),), match, token))
 
 
 def _parse_fields(data: bytes, size: int) -> ParsedAppend | None:
@@ -133,7 +129,7 @@ def _parse_fields(data: bytes, size: int) -> ParsedAppend | None:
             if at < end:
                 if data[at] != _APPEND_BODY:
                     return None
-                stored[at] = _BODY[0]
+                stored[at] = _BODY
                 at, length = _read_length(data, at + 1)
                 at += length
                 metered += length
@@ -167,15 +163,6 @@ def of_input(append: AppendInput) -> ParsedAppend:
     return ParsedAppend(
         count, metered, append.match_seq_num, append.fencing_token, records=append.records
     )
-
-
-@lru_cache(maxsize=4096)
-def _record_bytes(length: int) -> int:
-    """Return the bytes that an `AppendRecord` with nothing but a body of *length* has there."""
-    if not length:
-        return 2
-    record = 1 + len(encode_varint(length)) + length
-    return 1 + len(encode_varint(record)) + record
 
 
 def _condition_bytes(match: int | None, token: str | None) -> int:
@@ -233,73 +220,79 @@ class BatchEncoder:
 
     def encode(self) -> bytes:
         """Return the batch, without a tail."""
-        return b"".join(self._parts)
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     def add_events(self, time_ms: int, part: Part) -> None:
         """Add the whole events at the beginning of *part*, which were appended at *time_ms*.
 
-        *part* begins at `position`. Costs about 0.6 µs an event. Raises `NotEventsError`, and
-        what the opener raises.
+        *part* begins at `position`. Raises `NotEventsError`, and what the opener raises.
         """
-        data, unpack, parts = bytes(part), EVENT_HEAD_LAYOUT.unpack_from, self._parts
-        size, at = len(data), 0
+        why, at = OTHER, 0
+        while why == OTHER and not self.full:
+            before = self.position
+            why = self._add_run(time_ms, part, at)
+            if why == OTHER:
+                self._add_other(part, at + self.position.offset - before.offset)
+            at += self.position.offset - before.offset
+        if why == FULL:
+            self.full = True
+        elif why == BROKEN:
+            raise NotEventsError(self._segment, self.position.offset)
+
+    def _add_run(self, time_ms: int, part: Part, at: int) -> int:
+        """Add events up to one that takes more than the loop can do; return why it has stopped."""
         offset, seq_num, timestamp = self.position
-        plain = max(timestamp, time_ms)
-        limits, metered = self._limits, self.metered
-        most, nominal, until = seq_num + limits.records - self.count, limits.nominal, limits.until
-        high = encode_varint(seq_num >> 7)
-        # what stands before and after the number of a plain record, by the length of its body
-        frames: dict[int, tuple[bytes, bytes]] = {}
+        limits = self._limits
+        if not limits.until:
+            return FULL
+        records, end, behind, timestamp, self.metered, why, spliced = encode_records(
+            part,
+            at,
+            seq_num,
+            timestamp,
+            time_ms,
+            min(seq_num + limits.records - self.count, _MOST),
+            self.metered,
+            min(limits.nominal, _MOST),
+            min(limits.hard, _MOST),
+            min(limits.until - 1, _MOST),
+            not self._careful,
+        )
+        self._parts.append(records)
+        self.spliced = self.spliced or spliced
+        self.count += behind - seq_num
+        self.position = Position(offset + end - at, behind, timestamp)
+        return why
 
-        while at + EVENT_HEAD <= size:
-            kind, length = unpack(data, at)
-            if kind or length < 0:
-                raise NotEventsError(self._segment, offset + at)
-            body = at + EVENT_HEAD
-            end = body + length
-            if end > size:
-                break
-
-            head, stamp, cost = None, plain, length + METERED_OVERHEAD
-            if length >= HEAD_BYTES and data[body] == _FIRST:
-                head = decode_head(data, body, length)
-                if head is not None:
-                    stamp, cost = max(timestamp, head.timestamp), head.metered
-            if (
-                seq_num == most
-                or stamp >= until
-                or (metered + cost > nominal and (metered or cost > limits.hard))
-            ):
-                self.full = True
-                break
-
-            # the number; its bytes but the first change every 128 records
-            low = seq_num & 127
-            if not low:
-                was, high = high, encode_varint(seq_num >> 7)
-                if len(was) != len(high) or seq_num == 128:
-                    frames.clear()
-            number = _LOW[low] + high if seq_num > 127 else encode_varint(seq_num)
-
-            if head is None:
-                try:
-                    before, after = frames[length]
-                except KeyError:
-                    before, after = frames[length] = _plain_frame(length, len(number), stamp)
-                parts += (before, number, after, data[body:end])
-            else:
-                self._splice(head, number, stamp, data, body, end)
-                if stamp > plain:
-                    plain = stamp
-                    frames.clear()
-            timestamp = stamp
-            metered += cost
-            seq_num += 1
-            at = end
-
-        self.count += seq_num - self.position.seq_num
-        self.metered = metered
-        self.position = Position(offset + at, seq_num, timestamp)
+    def _add_other(self, part: Part, at: int) -> None:
+        """Add the event at *at* if it fits; its payload is encrypted, or to be looked at."""
+        offset, seq_num, timestamp = self.position
+        size, body = event_size(part, at), at + EVENT_HEAD
+        head = decode_head(part, body, size - EVENT_HEAD)
+        assert head is not None
+        limits = self._limits
+        timestamp = max(timestamp, head.timestamp)
+        self.full = (
+            self.count == limits.records
+            or timestamp >= limits.until
+            or (
+                self.metered + head.metered > limits.nominal
+                and (self.metered > 0 or head.metered > limits.hard)
+            )
+        )
+        if self.full:
+            return
+        payload = bytes(part[body : at + size])
+        fields = payload[HEAD_BYTES:]
+        if head.kind == ENCRYPTED:
+            fields = self._opener(fields)
+        if self._careful and decode_fields(fields) is None:
+            fields = encode_fields((), payload)
+        self.spliced = True
+        self._add(encode_varint(seq_num), timestamp, fields)
+        self.count += 1
+        self.metered += head.metered
+        self.position = Position(offset + size, seq_num + 1, timestamp)
 
     def add_omitted(self, time_ms: int, length: int) -> None:
         """Add an event of *length* bytes that no S2 client could take: its length, as a header."""
@@ -311,27 +304,9 @@ class BatchEncoder:
         self.metered += METERED_OVERHEAD
         self.position = Position(offset + EVENT_HEAD + length, seq_num + 1, timestamp)
 
-    def _splice(
-        self, head: Head, number: bytes, timestamp: int, data: bytes, body: int, end: int
-    ) -> None:
-        fields = data[body + HEAD_BYTES : end]
-        if head.kind == ENCRYPTED:
-            fields = self._opener(fields)
-        if self._careful and decode_fields(fields) is None:
-            fields = encode_fields((), data[body:end])
-        self.spliced = True
-        self._add(number, timestamp, fields)
-
     def _add(self, number: bytes, timestamp: int, fields: bytes) -> None:
         if timestamp != self._stamp:
             self._stamp, self._stamped = timestamp, _TIMESTAMP + encode_varint(timestamp)
         stamped = self._stamped
         size = len(_SEQ_NUM) + len(number) + len(stamped) + len(fields)
         self._parts += (_RECORD, encode_varint(size), _SEQ_NUM, number, stamped, fields)
-
-
-def _plain_frame(length: int, number: int, timestamp: int) -> tuple[bytes, bytes]:
-    """Return what stands before and after the number, of *number* bytes, of a plain record."""
-    after = b"".join((_TIMESTAMP, encode_varint(timestamp), _BODY, encode_varint(length)))
-    size = len(_SEQ_NUM) + number + len(after) + length
-    return b"".join((_RECORD, encode_varint(size), _SEQ_NUM)), after

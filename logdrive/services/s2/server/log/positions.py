@@ -54,10 +54,6 @@ class Positions:
         """The last row."""
         return self[-1]
 
-    def all(self) -> tuple[Position, ...]:
-        """Return all rows."""
-        return tuple(self[at] for at in range(len(self)))
-
     def before_offset(self, offset: int) -> Position:
         """Return the last row at or before *offset*, or the first row."""
         return self[max(0, bisect_right(self._offsets, offset) - 1)]
@@ -66,6 +62,11 @@ class Positions:
         """Return the first row at or after *offset*."""
         at = bisect_left(self._offsets, offset)
         return self[at] if at < len(self) else None
+
+    def behind(self, offset: int) -> list[Position]:
+        """Return the rows after *offset*; costs nothing for the others."""
+        first = bisect_right(self._offsets, offset)
+        return [self[at] for at in range(first, len(self))]
 
     def before_seq_num(self, seq_num: int) -> Position:
         """Return the last row at or before the record *seq_num*, or the first row."""

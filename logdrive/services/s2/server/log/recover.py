@@ -35,7 +35,8 @@ async def restore(store: Store, segment: str, view: View, checkpoint: Checkpoint
     if checkpoint is not None and checkpoint.end.offset <= info.length:
         anchor, events = checkpoint.end, checkpoint.events
         view.token, view.trim_point = checkpoint.token, checkpoint.trim_point
-        view.rows, view.end = Positions(checkpoint.rows or (anchor,)), anchor
+        view.rows = checkpoint.rows if len(checkpoint.rows) else Positions((anchor,))
+        view.end = anchor
     if info.start > anchor.offset:
         await renumber(store, segment, view, anchor, events)
     elif info.start > view.rows.first.offset:

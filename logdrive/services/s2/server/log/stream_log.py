@@ -362,18 +362,18 @@ class StreamLog:
             await self._write(whole=False)
 
     async def _write(self, *, whole: bool) -> None:
-        view, rows = self._view, self._view.rows.all()
+        view, rows = self._view, len(self._view.rows)
         checkpoint = Checkpoint(
             self._store.incarnation(self.segment),
             view.end,
             self._events(),
             view.token,
             view.trim_point,
-            rows,
+            view.rows,
         )
         await self._checkpoints.write(checkpoint, whole=whole)
         agreed = checkpoint.events == checkpoint.end.seq_num
-        self._saved = (checkpoint.end.offset, len(rows), agreed)
+        self._saved = (checkpoint.end.offset, rows, agreed)
 
     def _warn(self, event: str, error: Exception) -> None:
         structlog.get_logger("logdrive.services.s2").warning(

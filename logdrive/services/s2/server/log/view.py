@@ -138,8 +138,8 @@ def appended_from(store: Store, segment: str, view: View, time_ms: int) -> int:
         old = append.time_ms is not None and append.time_ms < time_ms
         return append.offset + append.length if old else None
 
-    rows = view.rows.all()
-    young = bisect_left(rows, True, key=lambda row: behind_old(row.offset) is None)
+    rows = view.rows
+    young = bisect_left(range(len(rows)), True, key=lambda at: behind_old(rows[at].offset) is None)
     offset = rows[max(0, young - 1)].offset
     for _ in range(_APPENDS):
         end = behind_old(offset)

@@ -4,6 +4,7 @@ import pytest
 
 from logdrive.model.framing import EVENT_HEAD, frame_events
 from logdrive.services.s2.server.log.checkpoint import PREFIX, Checkpoints
+from logdrive.services.s2.server.log.positions import Position, Positions
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.services.s2.server.log.walk import NotEventsError
 from logdrive.store.engine import Store
@@ -159,6 +160,29 @@ def test_the_index_is_written_while_a_stream_grows_and_is_shortened() -> None:
             assert index is not None
             size = 24 * len(log.view.rows)
             assert index.length - index.start < 10 * size + 100_000
+
+    run(main())
+
+
+def test_the_index_of_a_long_stream_is_written_without_looking_at_its_old_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with stream(MemoryDisk()) as (log, _):
+            await fill(log, 70_000)
+            await log._save()
+            await fill(log, 3000)
+            looked_at: list[int] = []
+            look = Positions.__getitem__
+
+            def watched(self: Positions, at: int) -> Position:
+                looked_at.append(at)
+                return look(self, at)
+
+            monkeypatch.setattr(Positions, "__getitem__", watched)
+            await log._save()
+            assert len(log.view.rows) > 70
+            assert 0 < len(looked_at) < 10
 
     run(main())
 
