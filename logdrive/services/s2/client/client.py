@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 import orjson
+import structlog
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import Transport
@@ -49,6 +50,9 @@ _PROTOBUF: Final = "application/protobuf"
 _JSON: Final = "application/json"
 _SESSION: Final = "s2s/proto"
 _ACCEPT_ENCODING: Final = ("accept-encoding", "zstd, gzip")
+
+_POLICY_REFUSED: Final = (403, 422)  # answers to a retention that an account may not have
+_log = structlog.get_logger("logdrive.sinks")
 
 MISSING: Final = ("basin_not_found", "stream_not_found")
 """Codes of the errors that say that a stream, or its basin, is not there."""
@@ -164,24 +168,31 @@ class S2Client:
 
     async def create_basin(self) -> None:
         """Create the basin. Raises `S2Error`, resource_already_exists, if it is there."""
-        await self._request(
-            "POST",
-            "/v1/basins",
-            [("content-type", _JSON)],
-            orjson.dumps({"basin": self._target.basin}),
-            account=True,
-        )
+        await self._post("/v1/basins", {"basin": self._target.basin}, account=True)
 
     async def create_stream(self, stream: str) -> None:
-        """Create *stream* as the basin's defaults say. Raises `S2Error`, resource_already_exists,
-        if it is there.
+        """Create *stream*, to keep its records until they are trimmed: S2's own default is a week.
+
+        A service that refuses that, as an account with a limit on retention does, creates it as the
+        basin's defaults say. Raises `S2Error`, resource_already_exists, if it is there.
         """
-        await self._request(
-            "POST",
-            "/v1/streams",
-            [("content-type", _JSON)],
-            orjson.dumps({"stream": stream}),
-        )
+        wanted = {"stream": stream, "config": {"retention_policy": {"infinite": {}}}}
+        try:
+            await self._post("/v1/streams", wanted)
+        except S2Error as error:
+            if error.status not in _POLICY_REFUSED:
+                raise
+            await self._post("/v1/streams", {"stream": stream})
+            _log.warning(
+                "the service does not keep a stream's records for ever: what is not read within "
+                "the basin's retention is lost",
+                stream=f"{self._target.basin}/{stream}",
+                reason=str(error),
+            )
+
+    async def _post(self, path: str, body: object, *, account: bool = False) -> None:
+        headers = [("content-type", _JSON)]
+        await self._request("POST", path, headers, orjson.dumps(body), account=account)
 
     async def ensure_stream(self, stream: str) -> StreamPosition:
         """Return the tail of *stream*, after creating basin and stream if they are missing.

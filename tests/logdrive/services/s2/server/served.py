@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from logdrive.host.host import Host
+from logdrive.host.transport import Transport
 from logdrive.net.http.client import HttpClient
 from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.engine import Store
@@ -46,7 +47,10 @@ class Got:
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """A served store, and a connection to it; *stop* stops serving."""
+    """A served store, and a connection to it; *stop* stops serving.
+
+    *transport* connects to it from another host, at `store`:`PORT`.
+    """
 
     store: Store
     catalog: Catalog
@@ -54,6 +58,7 @@ class Face:
     client: HttpClient
     connect: Callable[[], HttpClient]
     stop: Callable[[], Awaitable[None]]
+    transport: Transport
 
     async def ask(
         self,
@@ -109,9 +114,10 @@ async def face(disk: MemoryDisk | None = None, *, clean: bool = True) -> AsyncIt
             await serving.enter_async_context(
                 serve_s2(catalog, ("store", PORT), None, host=host, users=None)
             )
-            connect = partial(HttpClient, network.host("client"), "store", PORT, None)
+            transport = network.host("client")
+            connect = partial(HttpClient, transport, "store", PORT, None)
             async with connect() as client:
-                yield Face(store, catalog, clock, client, connect, serving.aclose)
+                yield Face(store, catalog, clock, client, connect, serving.aclose, transport)
     await network.close()
 
 
