@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import structlog
@@ -23,7 +23,7 @@ from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.start_position import decide_start
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Watcher
-from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
+from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
 from agent.sources.first_run import FirstRunSource
@@ -81,29 +81,24 @@ class Agent:
         self._config = config
         self._host = host
         self._log = log if log is not None else structlog.get_logger("agent")
+        self._file_log = FileLog(self._log, host.clock)  # lines of which each file may have one
+
+        # what is known of sources
         agent = resolve_agent_id(config, host.disk)
         host_name = config.agent.host or os.uname().nodename
-        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)
-        self._inputs = FileInputs(config.input)
+        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)  # makes origin ids
+        self._inputs = FileInputs(config.input)  # which files to follow
         self.registry = SourceRegistry(host_name, agent, self._inputs)
-        self.send_queue = SendQueue()
+        self.send_queue = SendQueue()  # sources that need to register or have data to send
+
+        # from files to the receiver
         encoders = Encoders(agent, host_name, host.clock)
-        self._file_log = FileLog(self._log, host.clock)
         self.tailer = self._make_tailer(encoders, open_files)
-        services = SessionServices(
-            registry=self.registry,
-            send_queue=self.send_queue,
-            input=self.tailer,
-            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
-            clock=host.clock,
-            executor=host.executor,
-            random=host.random,
-            settings=config.output,
-            log=self._log,
-            file_log=self._file_log,
-        )
-        self.connection = Connector(services, host.transport, encoders)
-        self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
+        self.connection = Connector(self._make_services(encoders), host.transport, encoders)
+        self._scanner = self._make_scanner()  # finds files that inputs match
+        self._restorer = self._make_restorer()  # finds the files of the checkpoint's entries
+
+        # what is kept and logged
         self._summary = AgentSummary(
             self.registry, self.tailer.followed, host.clock, self._log, when_idle=when_idle
         )
@@ -135,6 +130,21 @@ class Agent:
                 handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             ),
             deleted_files=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
+            log=self._log,
+            file_log=self._file_log,
+        )
+
+    def _make_services(self, encoders: Encoders) -> SessionServices:
+        host = self._host
+        return SessionServices(
+            registry=self.registry,
+            send_queue=self.send_queue,
+            input=self.tailer,
+            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
+            clock=host.clock,
+            executor=host.executor,
+            random=host.random,
+            settings=self._config.output,
             log=self._log,
             file_log=self._file_log,
         )
@@ -219,21 +229,27 @@ class Agent:
                 reason=str(error),
                 moved_to=error.aside,
             )
+            # a file that this agent wrote shows that it ran before
             checkpoint, first_run = None, not error.ours
+
         entries = checkpoint.entries if checkpoint is not None else []
         from_end = self._inputs.first_from_end
+        # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
             arrival = FirstRunSource(
                 self.registry, self.send_queue, self._host.clock, self._file.path, labels, self._log
             )
-            entries = [entry for entry in entries if entry.origin != arrival.origin]
-        self._restorer.restore_entries(entries)
+            entries[:] = [entry for entry in entries if entry.origin != arrival.origin]
+
+        self._restorer.restore_entries(_take_out(entries))
         self._file_log.flush()  # all that the checkpoint brings is known now
+        # without a checkpoint, only the store knows which counts exist (rule G3)
         await self._scanner.scan_inputs(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
+
         self._log.info(
             "files found",
             living=len(self.tailer.followed),
@@ -273,14 +289,17 @@ class Agent:
                         name="agent-scan",
                     ),
                 ]
+
                 try:
                     await stop.wait()
+                    # draining looks for files itself, and must come to an end
                     for task in finding:
                         task.cancel()
                     await self._drain()
                 finally:
                     summary.cancel()
                     connection.cancel()
+                    # the checkpoint is written once more, with what was acknowledged last
                     ended.set()
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
@@ -299,6 +318,7 @@ class Agent:
                 if wait is None
                 else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             )
+            # more files are due already: only let other tasks run
             await self._host.clock.sleep(nap if wait != 0.0 else 0.0)
 
     async def _drain(self) -> None:
@@ -307,6 +327,7 @@ class Agent:
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._scanner.scan_inputs()
         self.tailer.poll_all()
+
         while (left := until - self._host.clock.monotonic()) > 0:
             # Files that were read give their handles to those that lack one.
             lacking = self.tailer.poll_waiting()
@@ -316,6 +337,7 @@ class Agent:
                 min(left, _HANDLE_LOOK_SECONDS) if lacking else left
             )
             await self._host.clock.sleep(_REST_SECONDS)
+
         if undelivered := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
@@ -332,6 +354,15 @@ class Agent:
             and not (source.state is SourceState.PAUSED and source.registration.retry_at > until)
             for source in self.registry.sources
         )
+
+
+def _take_out(entries: list[CheckpointEntry]) -> Iterator[CheckpointEntry]:
+    """Yield *entries* in their order; each leaves the list, so that its memory serves what is made
+    of the next one.
+    """
+    entries.reverse()
+    while entries:
+        yield entries.pop()
 
 
 def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:

@@ -36,6 +36,8 @@ class CheckedFile:
     """A file that an input matches."""
 
     path: str
+    """The path that matches."""
+
     input: int
     """Index of the input in the configuration, from 0."""
 
@@ -51,7 +53,10 @@ class AgentCheckReport:
     """The result of a check."""
 
     files: list[CheckedFile]
+    """All files that the inputs match."""
+
     findings: list[Finding]
+    """What is right and wrong with the rest, in the order of the configuration."""
 
 
 async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) -> AgentCheckReport:
@@ -110,8 +115,8 @@ def _check_checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | Non
         checkpoint = file.load_checkpoint(resolve_agent_id(config, disk), touch=False)
     except CheckpointDamagedError as error:
         # an empty checkpoint if the agent wrote it: all that is known is that it ran before
-        left = Checkpoint(agent="") if error.ours else None
-        return left, Finding(
+        remains = Checkpoint(agent="") if error.ours else None
+        return remains, Finding(
             "checkpoint",
             ok=False,
             detail=f"{file.path}: {error}; the agent would start as without one",
@@ -133,12 +138,12 @@ def _check_file(
     try:
         file = disk.open(match.path)
         try:
-            named = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
+            has_first_line = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
         plan = (
             _describe_plan(match, checkpoint)
-            if named
+            if has_first_line
             else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
         )
     except OSError as error:
@@ -149,9 +154,11 @@ def _check_file(
 def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None) -> str:
     entry = _find_entry(match, checkpoint)
     if entry is not None:
+        # the bytes before an input's start are not wanted
         position = max(position_of(entry.number), entry.start)
         new = match.stat.size - position
         return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
+    # *start* counts only for files that exist at the first start of all (rule P2)
     if checkpoint is None and match.settings.start == "end":
         return "from the end, unless the receiver knows it, or this agent"
     return "from 0, unless the receiver knows it"
@@ -192,11 +199,13 @@ async def _check_receiver(config: AgentConfig, host: str, transport: Transport) 
             label, ok=False, detail=f"no connection within {settings.connect_seconds:g} s"
         )
     except LogdriveError as error:
+        # the finding's name says the host already
         return Finding(
             label,
             ok=False,
             detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "),
         )
+
     choice = choose_dialect(settings.dialect, peer)
     if choice is None:
         return Finding(label, ok=False, detail="it does not speak logdrive/1")

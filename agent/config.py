@@ -98,6 +98,7 @@ class InputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 raise ValueError(
                     f"{pattern!r} must be an absolute path or pattern, as in /var/log/*.log"
                 )
+
         try:
             labels = orjson.dumps([self.fields, self.tags])
         except TypeError as error:
@@ -168,11 +169,13 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The same for a receiver that sends only keepalives."""
 
     backoff: BackoffTable = BackoffTable()
+    """Pauses between attempts to connect."""
 
     def __post_init__(self) -> None:
         """Refuse invalid addresses, and combinations of keys that can't work."""
         for host in self.hosts:
-            host_port(host)
+            host_port(host)  # raises ValueError
+
         if self.dialect == "auto" and self.tls == "off":
             raise ValueError(
                 'dialect = "auto" needs TLS, whose handshake says what the receiver speaks: name '
@@ -188,8 +191,13 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A whole agent.toml."""
 
     agent: AgentTable
+    """The [agent] table."""
+
     input: Annotated[list[InputTable], msgspec.Meta(min_length=1)]
+    """The [[input]] tables; a file belongs to the first that matches it."""
+
     output: OutputTable
+    """The [output] table."""
 
     def __post_init__(self) -> None:
         """Refuse fields that Lumberjack v1 can't carry if the agent may speak it."""

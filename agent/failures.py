@@ -16,5 +16,6 @@ def first_cause(failures: ExceptionGroup[Exception]) -> Exception:
             stack += failure.exceptions
         else:
             leaves.append(failure)
-    # The stack returns the last of a group first.
+
+    # the stack returns the last of a group first
     return leaves[-1] if all(isinstance(leaf, LogdriveError) for leaf in leaves) else failures

@@ -52,12 +52,14 @@ class Shipped:
     """What `ship` has delivered so far."""
 
     files: int
+    """Files to ship."""
     events: int
     """Events sent and acknowledged by this run."""
     bytes: int
     """Bytes of the files, of these events."""
     gap_bytes: int
-    there: int
+    """Bytes of the files that could not be read, and were reported as gaps."""
+    total_bytes: int
     """Bytes of all files."""
     left: int
     """Bytes that were not acknowledged."""
@@ -85,30 +87,58 @@ async def ship(
     Raises `ConfigError` for files that can't be read. Raises `TransientError` if the receiver can't
     be reached, acknowledges nothing for *give_up_seconds*, or refuses a source for longer.
     """
-    clock, disk = host.clock, host.disk
-    log = structlog.get_logger("agent")
-    agent = agent or _machine_agent(disk)
-    fingerprinter = Fingerprinter(agent, host_name or os.uname().nodename, disk)
+    fingerprinter = Fingerprinter(
+        agent or _machine_agent(host.disk), host_name or os.uname().nodename, host.disk
+    )
     settings = labels or InputTable(paths=["/"])
-    registry = SourceRegistry(fingerprinter.host, agent, FileInputs([settings]))
-    send_queue = SendQueue()
-    encoders = Encoders(agent, fingerprinter.host, clock)
-    file_log = FileLog(log, clock)
+    encoders = Encoders(fingerprinter.agent, fingerprinter.host, host.clock)
+
+    services, tailer = _make_services(host, output, settings, fingerprinter, encoders, len(files))
+    _follow(files, settings, tailer, fingerprinter, host.disk)
+
+    connector = Connector(services, host.transport, encoders, patient=False)
+    shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
+    try:
+        return await shipment.run(stop or asyncio.Event())
+    finally:
+        services.file_log.flush()
+
+
+def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
+    """Return the output of a command line that names one receiver."""
+    return OutputTable(hosts=[host], tls=tls, **settings)
+
+
+def _make_services(
+    host: Host,
+    output: OutputTable,
+    settings: InputTable,
+    fingerprinter: Fingerprinter,
+    encoders: Encoders,
+    max_open_files: int,
+) -> tuple[SessionServices, Tailer]:
+    """Return what a connection needs, and the tailer of the files. No file is followed yet."""
+    clock, log = host.clock, structlog.get_logger("agent")
+    registry = SourceRegistry(fingerprinter.host, fingerprinter.agent, FileInputs([settings]))
+    send_queue, file_log = SendQueue(), FileLog(log, clock)
+
     # All files stay open, deleted ones too, and none is looked for under other names.
     tailer = Tailer(
         registry,
         send_queue,
         fingerprinter=fingerprinter,
-        disk=disk,
+        disk=host.disk,
         clock=clock,
         encoder_of=encoders.encoder_for,
-        open_files=OpenFiles(disk, clock, log, max_open_files=len(files), close_idle_seconds=0.0),
+        open_files=OpenFiles(
+            host.disk, clock, log, max_open_files=max_open_files, close_idle_seconds=0.0
+        ),
         deleted_files=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
         file_log=file_log,
     )
-    _follow(files, settings, tailer, fingerprinter, disk)
+
     services = SessionServices(
         registry=registry,
         send_queue=send_queue,
@@ -121,17 +151,7 @@ async def ship(
         log=log,
         file_log=file_log,
     )
-    connector = Connector(services, host.transport, encoders, patient=False)
-    shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
-    try:
-        return await shipment.run(stop or asyncio.Event())
-    finally:
-        file_log.flush()
-
-
-def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
-    """Return the output of a command line that names one receiver."""
-    return OutputTable(hosts=[host], tls=tls, **settings)
+    return services, tailer
 
 
 def _machine_agent(disk: Disk) -> str:
@@ -170,8 +190,10 @@ def _follow(
                 stat.inode,
                 stat.birth_ns,
             )
+            # a second name of a file that was named before
             if place.key in tailer.followed:
                 continue
+
             generation = Generation(place, settings, impatient=True)
             tailer.open_files.open_file(generation)
             tailer.follow_file(
@@ -205,19 +227,21 @@ class _Shipment:
         self._services = services
         self._tailer = tailer
         self._connector = connector
-        self._files = len(tailer.followed)
-        self._give_up_seconds = give_up_seconds
-        self._progress = progress
+        self._files = len(tailer.followed)  # those that have ended are not followed any more
+        self._give_up_seconds = give_up_seconds  # longest time without progress
+        self._progress = progress  # called whenever something was acknowledged
 
     async def run(self, stop: asyncio.Event) -> Shipped:
-        """Deliver; return what was, once that is all, or *stop* is set."""
+        """Deliver all files; return what was delivered then, or when *stop* is set."""
         self._tailer.poll_all()
         sources = self._services.registry.sources
         for source in sources:
-            # Only the receiver knows what it has.
+            # only the receiver knows what it has
             source.registration.require()
+        # empty files have no first line, hence no source
         if not sources:
             return self._shipped()
+
         try:
             async with asyncio.TaskGroup() as group:
                 connection = group.create_task(self._connector.run(), name="ship-connection")
@@ -236,27 +260,29 @@ class _Shipment:
     async def _wait(self, stop: asyncio.Event) -> Shipped:
         """Return what was delivered once all was acknowledged, or *stop* was set."""
         clock = self._services.clock
-        # When something was acknowledged or answered last, and what was by then.
-        moved, last = clock.monotonic(), (0, 0)
-        # Why nothing is acknowledged.
+        # when something was acknowledged or answered last (s), and how much was by then
+        progress_at, last = clock.monotonic(), (0, 0)
+        # why nothing is acknowledged, for people
         problem = "it acknowledges nothing"
         while True:
             shipped = self._shipped()
-            # A new connection has none yet: the one before it had.
-            problem = self._connector.problem or self._waiting() or problem
+            # a new connection has no problem yet: keep that of the one before it
+            problem = self._connector.problem or self._waiting_reason() or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
                 return shipped
             self._check_refusals()
+
+            # answers to registrations are progress, too: ten thousand of them take a while
             session = self._connector.session
             state = (
                 shipped.bytes + shipped.gap_bytes,
                 session.progress if session is not None else 0,
             )
             if state != last:
-                moved, last = clock.monotonic(), state
-            left = moved + self._give_up_seconds - clock.monotonic()
+                progress_at, last = clock.monotonic(), state
+            left = progress_at + self._give_up_seconds - clock.monotonic()
             if left <= 0:
                 raise TransientError(
                     f"gave up after {self._give_up_seconds:g} s without progress: {problem}"
@@ -264,7 +290,7 @@ class _Shipment:
             await self._connector.wait_for_change(left)
             await clock.sleep(_REST_SECONDS)
 
-    def _waiting(self) -> str:
+    def _waiting_reason(self) -> str:
         """Return why a source does not register on the connection there is; "" if none waits."""
         return next(
             (
@@ -281,6 +307,7 @@ class _Shipment:
         for source in self._services.registry.sources:
             registration = source.registration
             refused = registration.state is SourceState.PAUSED
+            # pauses double: those before this one took about as long again
             if refused and registration.retry_at - now > self._give_up_seconds / 2:
                 raise TransientError(registration.problem)
 
@@ -290,6 +317,7 @@ class _Shipment:
         total.add(registry.finished)
         for source in registry.sources:
             total.add(source.acknowledged)
+
         left = sum(
             source.generation.seen - source.position
             for source in registry.sources
@@ -300,7 +328,9 @@ class _Shipment:
             events=total.events,
             bytes=total.bytes,
             gap_bytes=total.gap_bytes,
-            there=sum(followed.generation.seen for followed in self._tailer.followed.values()),
+            total_bytes=sum(
+                followed.generation.seen for followed in self._tailer.followed.values()
+            ),
             left=max(0, left),
             complete=all(_is_complete(source) for source in registry.sources),
         )

@@ -18,43 +18,75 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One source. Sizes and positions are in bytes."""
 
     path: str
+    """The path that its lines are known by."""
+
     origin: str
+    """Its origin id (rule G2)."""
+
     count: int
+    """Which of the generations that look alike it is (rule G3)."""
+
     state: str
-    # The acknowledged position.
+    """A `SourceState` in lower case, or "ending": its end record is not acknowledged yet."""
+
     position: int
-    # The largest size of the file that was seen.
+    """The acknowledged position."""
+
     seen: int
+    """The largest size of the file that was seen."""
+
     store: str | None
-    # Totals of what was acknowledged since the start.
+    """Id of the store that has its bytes; None before the first answer."""
+
     events: int
+    """Events acknowledged since the start."""
+
     bytes: int
+    """Bytes of its file acknowledged since the start."""
+
     gap_bytes: int
+    """Bytes of gaps acknowledged since the start: they were not sent."""
+
     acknowledged_ms: int
-    # What went wrong last, "" for nothing.
+    """When it was acknowledged last, in milliseconds since the epoch; 0 for never."""
+
     problem: str
+    """What went wrong last, "" for nothing."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent."""
+    """The agent as a whole. Sizes are in bytes."""
 
     agent: str
-    # The receiver it is connected to, "" for none.
+    """The agent's id."""
+
     host: str
-    # What went wrong with the connection last, "" for nothing.
+    """The receiver it is connected to, "" for none."""
+
     problem: str
-    # How many files are followed, and how many sources have ended or are absent.
+    """What went wrong with the connection last, "" for nothing."""
+
     files: int
+    """How many files are followed."""
+
     ended: int
+    """How many sources have ended and are still in the checkpoint."""
+
     absent: int
+    """How many entries of the checkpoint have files that can't be looked for, or no input."""
+
     unread_bytes: int
+    """Bytes of the followed files that were seen and not read."""
+
     sources: list[SourceStatus]
+    """All living sources."""
 
     @classmethod
     def collect(
         cls, registry: SourceRegistry, files: Collection[FollowedFile], connection: Connector
     ) -> "Status":
         """Return the status now; *files* are those that are followed."""
+        # of files that can't be read, which their sources do not know
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
@@ -75,6 +107,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             )
             for source, entry in registry.sources.items()
         ]
+
         return cls(
             agent=registry.agent,
             host=connection.host,

@@ -18,12 +18,20 @@ class DeliveryProgress:
     """What was acknowledged since the start, and what is left."""
 
     lines: int
+    """Lines acknowledged since the start."""
+
     bytes: int
+    """Bytes of files acknowledged since the start."""
+
     gap_bytes: int
+    """Bytes of gaps acknowledged since the start."""
+
     files: int
     """Files followed now."""
+
     behind: int
     """Sources of which something was not acknowledged."""
+
     unread_bytes: int
     """Bytes of files followed now that were seen and not read."""
 
@@ -37,7 +45,7 @@ class DeliveryProgress:
         for source in registry.sources:
             total.add(source.acknowledged)
         behind = sum(source.is_behind for source in registry.sources)
-        unread = sum(each.generation.unread for each in followed.values())
+        unread = sum(file.generation.unread for file in followed.values())
         return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 
@@ -62,10 +70,8 @@ class AgentSummary:
         self._clock = clock
         self._log = log
         self._when_idle = when_idle
-        # Whether nothing was acknowledged in the last minute.
-        self._idle = False
-        # The progress a minute ago.
-        self._last = DeliveryProgress.measure(registry, followed)
+        self._idle = False  # whether nothing was acknowledged in the last minute
+        self._last = DeliveryProgress.measure(registry, followed)  # the progress a minute ago
 
     async def run(self) -> None:
         """Log each minute in which something was acknowledged or is left, until cancelled."""
@@ -81,6 +87,8 @@ class AgentSummary:
             if not moved and not self._idle:
                 self._when_idle()
             self._idle = not moved
+
+            # a minute in which all was quiet needs no line
             if moved or now.behind:
                 self._log.info(
                     "in the last minute",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench.catalogue import groups
+from bench.catalog import groups
 from bench.measure import Benchmark, Outcome, Setting, run_interleaved
 from bench.report import print_table, write_json
 

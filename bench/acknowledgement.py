@@ -1,5 +1,4 @@
-"""How long a writer of `logdrive/1` waits for its acknowledgement, and what the receiver takes,
-with nothing else in the way.
+"""How long a writer of `logdrive/1` waits for an acknowledgement, and the receiver's CPU time.
 
 The windows are packed beforehand, so the writer costs next to nothing and the receiver is the only
 one that works. A window holds a run of three blocks, some 4,000 lines. One is in flight: the wait
@@ -34,7 +33,7 @@ _ONE_BY_ONE = 100  # windows of the benchmark that has one in flight
 
 
 class _Writer:
-    """Sends windows and notes how long each waited."""
+    """Sends windows and measures how long each waits for its acknowledgement."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -54,7 +53,7 @@ class _Writer:
             pass
 
     async def send(self, windows: list[bytes], in_flight: int) -> None:
-        """Send *windows*, so many at a time unacknowledged."""
+        """Send *windows*, with at most *in_flight* of them unacknowledged."""
         sent: deque[float] = deque()
         for window in windows:
             if len(sent) == in_flight:

@@ -1,5 +1,4 @@
-"""What an agent costs that follows many files to which nothing is written: CPU and memory, and what
-its starts took.
+"""CPU and memory of an agent that follows many idle files, and of its starts.
 
 One run: a receiver with a new store, and an agent on new files of three lines each, until all are
 acknowledged. The agent is then left alone for a while before its CPU is counted over the next half
@@ -67,9 +66,7 @@ def _write_files(directory: Path) -> int:
 
 
 def _acknowledged(checkpoint: Path, size: int) -> int:
-    """Return how many files the checkpoint says were acknowledged to their end, which is at
-    *size*.
-    """
+    """Return how many files, of *size* bytes each, are acknowledged to their ends."""
     if not checkpoint.exists():
         return 0
     entries = msgspec.json.decode(checkpoint.read_bytes(), type=Checkpoint).entries
@@ -77,12 +74,10 @@ def _acknowledged(checkpoint: Path, size: int) -> int:
 
 
 def resident(child: Child, kind: str) -> float:
-    """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped
-    from files.
-    """
-    found = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    """Return the memory of *child* in MiB: `VmRSS`, or `RssAnon` without mapped files."""
+    match = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def _start(home: Path, children: list[Child]) -> Child:

@@ -33,8 +33,7 @@ def receiver_config(tls: Certificates, port: int, uri: str) -> str:
 
 
 def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:
-    """Raise `BenchmarkError` unless the stream at *uri* holds the bytes of *logs*, each file whole,
-    and nothing else.
+    """Raise `BenchmarkError` unless the stream *uri* has each of *logs* whole, and nothing else.
 
     Segments are printed one after the other, so the files may come in another order.
     """

@@ -1,6 +1,4 @@
-"""Segment bytes to Arrow rows in one process, no Spark and no network: what a row costs the
-pipeline's source at least.
-"""
+"""Segment bytes to Arrow rows in one process, without Spark: the least that a row costs."""
 
 import time
 from collections.abc import Mapping
@@ -48,9 +46,7 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
 
 
 def _extent(block: bytes) -> tuple[int, int]:
-    """Return a block record's end and lines, read from its first bytes, which `record.block`
-    wrote.
-    """
+    """Return the end and the lines of a block record, read from its first bytes."""
     head = block[: block.index(b"}")].split(b":")
     return int(head[3].split(b",")[0]), int(head[4])
 

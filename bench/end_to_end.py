@@ -1,9 +1,8 @@
-"""logdrive itself: file → agent → mutual TLS → receiver → segment on disk, two processes started by
-the command line.
+"""logdrive itself, end to end: file → agent → mutual TLS → receiver → segment on disk.
 
 One run: a receiver with a new store, then an agent twice, each time with a state of its own: first
 on a file of one line, then on the log. The clock starts when the agent has started (it takes its
-state directory's lock, and has read nothing yet); at that moment it is asked to end, so it drains,
+state directory's lock, and has read nothing yet). At that moment it is asked to end, so it drains,
 and ends once everything is acknowledged. What the single line takes, which is handshake,
 registration and the end of a process, is subtracted from what the log takes. CPU time is counted
 over the same spans, from the kernel's own accounts.
@@ -57,14 +56,12 @@ _IN_PYTHON = {"LOGDRIVE_LOOPS": "plain"}
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """One agent: seconds it took to start, then seconds and CPU seconds until it had delivered all
-    and ended, and its memory.
-    """
+    """What one agent took to deliver its log."""
 
-    start: float
-    seconds: float
+    start: float  # seconds until it had started
+    seconds: float  # from then until it had delivered all and ended
     cpu_seconds: float
-    rss: int
+    rss: int  # most bytes of memory
 
 
 def _deliver(

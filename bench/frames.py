@@ -1,6 +1,4 @@
-"""The same log already framed for the wire: what a pipeline of C tools is given, since it can't
-frame for itself.
-"""
+"""The same log as frames: what a pipeline of C tools is given, since it can't make frames."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -44,16 +42,15 @@ def _one_a_line(log: Path, form: bytes) -> Iterator[bytes]:
 
 
 def events(log: Path) -> Iterator[bytes]:
-    """Yield one J frame a line with the five usual keys, some 360 bytes: the frames of the
-    reference pipeline.
+    """Yield one J frame a line with the five usual keys, some 360 bytes.
+
+    The reference pipeline has such frames.
     """
     return _one_a_line(log, _EVENT)
 
 
 def full(log: Path) -> Iterator[bytes]:
-    """Yield one J frame a line as a self-contained event with its agent, fields and tags, some 520
-    bytes.
-    """
+    """Yield one J frame a line as a full event with agent, fields and tags, some 520 bytes."""
     return _one_a_line(log, _FULL)
 
 
@@ -80,9 +77,7 @@ FORMS: dict[str, Callable[[Path], Iterator[bytes]]] = {
 
 
 def frame_file(log: Path, form: str) -> Path:
-    """Return the file beside *log* that holds it in *form*, written once and kept for later
-    runs.
-    """
+    """Return the file beside *log* that has it in *form*; it is written once and kept."""
     path = log.with_suffix(f".{form}-{VERSION}")
     if not path.exists():
         partial = path.with_suffix(".part")

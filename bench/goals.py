@@ -1,4 +1,4 @@
-"""What the figures should reach, so that the table can say whether they do."""
+"""The goals of the figures, which the table compares with what was measured."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Goal:
     peer: str | None = None
 
     def met(self, measured: float) -> bool:
-        """Tell whether *measured* keeps the limit."""
+        """Return whether *measured* keeps the limit."""
         return (self.at_least is None or measured >= self.at_least) and (
             self.at_most is None or measured <= self.at_most
         )

@@ -1,9 +1,8 @@
-"""The log that every benchmark reads: nginx "combined" lines from a seed, 188 bytes each on
-average, newline included.
+"""The log that every benchmark reads: nginx "combined" lines, made from a seed.
 
-Addresses, paths and referers follow a skewed distribution and times move on, so that a compressor
-finds about what it finds in a real access log: 33 to 46 bytes a line are left by deflate's fastest
-level.
+They have 188 bytes each on average, newline included. Addresses, paths and referers follow a skewed
+distribution and times move on, so that a compressor finds about what it finds in a real access log:
+deflate's fastest level leaves 33 to 46 bytes a line.
 """
 
 import random
@@ -81,9 +80,7 @@ _STATUSES = {200: 80, 304: 8, 404: 5, 301: 3, 302: 2, 500: 1, 499: 1}
 
 
 def _skewed(count: int) -> list[float]:
-    """Return cumulative weights of *count* things, the first ones far more frequent than the
-    last.
-    """
+    """Return cumulative weights of *count* things, of which the first are far more frequent."""
     return list(accumulate(1 / (rank + 200) for rank in range(count)))
 
 
@@ -131,9 +128,7 @@ def _time(number: int) -> str:
 
 
 def log_file(directory: Path, count: int) -> Path:
-    """Return the path of a file of *count* lines below *directory*, written once and kept for later
-    runs.
-    """
+    """Return the path of a file of *count* lines in *directory*; it is written once and kept."""
     path = directory / f"nginx-{VERSION}-{count}.log"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,4 @@
-"""What is appended to every store alike: so many writers, each with its appends in flight, and how
-long each append took.
-"""
+"""The loads of appends that every store gets, and how long each append takes."""
 
 import asyncio
 import os
@@ -20,20 +18,18 @@ _POOL_BYTES = 64 * MIB  # more than the CPU's caches hold, as what comes from a 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """*writers* that append *size* bytes at a time, each with *in_flight* appends that are not
-    durable yet.
-    """
+    """Writers that append side by side."""
 
     writers: int
-    size: int
-    in_flight: int
+    size: int  # bytes of one append
+    in_flight: int  # appends of each writer that are not durable yet
 
     def appends(self, setting: Setting) -> int:
         """Return how many appends each writer makes: 512 MB all together for a million lines."""
         return max(1, setting.lines * _BYTES_A_LINE // self.size // self.writers)
 
     def bytes_in(self, setting: Setting) -> int:
-        """Return how many bytes that is, of all writers."""
+        """Return how many bytes all writers append together."""
         return self.writers * self.appends(setting) * self.size
 
     def told(self) -> str:
@@ -60,14 +56,12 @@ def note(waits: list[float], began: float, _: "asyncio.Future[object]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What a load took: seconds, and CPU seconds of this process, from the first submission to the
-    last acknowledgement; each append's.
-    """
+    """What a load took, from the first submission to the last acknowledgement."""
 
     bytes: int
     seconds: float
-    cpu: float
-    waits: list[float]
+    cpu: float  # seconds of this process
+    waits: list[float]  # seconds of each append
 
     def samples(self) -> dict[str, Sample]:
         """The figures that every place has."""

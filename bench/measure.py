@@ -1,6 +1,4 @@
-"""What a benchmark is, and how several are run so that one machine's noise meets all of them
-alike.
-"""
+"""What a benchmark is, and how several are run in turn, so that noise meets all alike."""
 
 import contextlib
 import statistics
@@ -15,13 +13,11 @@ from bench.processes import BenchmarkError
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every benchmark is given: how many lines, a directory, the size of the store that is
-    opened, and the time one run may take.
-    """
+    """What every benchmark is given."""
 
-    lines: int
-    work: Path
-    store_mib: int = 10_240
+    lines: int  # of the log
+    work: Path  # directory for logs and stores
+    store_mib: int = 10_240  # size of the store that is opened
 
     @property
     def log(self) -> Path:
@@ -55,21 +51,19 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One thing that is measured.
-
-    *run* raises `BenchmarkError` where the work was not done as it should be.
-
-    *missing* says what the machine lacks for it; *prepare* does what is not measured, once, and
-    *finish* takes away what that left; *peers* names the benchmarks that its figures are set in
-    relation to.
-    """
+    """One thing that is measured."""
 
     name: str
     title: str
+    # returns the figures of one run; raises `BenchmarkError` if the work was not done
     run: Callable[[Setting], Mapping[str, Sample]]
+    # returns what the machine lacks for it, and how to install that; None for nothing
     missing: Callable[[], str | None] = lambda: None
+    # called once before all runs; not measured
     prepare: Callable[[Setting], object] = lambda _: None
+    # called once after them; removes what `prepare` has made
     finish: Callable[[Setting], object] = lambda _: None
+    # names of the benchmarks to which its figures get ratios
     peers: tuple[str, ...] = ()
 
 
@@ -88,11 +82,11 @@ class Series:
 
 @dataclass(slots=True)
 class Outcome:
-    """All figures by their full names, and by benchmark what was left out and why."""
+    """All figures, and the benchmarks without figures."""
 
-    figures: dict[str, Series] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    figures: dict[str, Series] = field(default_factory=dict)  # by full name
+    skipped: dict[str, str] = field(default_factory=dict)  # benchmark -> what the machine lacks
+    failed: dict[str, str] = field(default_factory=dict)  # benchmark -> its error
 
 
 def run_interleaved(
@@ -102,8 +96,9 @@ def run_interleaved(
     outcome: Outcome,
     say: Callable[[str], None],
 ) -> None:
-    """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails
-    is not run again.
+    """Run the benchmarks in turn, *runs* times, and add their figures to *outcome*.
+
+    One that fails is not run again.
     """
     present = [benchmark for benchmark in group if not _skipped(benchmark, outcome, say)]
     try:

@@ -1,4 +1,4 @@
-"""The peers as benchmarks: what stands beside logdrive's own figures in the group `end_to_end`."""
+"""The peers as benchmarks, beside logdrive's own figures in the group `end_to_end`."""
 
 from collections.abc import Mapping
 

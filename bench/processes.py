@@ -1,5 +1,6 @@
-"""Child processes and what they cost: wall clock, CPU seconds from the kernel's own accounts, and
-the most memory they held.
+"""Child processes and what they cost: wall clock, CPU seconds, and peak memory.
+
+CPU seconds come from the kernel's own accounts.
 """
 
 import contextlib
@@ -19,19 +20,17 @@ _GRACE_SECONDS = 10.0
 
 
 class BenchmarkError(Exception):
-    """A benchmark could not be run, or what it measured did not do its work: the figure is not
-    taken.
-    """
+    """A benchmark could not be run, or its program did not do the work: there is no figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one process took until it ended. *ended* is on the clock of `time.monotonic`."""
+    """What one process took until it ended."""
 
-    code: int
-    ended: float
+    code: int  # exit code, negative for a signal
+    ended: float  # on the clock of `time.monotonic`
     cpu_seconds: float
-    peak_rss: int
+    peak_rss: int  # bytes
 
 
 def peak_rss(pid: int) -> int:
@@ -80,8 +79,9 @@ class Child:
         return self._process.stdout
 
     def cpu_seconds(self) -> float:
-        """Return user and system time so far, all threads, ended ones included (the process's own
-        CPU clock, ns resolution).
+        """Return the user and system time of all threads so far, ended ones included.
+
+        The process's CPU clock has a resolution of ns.
         """
         return (
             time.clock_gettime(~self.pid << 3 | 2) if self.usage is None else self.usage.cpu_seconds
@@ -156,9 +156,7 @@ def wait_all(children: Sequence[Child], seconds: float) -> list[Usage]:
 
 @contextlib.contextmanager
 def family() -> Iterator[list[Child]]:
-    """Give a list for the children of one run, and end those that are left at its end, the last
-    started first.
-    """
+    """Yield a list for the children of one run; those left at its end are ended, the last first."""
     children: list[Child] = []
     try:
         yield children
@@ -168,9 +166,7 @@ def family() -> Iterator[list[Child]]:
 
 
 def demand_success(children: Sequence[Child]) -> None:
-    """Raise `BenchmarkError` with the words of the first of *children* that ended with another code
-    than 0.
-    """
+    """Raise `BenchmarkError` for the first of *children* that failed, with its output."""
     for child in children:
         if child.usage is None or child.usage.code != 0:
             code = "still runs" if child.usage is None else f"ended with {child.usage.code}"
@@ -178,8 +174,9 @@ def demand_success(children: Sequence[Child]) -> None:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that was free a moment ago, for servers that can't tell which port
-    they were given.
+    """Return a port of 127.0.0.1 that was free a moment ago.
+
+    It is for servers that can't report the port that they were given.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

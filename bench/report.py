@@ -11,25 +11,26 @@ from bench.goals import GOALS, Goal
 from bench.measure import Benchmark, Outcome, Series
 
 _TWINS = {"raw_bytes"}
-"""Figures that say the same as another one in another unit: no ratio is told for them."""
+"""Figures that are another one in another unit: they get no ratio."""
 
 
 def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
-    """Return by peer how many times the peer's median of the same figure *name*'s own median is."""
+    """Return the ratios of the median of *name* to each peer's median of the same figure."""
     figure = name.rpartition(".")[2]
-    found: dict[str, float] = {}
+    by_peer: dict[str, float] = {}
     if figure in _TWINS:
-        return found
+        return by_peer
     for peer in peers:
         theirs = outcome.figures.get(f"{peer}.{figure}")
         if theirs is not None and theirs.median:
-            found[peer.rpartition(".")[2]] = outcome.figures[name].median / theirs.median
-    return found
+            by_peer[peer.rpartition(".")[2]] = outcome.figures[name].median / theirs.median
+    return by_peer
 
 
 def as_json(outcome: Outcome, benchmarks: Sequence[Benchmark]) -> dict[str, object]:
-    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`; *value* is the median of
-    *runs*.
+    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`.
+
+    *value* is the median of *runs*.
     """
     peers = {benchmark.name: benchmark.peers for benchmark in benchmarks}
     return {
@@ -70,11 +71,11 @@ def print_table(console: Console, outcome: Outcome, benchmarks: Sequence[Benchma
             table.add_row(f"[bold]{benchmark.title}[/bold]")
         for name, series in rows.items():
             against = ratios(name, outcome, benchmark.peers)
-            told = "\n".join(f"{ratio:.2f} × {peer}" for peer, ratio in against.items())
+            ratio_cells = "\n".join(f"{ratio:.2f} × {peer}" for peer, ratio in against.items())
             goals = "\n".join(
                 _verdict(goal, series.median, against) for goal in GOALS.get(name, ())
             )
-            table.add_row(name, *_cells(series), told, goals)
+            table.add_row(name, *_cells(series), ratio_cells, goals)
         if rows:
             table.add_section()
     console.print(table)

@@ -1,6 +1,4 @@
-"""The places that speak Pravega's protocol: logdrive's own store in a process of its own, and a
-real Pravega. One driver for both.
-"""
+"""Servers of Pravega's protocol for one driver: logdrive's own store, and a real Pravega."""
 
 import asyncio
 import contextlib
@@ -36,20 +34,18 @@ _CACHE_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A place: *service* is what a sink is given, *store* where its segments are read; *pid* is its
-    process.
-    """
+    """A running server of Pravega's protocol."""
 
-    service: Target
-    store: Target
-    pid: int
+    service: Target  # address for a sink
+    store: Target  # address of the segment store, for reading
+    pid: int  # of its process
 
     def cpu_seconds(self) -> float:
-        """Return what it used so far."""
+        """Return the CPU seconds that it has used so far."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def rss(self) -> Sample:
-        """Return the most memory that it held."""
+        """Return its peak memory."""
         return Sample(peak_rss(self.pid) / 2**20, "MiB")
 
 

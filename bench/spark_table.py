@@ -1,5 +1,4 @@
-"""Segments to table: `logdrive pipeline run --once` from a store that nobody else serves into new
-Delta tables.
+"""Segments to table: `logdrive pipeline run --once` from a store's directory into new Delta tables.
 
 The store holds the log several times over, each time as another source, 1.1 GB in all, so that
 Spark reads it in several micro-batches of its usual size. The figure is what came between the first
@@ -77,7 +76,7 @@ class _Commit:
 
 def _commits(events: Path) -> list[_Commit]:
     """Return them from the table's own log, in order."""
-    found = []
+    commits = []
     for path in sorted((events / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         rows = sum(
@@ -86,7 +85,7 @@ def _commits(events: Path) -> list[_Commit]:
             if "add" in action
         )
         if rows:
-            found.append(
+            commits.append(
                 _Commit(
                     next(
                         action["commitInfo"]["timestamp"]
@@ -96,7 +95,7 @@ def _commits(events: Path) -> list[_Commit]:
                     rows,
                 )
             )
-    return found
+    return commits
 
 
 def _run(setting: Setting) -> Mapping[str, Sample]:

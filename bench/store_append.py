@@ -1,6 +1,4 @@
-"""How fast appends become durable: in this process, over the network face, and at a real Pravega,
-beside dd on the same disk.
-"""
+"""How fast appends become durable: in process, over the face, at a real Pravega, and with dd."""
 
 import asyncio
 import contextlib
@@ -115,19 +113,19 @@ def _remove_input(setting: Setting) -> None:
 
 def of_writers(load: Load) -> Sequence[Benchmark]:
     """Return the group that takes *load* to every place."""
-    group, told = f"append_{load.writers}", load.told()
+    group, load_text = f"append_{load.writers}", load.told()
     dd, real = f"{group}.dd_conv_fdatasync", f"{group}.pravega"
     peers = (dd, real)
     return (
         Benchmark(
             f"{group}.engine",
-            f"Store in this process: {told}",
+            f"Store in this process: {load_text}",
             lambda s: asyncio.run(_engine(load, s)),
             peers=peers,
         ),
         Benchmark(
             f"{group}.face",
-            f"Store over its face, in another process: {told}",
+            f"Store over its face, in another process: {load_text}",
             partial(_remote, load, face),
             peers=peers,
         ),
@@ -142,7 +140,7 @@ def of_writers(load: Load) -> Sequence[Benchmark]:
         ),
         Benchmark(
             real,
-            f"Pravega 0.13.0, all in memory, no disk: {told}",
+            f"Pravega 0.13.0, all in memory, no disk: {load_text}",
             partial(_remote, load, pravega),
             missing=no_pravega,
         ),
@@ -153,9 +151,7 @@ def of_writers(load: Load) -> Sequence[Benchmark]:
 
 
 async def _commit_times(setting: Setting, writers: int) -> list[float]:
-    """Let *writers* append 64 KiB each, one after the other has become durable; return how long
-    each append took.
-    """
+    """Return how long appends of 64 KiB take; each of *writers* waits for its last one."""
     data, times = os.urandom(_COMMIT_BYTES), []
 
     async def one(store: Store, number: int) -> None:
@@ -178,9 +174,7 @@ def _commit(writers: int, setting: Setting) -> Mapping[str, Sample]:
 
 
 def _loop(setting: Setting) -> Mapping[str, Sample]:
-    """Write 64 KiB and sync, over and over, with nothing else: what no store on this disk can
-    beat.
-    """
+    """Write 64 KiB and sync in a loop: no store on this disk can be faster."""
     path, data = setting.work / "loop.out", os.urandom(_COMMIT_BYTES)
     times = []
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -68,9 +68,7 @@ def _messages(kind: str, count: int) -> Iterator[Message]:
 
 
 async def _flood(kind: str, port: int) -> None:
-    """Write the whole flood, then a Hello, and read until that is answered, as it is after the
-    rest.
-    """
+    """Write the whole flood, then a Hello, and read until the Hello is answered."""
     stream = await SystemTransport().connect("127.0.0.1", port, None)
     pieces = [bytes(part) for message in _messages(kind, FLOODS[kind]) for part in encode(message)]
     await stream.write([_GREETED])
@@ -144,12 +142,14 @@ def _waits(kind: str, server: Server, setting: Setting) -> list[float]:
 
 def _of_kind(kind: str) -> Sequence[Benchmark]:
     """Return the group of one flood."""
-    told = f"a quiet writer beside {FLOODS[kind]:,} {kind.replace('_', '-')} on another connection"
+    flood_text = (
+        f"a quiet writer beside {FLOODS[kind]:,} {kind.replace('_', '-')} on another connection"
+    )
     real = f"flood.{kind}.pravega"
     return (
         Benchmark(
             f"flood.{kind}.face",
-            f"Store over its face: {told}",
+            f"Store over its face: {flood_text}",
             partial(_beside, kind, face),
             peers=(real,),
         ),

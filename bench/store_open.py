@@ -1,5 +1,4 @@
-"""How long a start takes and what memory it needs, of a store of 10 GiB that is in no cache: after
-a clean stop, and after SIGKILL.
+"""Time and memory of the start of a 10 GiB store in no cache: after a stop, and after SIGKILL.
 
 The store is made once. Each run opens it twice, in a new process each time: that process opens it,
 appends somewhat more than half a log file and is killed; the next one opens what that left behind,
@@ -34,14 +33,12 @@ _BUILD_SECONDS, _OPEN_SECONDS = 900, 120
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How the store's bytes came into it: appends of *batch* bytes by *writers* in turn, to
-    *segments* in turn.
-    """
+    """How the store's bytes came into it."""
 
     name: str
-    segments: int
-    writers: int
-    batch: int
+    segments: int  # appended to in turn
+    writers: int  # append in turn
+    batch: int  # bytes of one append
 
     def told(self) -> str:
         return (
@@ -80,10 +77,10 @@ def _run(shape: _Shape, setting: Setting) -> Mapping[str, Sample]:
     stopped = _child("open_and_die", shape, setting, _AFTER, _OPEN_SECONDS)
     killed = _child("open", shape, setting, 0, _OPEN_SECONDS)
     figures: dict[str, Sample] = {}
-    for name, found in (("stopped", stopped), ("killed", killed)):
-        figures[name] = Sample(found["seconds"], "s")
-        figures[f"{name}_cpu"] = Sample(found["cpu"], "s")
-        figures[f"{name}_rss"] = Sample(found["rss"] / 2**20, "MiB")
+    for name, measured in (("stopped", stopped), ("killed", killed)):
+        figures[name] = Sample(measured["seconds"], "s")
+        figures[f"{name}_cpu"] = Sample(measured["cpu"], "s")
+        figures[f"{name}_rss"] = Sample(measured["rss"] / 2**20, "MiB")
     return figures
 
 
@@ -106,8 +103,8 @@ def _child(
         ended = child.wait(seconds)
         if ended.code != (-signal.SIGKILL if action == "open_and_die" else 0):
             raise BenchmarkError(f"{action} ended with {ended.code}: {child.said()}")
-        found: Mapping[str, float] = json.loads(child.output.read())
-    return found
+        figures: Mapping[str, float] = json.loads(child.output.read())
+    return figures
 
 
 # In the process of its own ----------------------------------------------------------------------

@@ -1,6 +1,4 @@
-"""A segment read from its beginning to its end, all of it in the page cache: in this process, over
-the face, at a real Pravega.
-"""
+"""A whole segment read from the page cache: in process, over the face, at a real Pravega."""
 
 import asyncio
 import os
@@ -46,9 +44,7 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
 
 
 def _warm(directory: Path) -> None:
-    """Read what is in *directory*, if it is there, so that the page cache has it: the store writes
-    past it.
-    """
+    """Read the files in *directory*, so that the page cache has them: the store writes past it."""
     for path in directory.glob("log-*"):
         with path.open("rb") as file:
             while file.read(_FETCH_BYTES):

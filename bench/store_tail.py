@@ -34,7 +34,7 @@ _PATIENCE = 60.0
 
 
 async def _write(sink: PravegaSink) -> list[float]:
-    """Append an event every 10 ms that says when; return how long each took to be acknowledged."""
+    """Append an event every 10 ms with its time; return how long each took to be acknowledged."""
     writer, previous, waits = UUID(int=1), ABSENT, list[float]()
     await sink.open_writer(SEGMENT, writer)
     flying = []
@@ -51,9 +51,7 @@ async def _write(sink: PravegaSink) -> list[float]:
 
 
 async def _follow(port: int) -> list[float]:
-    """Read the segment's tail until all events were there; return how many seconds after its append
-    each was.
-    """
+    """Read the segment's tail until all events are there; return their delays in seconds."""
     late: list[float] = []
     rest = b""
     async with connect_segment_store(SystemTransport(), "127.0.0.1", port) as client:

@@ -36,10 +36,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def real_logs() -> list[Path]:
     """Lines that real systems wrote, where they are at hand."""
     directory = shared_directory() / "data" / "logs"
-    found = sorted(directory.glob("*.log"))
-    if not found:
+    logs = sorted(directory.glob("*.log"))
+    if not logs:
         unavailable(f"no real logs in {directory}")
-    return found
+    return logs
 
 
 def shared_directory() -> Path:

@@ -43,7 +43,7 @@ def struct_in(kind: Any) -> type[msgspec.Struct] | None:
     """Return the table that a setting of type *kind* is, or is a list of; None for a value."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
-    return next((found for part in get_args(kind) if (found := struct_in(part))), None)
+    return next((struct for part in get_args(kind) if (struct := struct_in(part))), None)
 
 
 def first(value: Any) -> Any:

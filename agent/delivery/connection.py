@@ -62,11 +62,13 @@ class Connector:
         self._services = services
         self._transport = transport
         self._encoders = encoders
-        self._patient = patient
+        self._patient = patient  # goes on after failures that only other settings can mend
+
         settings = services.settings
-        self._hosts = settings.hosts
+        self._hosts = settings.hosts  # host:port of each receiver
         # The host that is next is number `_turn`, counted round.
         self._turn = services.random.randrange(len(self._hosts))
+        # Pauses between attempts; an acknowledgement makes them short again.
         self._backoff = Backoff(
             FullJitter(
                 settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
@@ -80,13 +82,15 @@ class Connector:
         self._choice: DialectChoice | None = None
         # Hosts that answered lumberjack/2 in version 1.
         self._answer_in_1: set[str] = set()
+
         # Set where `is_settled` or `problem` may have changed.
         self._changed = asyncio.Event()
 
         # The session on the connection there is.
         self.session: SenderSession | None = None
-        # For people: the host that we are connected to, and what went wrong last; "" for none.
+        # The host that we are connected to, "" for none.
         self.host = ""
+        # What went wrong last, for people; "" for nothing.
         self.problem = ""
 
     @property
@@ -152,6 +156,7 @@ class Connector:
             self.session, self.host, self.problem = session, host, ""
             self._log_connected(host, choice)
             await session.run()
+
         except ProtocolError as error:
             # A reader of version 1 answers version 2 in its own version: speak that next time.
             if (
@@ -162,6 +167,7 @@ class Connector:
                 raise
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
+
         except TransientError as error:
             # A connection that ended before the first frame of a peer that owed one: most often
             # the peer expects something else.
@@ -175,9 +181,11 @@ class Connector:
             more = "" if choice.dialect == NATIVE else f", and does it speak {choice.dialect}"
             asked = f"is TLS on at both ends{more}? can it store anything now? its log says more"
             raise RejectedError(f"{error}; it said nothing at all: {asked}", sure=False) from error
+
         finally:
             self.session, self.host = None, ""
             self.note_change()
+            # A receiver that accepts a connection and answers nothing is no success.
             if session is not None and session.progress:
                 self._backoff.reset()
             await self._close(stream)
@@ -218,6 +226,7 @@ class Connector:
         """Return the dialect of *choice*, after re-encoding runs that it can't carry."""
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
+        # Runs of the connection before may have a form that this dialect can't carry.
         if self._encoders.set_form(form):
             for source in services.registry.sources:
                 recast(source, self._encoders.encoder_for(source))
@@ -240,6 +249,7 @@ class Connector:
 
     def _is_permanent(self, error: LogdriveError) -> bool:
         """Return whether only a change of settings would mend *error*."""
+        # A restart of the receiver looks the same: only several in a row count.
         if isinstance(error, RejectedError) and not error.sure:
             self._silent_ends += 1
             return self._silent_ends >= _TOO_OFTEN
@@ -256,12 +266,13 @@ class Connector:
 
         seconds = self._backoff.next_wait()
         drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
+        # It is going away, and another host is there.
         if drains and len(self._hosts) > 1:
-            # It is going away, and another host is there.
             return 0.0
+        # Not all hosts were tried yet.
         if self._backoff.failures < len(self._hosts):
-            # Not all hosts were tried yet.
             return 0.0
+        # Nothing changes before an operator acts.
         if isinstance(error, ProtocolError) or (
             isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
@@ -278,6 +289,7 @@ class Connector:
             return
 
         self._turn += 1
+        # An impatient caller reports the failure itself.
         tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from agent.config import OutputTable
 from agent.delivery.reader import SourceReader
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.file_log import FileLog
 from agent.sources.input import Input
 from agent.sources.queue import SendQueue
@@ -30,15 +30,30 @@ class SessionServices:
     """The parts of an agent that each of its sessions works with."""
 
     registry: SourceRegistry
+    """All sources that the agent knows."""
+
     send_queue: SendQueue
+    """Sources that need to register or have data to send."""
+
     input: Input
+    """Opens and verifies the files of sources."""
+
     source_reader: SourceReader
+    """Reads and encodes the next run of a source."""
+
     clock: Clock
     executor: Executor
+    """Packs windows in threads."""
+
     random: Random
+    """Chooses the first host, and makes pauses uneven."""
+
     settings: OutputTable
+    """The [output] table."""
+
     log: Any
     file_log: FileLog
+    """Log lines of which there may be one for each file."""
 
 
 class ReceiverRefusedError(TransientError):

@@ -16,10 +16,14 @@ DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 @dataclass(frozen=True, slots=True)
 class DialectChoice:
-    """The *dialect* to speak, and the *reason*, for the log."""
+    """A dialect, and why it was chosen."""
 
     dialect: DialectName
+    """The dialect to speak."""
+
     reason: str
+    """Why it is spoken, for the log."""
+
     fell_back: bool = False
     """`logdrive/1` was wanted, and the peer does not speak it."""
 
@@ -49,10 +53,12 @@ def choose_dialect(
     if peer.alpn == NATIVE and configured in (NATIVE, "auto"):
         return DialectChoice(NATIVE, "agreed on in the TLS handshake")
     if configured == NATIVE:
-        # Without TLS there is nothing to agree in: trust the configuration.
+        # without TLS there is nothing to agree in: trust the configuration
         return None if peer.secure else DialectChoice(NATIVE, "configured")
     if configured != "auto":
         return DialectChoice(configured, "configured")
+
+    # "auto", and logdrive/1 was not agreed on
     if peer.alpn in (_V2, _V1):
         return DialectChoice(
             _V1 if peer.alpn == _V1 else _V2,

@@ -1,19 +1,15 @@
 """The dialect `logdrive/1` as the agent speaks it: sources register by S frames, and P frames say
 which position the store has (rules D1–D5, D9).
-
-A source has an *index* on a connection, by which S, P, B and E frames name it. No index is given
-twice on a connection. A source whose count is not known has several, one for each count asked for,
-until the answers decide (rule G3).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
+from agent.delivery.source_indices import SourceIndices
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import printable_path
 from agent.sources.registration import NextStep, SourceState
@@ -61,42 +57,23 @@ def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
     return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
-@dataclass(slots=True)
-class _Index:
-    """What an index names."""
-
-    source: Source | None
-    """None once the index is given up, but not answered: the receiver counts unanswered ones, so
-    only then may it be freed.
-    """
-    count: int
-    origin: UUID
-    answered: bool = False
-
-
 class Logdrive1Sender:
     """Registers sources and handles the answers, on one connection. See `SendingDialect`."""
 
     numbering: Literal["window", "connection"] = "connection"
     version = VERSION_2
-    reconnect_at: float | None = None
+    reconnect_at: float | None = None  # there is no better dialect
 
     def __init__(self, services: SessionServices, codec: Codec | None) -> None:
         self._services = services
         self.codec = codec
         self.room = WindowRoom(services.settings.window_bytes)
         self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
-        # What each live index names, and the indices of each source.
-        self._indices: dict[int, _Index] = {}
-        self._indices_of: dict[Source, tuple[int, ...]] = {}
-        self._next_index = 0
-        # Frames that free indices, to be sent with the next registrations.
-        self._freeing: list[bytes] = []
-        # S frames without an answer.
-        self._unanswered = 0
+        self._indices = SourceIndices(services.send_queue.wake)
         # The sequence number of the last J frame.
         self._sequence = 0
-        # Refused sources.
+
+        # Refused sources, in the order in which they were refused.
         self._paused: dict[Source, None] = {}
         # Stores that are known to have had data of some source before this connection's Ps.
         self._known_stores: set[UUID] = set()
@@ -110,12 +87,12 @@ class Logdrive1Sender:
     @property
     def awaits_answer(self) -> bool:
         """Whether a P is owed."""
-        return self._unanswered > 0
+        return self._indices.unanswered > 0
 
     @property
     def open_sources(self) -> int:
         """How many sources have an index."""
-        return len(self._indices_of)
+        return self._indices.sources
 
     def on_connected(self) -> None:
         """Fill the send queue with sources that have something to send, and with one more.
@@ -130,26 +107,24 @@ class Logdrive1Sender:
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
         self._paused = dict.fromkeys(
             source for source in services.registry.sources if source.state is SourceState.PAUSED
-        )
+        )  # pauses outlive connections
 
     def registration_frames(self) -> list[bytes]:
         """Return S frames: those that register sources, and those that free indices."""
-        frames, self._freeing = self._freeing, []
+        indices = self._indices
+        frames = indices.take_freeing_frames()
         # One source may ask for many counts at once.
         while (
-            self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
+            indices.unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
             and (source := self._services.send_queue.next_to_register()) is not None
         ):
-            if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
+            if len(indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._unregister_idle(frames)
+            indices.reconsider(source)
             attributes = self._services.registry.attributes_of(source)
             for count, origin in source.next_registrations():
-                index = self._next_index
-                self._indices[index] = _Index(source, count, origin)
-                self._indices_of[source] = (*self._indices_of.get(source, ()), index)
+                index = indices.ask(source, count, origin)
                 frames.append(SourceFrame(index, origin, attributes).encode())
-                self._next_index += 1
-                self._unanswered += 1
         return frames
 
     def retry_refused(self) -> float | None:
@@ -164,38 +139,11 @@ class Logdrive1Sender:
 
     def _unregister_idle(self, frames: list[bytes]) -> None:
         """Free the indices of idle sources, as a connection may have only so many live ones."""
-        for source in list(self._indices_of):
+        for source in self._indices.registered:
             if source.state is SourceState.OPEN and not source.is_behind:
-                self._give_up_indices(source)
+                self._indices.give_up(source)
                 source.on_disconnected()
-        frames += self._freeing
-        self._freeing = []
-
-    def _give_up_indices(self, source: Source, keep: int | None = None) -> None:
-        """Give up the indices of *source*, all but *keep*."""
-        for index in self._indices_of.pop(source, ()):
-            if index == keep:
-                self._indices_of[source] = (index,)
-            else:
-                self._indices[index].source = None
-                self._free_if_answered(index)
-
-    def _free_if_answered(self, index: int) -> None:
-        known = self._indices[index]
-        if known.answered and known.source is None:
-            del self._indices[index]
-            self._freeing.append(SourceFrame(index, known.origin, b"").encode())
-            self._services.send_queue.wake()
-
-    def _count_answer(self, index: int) -> _Index | None:
-        """Count the first answer for *index*; return what it names, None if it was freed."""
-        known = self._indices.get(index)
-        if known is None:
-            return None
-        self._unanswered -= not known.answered
-        known.answered = True
-        self._free_if_answered(index)
-        return known
+        frames += self._indices.take_freeing_frames()
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -206,7 +154,7 @@ class Logdrive1Sender:
         """
         frames: list[bytes] = []
         for source, _, run in runs:
-            (index,) = self._indices_of[source]
+            index = self._indices.index_of(source)
             records = len(run.records)
             if self._sequence + records >= SEQUENCES - 1:
                 raise TransientError("the sequence numbers of this connection are used up")
@@ -227,11 +175,12 @@ class Logdrive1Sender:
         Raises `ReceiverRefusedError` for an E that ends the connection, `ProtocolError` for an
         index that was never given, or a number that no store has.
         """
+        # the frame reader lets nothing else through
         if not isinstance(frame, PositionFrame | RefusalFrame):
             return
         if isinstance(frame, RefusalFrame) and frame.index == CONNECTION:
             raise ReceiverRefusedError(frame.code, frame.text)
-        if frame.index >= self._next_index:
+        if not self._indices.was_given(frame.index):
             raise ProtocolError(
                 f"an answer for the index {frame.index}, which names no source",
                 offset=self.frame_reader.offset,
@@ -239,6 +188,8 @@ class Logdrive1Sender:
         if isinstance(frame, RefusalFrame):
             self._on_refusal(frame)
             return
+
+        # an unknown special number must not be taken for one that was never seen
         if frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
             raise ProtocolError(
                 f"the number {frame.number}, which no store has", offset=self.frame_reader.offset
@@ -246,24 +197,26 @@ class Logdrive1Sender:
         self._on_position(frame)
 
     def _on_position(self, frame: PositionFrame) -> None:
-        known = self._count_answer(frame.index)
-        if known is None or known.source is None:
+        entry = self._indices.count_answer(frame.index)
+        if entry is None or entry.source is None:
             return
-        services, source = self._services, known.source
+        services, source = self._services, entry.source
+        # The file may have changed since it was read last; a look at it costs more than an answer.
         decides = not source.registration.awaits_more_answers
         if decides and not services.input.verify_source(source):
             self._pause_source(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
         try:
-            step = self._apply_position(source, known.count, frame)
+            step = self._apply_position(source, entry.count, frame)
         except OSError as error:
             # The bytes that the number is compared with.
             reason = f"its file can't be read: {file_error_text(error)}"
             self._pause_source(source, RefusalCode.TRY_LATER, reason)
             return
+
         services.registry.mark_changed()
-        self._take_step(source, step, known.count)
+        self._take_step(source, step, entry.count)
         if step is NextStep.GO_ON:
             self._compare_stores(source, old_number, old_store)
 
@@ -287,21 +240,19 @@ class Logdrive1Sender:
                 count=count,
                 reason=source.registration.problem,
             )
-            self._give_up_indices(source)
+            self._indices.give_up(source)
             services.send_queue.enqueue_registration(source)
         elif step is NextStep.DONE:
             self.on_source_finished(source)
         elif step is NextStep.GO_ON:
-            indices = self._indices_of[source]
-            own = next(index for index in indices if self._indices[index].count == source.count)
-            self._give_up_indices(source, keep=own)
+            self._indices.register(source)
             if source.has_more:
                 services.send_queue.enqueue(source, services.clock.monotonic())
 
     def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
         self._services.send_queue.remove(source)
-        self._give_up_indices(source)
+        self._indices.give_up(source)
         self._services.registry.finish_source(source, self._services.clock.now_ms())
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
@@ -322,6 +273,7 @@ class Logdrive1Sender:
         elif current not in self._known_stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
             self._register_again(lambda other: other.store is not None and other.store != current)
+
         # A source that was new says nothing about the stores of the others.
         if current is not None and number:
             self._known_stores.add(current)
@@ -337,9 +289,9 @@ class Logdrive1Sender:
                 services.send_queue.enqueue(source, now)
 
     def _on_refusal(self, frame: RefusalFrame) -> None:
-        known = self._count_answer(frame.index)
-        if known is not None and known.source is not None:
-            self._pause_source(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")
+        entry = self._indices.count_answer(frame.index)
+        if entry is not None and entry.source is not None:
+            self._pause_source(entry.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
     def _pause_source(self, source: Source, code: int, reason: str) -> None:
         """Take *source* off the connection until its pause is over."""
@@ -354,7 +306,7 @@ class Logdrive1Sender:
             again_in=round(seconds, 1),
         )
         services.send_queue.remove(source)
-        self._give_up_indices(source)
+        self._indices.give_up(source)
         source.on_refused(reason, services.clock.monotonic() + seconds)
         self._paused[source] = None
         services.send_queue.wake()

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
@@ -41,15 +41,14 @@ class LumberjackSender:
         self, services: SessionServices, codec: Codec | None, choice: DialectChoice
     ) -> None:
         self._services = services
-        self._fell_back = choice.fell_back
+        self._fell_back = choice.fell_back  # `logdrive/1` was wanted
         self.version = choice.version
         self.codec = codec
         self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
-        self.reconnect_at: float | None = None
-        # Nothing but acknowledgements comes back.
-        self.awaits_answer = False
-        self.open_sources = 0
+        self.reconnect_at: float | None = None  # set while sources wait for `logdrive/1`
+        self.awaits_answer = False  # nothing but acknowledgements comes back
+        self.open_sources = 0  # sources that may send
 
     def on_connected(self) -> None:
         """Fill the send queue. Files that wait to learn where to start begin at their end."""
@@ -59,6 +58,7 @@ class LumberjackSender:
         ):
             log_start_decision(services.log, NOT_KEPT, len(decided))
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+
         waiting = [source for source in services.registry.sources if self._waits(source)]
         for source in waiting:
             source.registration.report(WAITS)
@@ -70,6 +70,7 @@ class LumberjackSender:
         """Open the sources that are to register; no frames are needed for that."""
         services, now = self._services, self._services.clock.monotonic()
         while (source := services.send_queue.next_to_register()) is not None:
+            # one that waits registers again on the next connection
             if not self._waits(source):
                 source.open_unregistered()
                 self.open_sources += 1
@@ -107,4 +108,5 @@ class LumberjackSender:
         services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
 
     def _waits(self, source: Source) -> bool:
+        # A store that keeps positions has its bytes: sent here, they would be stored twice.
         return self._fell_back and source.store is not None

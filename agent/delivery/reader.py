@@ -5,8 +5,8 @@ All reading for delivery happens here.
 
 from collections.abc import Callable
 
-from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, make_gap_run
 from agent.records.blocks import Encoder
+from agent.records.runs import NOT_WANTED, SHIPPED, GapOrEndMark, Run, make_gap_run
 from agent.sources.input import Input
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
@@ -21,7 +21,7 @@ class SourceReader:
     ) -> None:
         self._input = source_input
         self._clock = clock
-        self._encoder_of = encoder_of
+        self._encoder_of = encoder_of  # the encoder of a source, for this connection
 
     def read_next_run(self, source: Source) -> Run | None:
         """Return the next run of *source* and count it as sent; None if there is none now."""
@@ -39,16 +39,18 @@ class SourceReader:
             self._input.open_source(source)
             if source.gap_is_due:
                 number = generation.number_at(generation.start)
-                source.add_runs([make_gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
-                generation.resume_from(number)
+                source.add_runs(
+                    [make_gap_run(source.cursor, number, GapOrEndMark(NOT_WANTED), now_ms)]
+                )
+                generation.resume_from(number)  # the next read begins there
             elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
                 encoder = self._encoder_of(source)
                 runs = encoder.encode_chunk(chunk, source.cursor, now_ms)
                 source.add_runs(runs)
-                # The encoder stops early where the runs get too many: the rest is read again.
+                # the encoder stops early where the runs get too many: the rest is read again
                 if runs[-1].position < generation.position:
                     generation.give_back(chunk, runs[-1].position)
             elif source.end_is_due:
-                source.end_generation(Mark(SHIPPED), now_ms)
+                source.end_generation(GapOrEndMark(SHIPPED), now_ms)
         except (SourceTruncatedError, OSError) as error:
             self._input.on_read_failed(source, error)

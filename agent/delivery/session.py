@@ -59,12 +59,14 @@ class SenderSession:
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(
             _PACKED_AHEAD
         )
+        # Adapts the windows' size to the link.
         self._sizer = WindowSizer(dialect.room.size)
         # The sequence number of the last frame sent.
         self._last_sequence = 0
-        # When bytes came last, and when an answer came last that was no keepalive (monotonic
-        # seconds); a write counts for both.
-        self._heard = self._moved = services.clock.monotonic()
+        # When bytes came last (monotonic seconds); a write counts, too.
+        self._heard = services.clock.monotonic()
+        # When an answer came last that was no keepalive; a write counts, too.
+        self._moved = self._heard
         # How many answers came that were no keepalives.
         self.progress = 0
         # Whether anything was received.
@@ -88,8 +90,8 @@ class SenderSession:
                 group.create_task(self._read(), name="agent-read")
                 group.create_task(self._send(), name="agent-send")
                 group.create_task(self._watch_silence(), name="agent-watch")
-                # Here, not in a task: the group's own cancelling must end while it is entered
-                # (CPython 3.11).
+                # here, not in a task: the group's own cancelling must end while it is entered
+                # (CPython 3.11)
                 await self._build(group)
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
@@ -108,6 +110,8 @@ class SenderSession:
                 await self._outbox.put([b"".join(frames)])
             if await self._build_window(group):
                 continue
+
+            # nothing is due: wait for a change, or until something is
             self._on_idle()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._idle_seconds(retry_at)):
@@ -118,14 +122,18 @@ class SenderSession:
         services, dialect = self._services, self._dialect
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
+
         room = replace(dialect.room, size=self._sizer.size)
         now = services.clock.monotonic()
         window = gather_window(services.send_queue, services.source_reader, room, now)
+        # the sources that were due can't be read now
         if not window.runs:
             return False
+        # gaps and ends only, to a plain Lumberjack peer
         if not window.records:
             self._acknowledge_without_frames(window.runs)
             return True
+
         frames = dialect.encode_runs(window.runs)
         if dialect.numbering == "connection":
             self._last_sequence += window.records
@@ -134,7 +142,7 @@ class SenderSession:
         self._acks.on_window_sent(window.runs, self._last_sequence, window.records)
         self._sizer.on_window_sent(window.size, services.clock.monotonic())
         await self._pack(group, window, frames)
-        # Let the tasks run that wait to read or to send.
+        # let the tasks run that wait to read or to send
         await asyncio.sleep(0)
         return True
 
@@ -161,6 +169,7 @@ class SenderSession:
 
     def _idle_seconds(self, retry_at: float | None) -> float | None:
         """Return after how many seconds to look for work although nothing has changed."""
+        # with all windows in flight only an acknowledgement makes room, and that wakes us
         due = self._due_in() if self.in_flight < self._services.settings.windows_in_flight else None
         if retry_at is None:
             return due
@@ -182,7 +191,7 @@ class SenderSession:
         faults.reach("agent.window.before_send")
         for part in _split_writes(parts):
             await self._stream.write(part)
-            # The peer of a slow link is not silent while it takes our bytes.
+            # the peer of a slow link is not silent while it takes our bytes
             self._heard = self._moved = self._services.clock.monotonic()
         faults.reach("agent.window.after_send")
 
@@ -234,11 +243,13 @@ class SenderSession:
         while True:
             await clock.sleep(settings.timeout_seconds / _LOOKS)
             now = clock.monotonic()
+            # the peer owes nothing, and may be silent
             if self.is_settled:
                 self._heard = self._moved = now
                 reconnect_at = self._dialect.reconnect_at
                 if reconnect_at is not None and now >= reconnect_at:
                     raise EndedError("looking for logdrive/1 again", idle=False)
+
             if now - self._heard > settings.timeout_seconds:
                 raise EndedError(
                     f"the receiver said nothing for {settings.timeout_seconds:g} s", idle=False
@@ -255,7 +266,7 @@ def _split_writes(parts: list[bytes]) -> Iterator[list[bytes]]:
     gathered, size = list[bytes](), 0
     for part in parts:
         for at in range(0, len(part), _WRITE_BYTES):
-            piece = part[at : at + _WRITE_BYTES]
+            piece = part[at : at + _WRITE_BYTES]  # a short part is not copied
             if size + len(piece) > _WRITE_BYTES + _HEADS_BYTES:
                 yield gathered
                 gathered, size = [], 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.delivery.reader import SourceReader
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
@@ -81,6 +81,7 @@ def gather_window(
             window.add_run(source, run, sent=room.marks or run.mark is None)
             # One read may make several runs: all of them go, so that few sources keep any.
             run = source.next_unsent_run() if room.has_room_for(window) else None
+        # a source that gave nothing can't be read now: its input enqueues it again
         if first is not None and source.has_more:
             send_queue.enqueue(source, now)
     return window
@@ -113,6 +114,7 @@ def pack_window(
         return [head + b"".join(frames)]
     text = b"".join(frames)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
+    # such text takes no time to compress once more
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
         payload = pack(text, "zlib", 1)
     return [head, EnvelopeFrame(payload).encode(version)]

@@ -28,11 +28,11 @@ class WindowSizer:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self.size = min(most, _FIRST_BYTES)
+        self._most = most  # limit on `size`
+        self.size = min(most, _FIRST_BYTES)  # bytes of the next window
         # When each window in flight was made (monotonic seconds), and its size.
         self._in_flight: deque[tuple[float, int]] = deque()
-        # When the last one was acknowledged.
+        # When the last one was acknowledged (monotonic seconds).
         self._acknowledged_at = 0.0
 
     def on_window_sent(self, size: int, now: float) -> None:
@@ -48,6 +48,8 @@ class WindowSizer:
         sent, size = self._in_flight.popleft()
         took = now - max(sent, self._acknowledged_at)
         self._acknowledged_at = now
+
+        # From the size of that window, not from the current one: several in flight may be late.
         if took > _LATE_SECONDS:
             self.size = max(_LEAST_BYTES, min(self.size, size // 2))
         elif took < _SOON_SECONDS:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.records.batch import Run, RunBuilder
 from agent.records.chunk import TextChunk
+from agent.records.runs import Run, RunBuilder
 from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB
@@ -89,9 +89,9 @@ class _ChunkBlocks:
 
     def __init__(self, chunk: TextChunk, runs: RunBuilder) -> None:
         self.text = chunk.data
-        self.begin = chunk.begin
-        self.end = chunk.end
-        self.open_end = chunk.open_end
+        self.begin = chunk.begin  # offset of the chunk's text
+        self.end = chunk.end  # offset after it
+        self.open_end = chunk.open_end  # the last line goes on in the next chunk
         self.zero = chunk.start - chunk.begin  # the position of offset 0
         self.runs = runs  # what is encoded so far
 
@@ -154,6 +154,7 @@ class _ChunkBlocks:
             data.split(b"\n"), data.decode(errors="replace").split("\n"), strict=True
         ):
             line_at, after = after, after + len(line) + 1
+            # UTF-8; U+FFFD may be in the line itself
             if _REPLACEMENT not in shown or _is_utf8(line):
                 continue
 
@@ -163,6 +164,7 @@ class _ChunkBlocks:
             if self.runs.has_enough:
                 return
 
+            # one record, without another decoding; a line end CR LF, or parts, take longer
             if len(line) < LINE_PART_BYTES and line[-1] != _RETURN:
                 self.runs.add_record(
                     record.exact_lean_record(self.zero + line_at, self.zero + after, shown, line),
@@ -193,6 +195,7 @@ def split_line(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> 
         yield _line_part(text[at:cut], zero + at, "", PARTIAL)
         at = cut
 
+    # the last part has the line's end
     line = text[at:end]
     if line.endswith(b"\r\n"):
         yield _line_part(line[:-2], zero + at, "\r\n")

@@ -22,8 +22,13 @@ class TextChunk:
     """The position of the text's first byte."""
 
     data: bytes
+    """The bytes as they were read, the text among them."""
+
     begin: int
+    """Offset of the text in *data*."""
+
     end: int
+    """Offset after the text in *data*."""
 
     open_end: bool = False
     """Whether the last line goes on in the next chunk, being too long for one."""

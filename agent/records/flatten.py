@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import orjson
 
-LINE: Final = "line"
-OFFSET: Final = "offset"
-HOST: Final = "host"
-FILE: Final = "file"
-TAGS: Final = "tags"
-ORIGIN: Final = "log.origin"
-EOL: Final = "log.eol"
-FLAGS: Final = "log.flags"
-ORIGINAL: Final = "event.original_base64"
+LINE: Final = "line"  # the line's text
+OFFSET: Final = "offset"  # position of the line's first byte, in decimal
+HOST: Final = "host"  # the host's name
+FILE: Final = "file"  # the path that the lines are known by
+TAGS: Final = "tags"  # the input's tags, as a JSON list
+ORIGIN: Final = "log.origin"  # the origin id (rule G2)
+EOL: Final = "log.eol"  # a line end other than LF
+FLAGS: Final = "log.flags"  # flags of a part of a line, separated by commas
+ORIGINAL: Final = "event.original_base64"  # the bytes of a line that is not UTF-8
 
 OWN_KEYS: Final = frozenset((LINE, OFFSET, HOST, FILE, TAGS, ORIGIN, EOL, FLAGS, ORIGINAL))
 """Keys of the pairs that the agent itself sets."""
@@ -33,6 +33,7 @@ def flatten_labels(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, s
     pairs: dict[str, str] = {}
     for name, value in _leaves("", orjson.loads(orjson.dumps(fields))):
         key = f"fields.{name}" if name in OWN_KEYS else name
+        # `a.b` beside a table `a` with a `b`
         if key in pairs:
             raise ValueError(
                 f"two fields become {key!r} when flattened for Lumberjack v1: rename one"

@@ -12,10 +12,10 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.records.batch import Records, Run
 from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.lines import cut_lines
+from agent.records.runs import Records, Run
 from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
@@ -39,10 +39,10 @@ class FullRecords(Records):
     __slots__ = ("_count", "_messages", "_offsets", "_prefix")
 
     def __init__(self, prefix: bytes, offsets: bytes, messages: bytes, count: int) -> None:
-        self._prefix = prefix
-        self._offsets = offsets
-        self._messages = messages
-        self._count = count
+        self._prefix = prefix  # what all records begin with, up to the offset
+        self._offsets = offsets  # decimal, separated by commas
+        self._messages = messages  # escaped for JSON, separated by `_SEPARATOR`
+        self._count = count  # of the records
 
     def __len__(self) -> int:
         return self._count
@@ -65,6 +65,7 @@ class FullRecords(Records):
     def size(self) -> int:
         """Bytes that they take in a batch, compared with `RUN_BYTES`."""
         same = EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
+        # offsets and messages have a separator between two records each
         return self._count * same + len(self._offsets) + len(self._messages) - 2 * (self._count - 1)
 
     def encode_frames(self, first: int) -> bytes:
@@ -93,7 +94,8 @@ class FullEncoder:
         read, in milliseconds since the epoch.
         """
         fields = orjson.dumps(common)[1:-1]
-        self._fields = b"," + fields if fields else b""
+        self._fields = b"," + fields if fields else b""  # *common* as JSON, without its braces
+        # the rest of a prefix, up to the offset
         self._log = b',"log":{"file":{"path":%b},"origin":%b,"offset":' % (
             orjson.dumps(path),
             orjson.dumps(origin),
@@ -119,7 +121,7 @@ class _FullForm:
     """The form of full records that begin with *prefix*, for `cut_lines`."""
 
     def __init__(self, prefix: bytes) -> None:
-        self._prefix = prefix
+        self._prefix = prefix  # up to the offset
 
     def encode_lines(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
         """Return *count* lines as records, None if some are not plain or all exceed a run."""
@@ -146,6 +148,7 @@ class _FullForm:
             log["eol"] = part.eol
         if part.flags:
             log["flags"] = list(part.flags)
+
         extra = b"," + orjson.dumps(log)[1:-1] if log else b""
         event = (
             b""

@@ -6,9 +6,9 @@ those that end with CR LF or lack an end, are not UTF-8, or are too long for a r
 
 from typing import Final, Protocol
 
-from agent.records.batch import Records, Run, RunBuilder
 from agent.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
 from agent.records.chunk import TextChunk
+from agent.records.runs import Records, Run, RunBuilder
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512
@@ -54,9 +54,9 @@ class _ChunkLines:
 
     def __init__(self, chunk: TextChunk, form: RecordForm, runs: RunBuilder) -> None:
         self._text = chunk.data
-        self._begin = chunk.begin
-        self._end = chunk.end
-        self._open_end = chunk.open_end
+        self._begin = chunk.begin  # offset of the chunk's text
+        self._end = chunk.end  # offset after it
+        self._open_end = chunk.open_end  # the last line goes on in the next chunk
         self._zero = chunk.start - chunk.begin  # the position of offset 0
         self._form = form
         self._runs = runs  # what is encoded so far
@@ -85,6 +85,7 @@ class _ChunkLines:
         data, end = data[:length], at + length
 
         records = self._form.encode_lines(data, offsets, count)
+        # some line is not plain, or all are too long together: each becomes a record by itself
         if records is None:
             for line_at, line_end in line_spans(self._text, at, end):
                 self._add_line_parts(line_at, line_end)

@@ -13,11 +13,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.records.batch import FramedRecords, Records, Run
 from agent.records.blocks import LinePart
 from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
+from agent.records.runs import FramedRecords, Records, Run
 from logdrive.kernel.plain import packed_numbers
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
@@ -67,10 +67,10 @@ class PairRecords(Records):
     def __init__(
         self, around: tuple[bytes, bytes, bytes], offsets: bytes, lines: bytes, count: int
     ) -> None:
-        self._head, self._middle, self._tail = around
-        self._offsets = offsets
-        self._lines = lines
-        self._count = count
+        self._head, self._middle, self._tail = around  # the bytes that all records share
+        self._offsets = offsets  # decimal, separated by commas
+        self._lines = lines  # without their ends, separated by LF
+        self._count = count  # of the records
 
     def __len__(self) -> int:
         return self._count
@@ -95,6 +95,7 @@ class PairRecords(Records):
     def size(self) -> int:
         """Bytes that they take in a batch, compared with `RUN_BYTES`."""
         same = EVENT_HEAD + len(self._head) + len(self._middle) + len(self._tail) + 2 * LENGTH.size
+        # offsets and lines have a separator between two records each
         return self._count * same + len(self._offsets) + len(self._lines) - 2 * (self._count - 1)
 
     def encode_frames(self, first: int) -> bytes:
@@ -151,6 +152,7 @@ class _PairForm:
         whole = encode_pairs([(LINE, ""), (OFFSET, ""), *same])
         head = LENGTH.size + LENGTH.size + len(LINE)
         middle = head + LENGTH.size + LENGTH.size + len(OFFSET)
+        # the bytes before the line, between line and offset, and after the offset
         self._around = (
             whole[:head],
             whole[head + LENGTH.size : middle],
@@ -166,11 +168,13 @@ class _PairForm:
             data.decode()
         except UnicodeDecodeError:
             return None
+
         records = PairRecords(self._around, offsets, data[:-1], count)
         return records if records.size <= RUN_BYTES else None
 
     def encode_part(self, part: LinePart) -> bytes:
         """Return one line, or a part of one, as a record."""
+        # what differs from a plain line comes last
         pairs = [(LINE, part.message), (OFFSET, str(part.start)), *self._same]
         if part.eol != "\n":
             pairs.append((EOL, part.eol))

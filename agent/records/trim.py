@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from agent.records.batch import Run, make_end_run, make_gap_run
+from agent.records.runs import Run, make_end_run, make_gap_run
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END, GAP, file_bytes
@@ -65,8 +65,10 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
     value: dict[str, Any] = orjson.loads(payload)
     log = value["log"]
     start, data = log["offset"], file_bytes(value)
+    # the store has all of it
     if start + len(data) <= at:
         return None
+    # the store has nothing of it
     if start >= at:
         return payload, log.get("lines", 1)
 
@@ -78,6 +80,7 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
             log["eol"] = eol = rest.decode()
         rest = rest.removesuffix(eol.encode())
 
+    # its Base64 copy is of the whole record
     value.pop("event", None)
     try:
         value["message"] = rest.decode()

@@ -1,21 +1,25 @@
 """Totals of what was acknowledged, of one source or of several: for status and summaries."""
 
-from dataclasses import dataclass
+import msgspec
 
-from agent.records.batch import Run
+from agent.records.runs import Run
 from logdrive.model.numbers import position_of
 
 
-@dataclass(slots=True)
-class Acknowledged:
+class Acknowledged(msgspec.Struct, gc=False):  # in no cycle
     """What was acknowledged since the agent started."""
 
     events: int = 0
+    """Events in the runs."""
+
     bytes: int = 0
     """Bytes of the files, gaps not counted."""
+
     gap_bytes: int = 0
+    """Bytes of gaps."""
+
     at_ms: int = 0
-    """When the last acknowledgement came; the checkpoint keeps it across restarts."""
+    """When the last acknowledgement came (ms since the epoch); the checkpoint keeps it."""
 
     def add(self, other: "Acknowledged") -> None:
         """Add the totals of another source."""

@@ -15,7 +15,8 @@ for that.
 
 import contextlib
 import os
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -32,23 +33,31 @@ VERSION: Final = 1
 class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One source."""
 
-    # The origin id, and the one that all generations which look alike have in common (rule G3).
+    # The origin id.
     origin: UUID
+    # The id that all generations which look alike have in common (rule G3).
     stem: UUID
+    # Which of them it is.
     count: int = 0
     # How sure the count is: a value of `Counting`.
     counting: str = "known"
-    # Paths as `path_to_text` makes them: the one that its lines are known by, the one at which the
-    # file was seen last, and the mount point.
+    # Paths as `path_to_text` makes them. The one that its lines are known by.
     path: str
+    # The one at which the file was seen last.
     name: str
+    # The mount point of its file system.
     mount: str
+    # Number of the file's device, as of the last look.
     device: int
+    # The file's inode.
     inode: int
+    # When the file was made (ns); 0 where that is not known.
     birth_ns: int = 0
-    # Length and CRC-32 of its first line; the line itself only while the count is not known.
+    # Length of its first line in bytes, newline included.
     span: int
+    # CRC-32 of the first line.
     crc: int
+    # The first line itself, only while the count is not known.
     first: bytes | None = None
     # The position from which bytes are wanted (rule P2).
     start: int = 0
@@ -56,22 +65,25 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     undecided: bool = False
     # The store had another's bytes under the count before (rule A4).
     resend: bool = False
-    # The number acknowledged last, and the store that has it.
+    # The number acknowledged last.
     number: int = 0
+    # The store that has it; None before the first answer.
     store: UUID | None = None
     # The largest size seen, in bytes.
     seen: int = 0
-    # By these the next start tells whether the file is the same (rule G4); 0 where they are not
-    # known. *last* is the number of the last position before which the bytes are known, if it is
-    # greater than *number*. *modified_ns* is when the file was changed last.
+    # By the next two, a start tells whether the file is the same (rule G4); 0 where they are not
+    # known. The number of the last position before which the bytes are known, if it is greater
+    # than *number*.
     last: int = 0
+    # When the file was changed last (ns).
     modified_ns: int = 0
-    # Why nothing more can be read of it, once that is so, and whether its end is known exactly.
+    # Why nothing more can be read of it, once that is so.
     ended: str | None = None
+    # Whether its end is known exactly.
     exact: bool = True
-    # When its end record was acknowledged (ms).
+    # When its end record was acknowledged (ms since the epoch); None before.
     done: int | None = None
-    # When anything of it was acknowledged last (ms).
+    # When anything of it was acknowledged last (ms since the epoch).
     acknowledged: int = 0
 
     @property
@@ -83,15 +95,32 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Checkpoint(msgspec.Struct, kw_only=True):
     """The content of the file."""
 
+    # Version of the format.
     version: int = VERSION
+    # Id of the agent that wrote it.
     agent: str
-    # When it was written (ms).
+    # When it was written (ms since the epoch).
     written: int = 0
+    # All sources that the agent knew then.
     entries: list[CheckpointEntry] = []
 
-    def snapshot(self) -> bytes:
-        """Return it encoded, as its entries are now: they may change while it is written."""
-        return msgspec.json.encode(self)
+
+def encode_checkpoint(agent: str, written: int, entries: Iterable[CheckpointEntry]) -> bytes:
+    """Return the content of the file, with *entries* as they are now.
+
+    They are taken one by one, and may be made on the way: ten thousand at a time take 4 MiB, which
+    the interpreter would not give back.
+    """
+    encoder = msgspec.json.Encoder()
+    content = bytearray(encoder.encode(Checkpoint(agent=agent, written=written))[:-2])
+    before = len(content)
+    for entry in entries:
+        encoder.encode_into(entry, content, -1)
+        content += b","
+    if len(content) > before:
+        content.pop()  # the last comma
+    content += b"]}"
+    return bytes(content)
 
 
 class CheckpointDamagedError(Exception):
@@ -128,8 +157,10 @@ class CheckpointFile:
             return None
         except OSError as error:
             raise StorageError(f"{self.path} can't be read: {os_error_text(error)}") from error
+
         reason, checkpoint = _decode_checkpoint(data, agent)
         if reason:
+            # `agent check` changes no file
             if touch:
                 self._move_aside(reason)
             raise CheckpointDamagedError(
@@ -146,7 +177,7 @@ class CheckpointFile:
             ) from error
 
     def write_snapshot(self, snapshot: bytes) -> None:
-        """Replace the file, durably, by a `Checkpoint.snapshot`. Raises OSError."""
+        """Replace the file, durably, by what `encode_checkpoint` returned. Raises OSError."""
         faults.reach("agent.checkpoint.before_write")
         write_atomically(
             self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename"
@@ -162,6 +193,19 @@ def _decode_checkpoint(data: bytes, agent: str) -> tuple[str, Checkpoint | None]
         return f"it can't be read: {error}", None
     if checkpoint.version != VERSION:
         return f"it has version {checkpoint.version}, this agent writes {VERSION}", checkpoint
+    # its origin ids are another agent's
     if checkpoint.agent != agent:
         return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", checkpoint
+    _share_equal_values(checkpoint.entries)
     return "", checkpoint
+
+
+def _share_equal_values(entries: Iterable[CheckpointEntry]) -> None:
+    """Make one object of values that are equal in many entries: they are kept for each file."""
+    known: dict[Any, Any] = {}
+    for entry in entries:
+        if entry.name == entry.path:
+            entry.name = entry.path
+        for name in ("mount", "device", "store", "acknowledged"):
+            value = getattr(entry, name)
+            setattr(entry, name, known.setdefault(value, value))

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any, Final
 
-from agent.sources.checkpoint import Checkpoint, CheckpointFile
+from agent.sources.checkpoint import CheckpointFile, encode_checkpoint
 from agent.sources.registry import SourceRegistry
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.clock import Clock
@@ -38,22 +38,22 @@ class Checkpointer:
         self._file = file
         self._clock = clock
         self._executor = executor
-        self._keep_ms = int(keep_days * _DAY_MS)
+        self._keep_ms = int(keep_days * _DAY_MS)  # how long ended sources are kept
         self._log = log
-        # Why the last write failed, as logged; "" if it did not.
-        self._trouble = ""
+        self._trouble = ""  # why the last write failed, as logged; "" if it did not
 
     async def write_now(self) -> None:
         """Write the checkpoint. Raises `StorageError`."""
         now_ms = self._clock.now_ms()
-        checkpoint = Checkpoint(
-            agent=self._registry.agent,
-            written=now_ms,
-            entries=self._registry.checkpoint_entries(now_ms, self._keep_ms),
+        content = encode_checkpoint(
+            self._registry.agent,
+            now_ms,
+            self._registry.checkpoint_entries(now_ms, self._keep_ms),
         )
+        # what changes from here on belongs to the next write
         actions = self._registry.begin_write()
         try:
-            await self._executor.run(self._file.write_snapshot, checkpoint.snapshot())
+            await self._executor.run(self._file.write_snapshot, content)
         except OSError as error:
             self._registry.on_write_failed(actions)
             raise StorageError(
@@ -72,6 +72,7 @@ class Checkpointer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(_SECONDS, took * _SHARE)):
                     await stop.wait()
+
         self._registry.mark_changed()
         await self._write_if_changed()
 
@@ -84,7 +85,8 @@ class Checkpointer:
                 trouble = ""
             except StorageError as error:
                 trouble = str(error)
-            # Logged once, not each second: the log may be on the disk that is full.
+
+            # logged once, not each second: the log may be on the disk that is full
             if trouble and trouble != self._trouble:
                 self._log.warning("checkpoint not written: it is tried again", reason=trouble)
             elif self._trouble and not trouble:

@@ -20,14 +20,12 @@ class _Group:
     """Files with the same line that was not written yet."""
 
     def __init__(self) -> None:
-        self.level = "warning"
-        # How many files, the path of the first, and the fields that all of them have in common.
-        self.files = 0
-        self.path = ""
-        self.words: dict[str, Any] = {}
-        # When the first file came, and when a line was written last (monotonic seconds).
-        self.since = 0.0
-        self.written_at: float | None = None
+        self.level = "warning"  # name of the log's method
+        self.files = 0  # how many files
+        self.path = ""  # the first file's
+        self.words: dict[str, Any] = {}  # the fields that all of them have in common
+        self.since = 0.0  # when the first file came (monotonic, s)
+        self.written_at: float | None = None  # when a line was written last (monotonic, s)
 
     def add(self, path: str, words: dict[str, Any], now: float) -> None:
         """Count one more file."""
@@ -64,8 +62,7 @@ class FileLog:
     def __init__(self, log: Any, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        # By the text of the line.
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _Group] = {}  # by the text of the line
 
     def warning(self, event: str, path: str, **words: Any) -> None:
         """Write the warning *event* about the file *path*, soon."""

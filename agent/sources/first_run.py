@@ -14,7 +14,7 @@ between would take its own record for that of an earlier run.
 from typing import Any
 from uuid import UUID
 
-from agent.records.batch import FIRST_RUN, Mark, make_end_run
+from agent.records.runs import FIRST_RUN, GapOrEndMark, make_end_run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
@@ -67,14 +67,14 @@ class FirstRunSource(Source):
             registry.incarnations_of(identity.stem, identity),
             registry.encode_attributes(path, labels),
             count=0,
-            ended=Mark(FIRST_RUN),
+            ended=GapOrEndMark(FIRST_RUN),
         )
         self._registry = registry
         self._send_queue = send_queue
         self._clock = clock
         self._log = log
-        # Whether the record waits for the checkpoint.
-        self._deciding = False
+        self._deciding = False  # whether the record waits for the checkpoint
+
         self.registration.require()
         registry.add_source(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
@@ -85,10 +85,12 @@ class FirstRunSource(Source):
             self._send_queue.enqueue(source, self._clock.monotonic())
         if decided:
             log_start_decision(self._log, number, len(decided))
+
         step = super().on_position(number, store, now_ms)
         has_record = number >= 0 or number == NOT_KEPT
         if not has_record and not self.unacknowledged and not self._deciding:
             self._deciding = True
+            # the checkpoint must hold the files' starts before the store says that we ran
             if decided:
                 self._registry.call_after_write(self._send_record)
             else:
@@ -98,5 +100,5 @@ class FirstRunSource(Source):
     def _send_record(self) -> None:
         """Send the record that tells the next run without a checkpoint that this one was."""
         self._deciding = False
-        self.add_runs([make_end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
+        self.add_runs([make_end_run(0, GapOrEndMark(FIRST_RUN), self._clock.now_ms())])
         self._send_queue.enqueue(self, self._clock.monotonic())

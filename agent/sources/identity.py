@@ -2,17 +2,18 @@
 checkpoint finds it again (rules G2, G3, G4).
 """
 
-from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, UUID, uuid5
 from zlib import crc32
 
+import msgspec
+
+from agent.sources.place import FileLocation
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.identity import origin_id
 from logdrive.model.limits import FIRST_LINE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class FirstLine:
+class FirstLine(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """The first line of a file, at most `FIRST_LINE_BYTES` of it."""
 
     text: bytes
@@ -33,23 +34,27 @@ class FirstLine:
         newline = head.find(b"\n")
         if newline >= 0:
             return cls(head[:newline], newline + 1, crc32(head[: newline + 1]))
+        # the rest of a long line does not count
         if len(head) == FIRST_LINE_BYTES or (ended and head):
             return cls(head, len(head), crc32(head))
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """All parts of an origin id but the count: the same for generations that look alike."""
 
     agent: str
+    """The agent's id."""
     host: str
+    """The host's name."""
     mount: str
     """The mount point of the file system."""
     inode: int
+    """The file's inode."""
     birth_ns: int
     """When the file was made, by the file system's clock; 0 where it does not know."""
     first_line: bytes
+    """The first line without its newline, at most `FIRST_LINE_BYTES` of it."""
 
     def origin_for(self, count: int) -> UUID:
         """Return the origin id of the generation with this *count*."""
@@ -73,17 +78,19 @@ class Fingerprinter:
     """Makes identities: it knows the agent's id, the host's name and the mount points."""
 
     def __init__(self, agent: str, host: str, disk: Disk) -> None:
-        self.agent = agent
-        self.host = host
+        self.agent = agent  # the agent's id
+        self.host = host  # the host's name
         self._disk = disk
 
     def mount_of(self, directory: str) -> str:
         """Return the mount point of *directory*."""
         return self._disk.mount_point(directory)
 
-    def identify(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
-        """Return the identity of the file that *stat* describes."""
-        return Identity(self.agent, self.host, mount, stat.inode, stat.birth_ns, first_line.text)
+    def identify(self, stat: FileStat, place: FileLocation, first_line: FirstLine) -> Identity:
+        """Return the identity of the file at *place*, which *stat* describes."""
+        # one object for the birth time in both, unless only one of them knows it
+        birth_ns = place.birth_ns if stat.birth_ns == place.birth_ns else stat.birth_ns
+        return Identity(self.agent, self.host, place.mount, place.inode, birth_ns, first_line.text)
 
 
 def machine_agent_id(disk: Disk, path: str = "/etc/machine-id") -> str:

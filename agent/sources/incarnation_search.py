@@ -23,6 +23,7 @@ class Counting(Enum):
     """How sure a source's count is. The values are in the checkpoint."""
 
     KNOWN = "known"
+    """It is sure."""
     MANY = "many"
     """It was begun without a checkpoint: several counts have to be asked for."""
     AFTER = "after"
@@ -55,8 +56,11 @@ class StoredNumber:
     """The number that *store* has for one count; negative for `ABSENT` and the like."""
 
     count: int
+    """The count asked for."""
     number: int
+    """What the store has for it."""
     store: UUID
+    """The store's id."""
 
 
 class IncarnationSearch:
@@ -65,8 +69,8 @@ class IncarnationSearch:
     def __init__(self, first: int, *, many: bool) -> None:
         self._next = first  # the lowest count not asked for
         self._many = many  # whether the count is not known
-        self._asked: list[int] = []
-        self._answers: dict[int, StoredNumber] = {}
+        self._asked: list[int] = []  # the counts asked for so far, lowest first
+        self._answers: dict[int, StoredNumber] = {}  # by count
 
     def next_counts(self) -> list[int]:
         """Return the counts to ask for now."""
@@ -96,8 +100,11 @@ class IncarnationSearch:
         answers = [self._answers[count] for count in self._asked]
         if not self._many:
             return answers[-1]
+
         never_seen = next((answer for answer in answers if answer.number < 0), None)
+        # a higher count may be the one
         if never_seen is None and len(answers) < MOST_COUNTS:
             return None
+
         fitting = [answer for answer in answers if answer.number >= 0 and fits(answer.number)]
         return fitting[-1] if fitting else never_seen or answers[-1]

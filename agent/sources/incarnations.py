@@ -15,6 +15,7 @@ class Incarnations:
     __slots__ = ("highest_ended", "identity", "members", "stem")
 
     def __init__(self, stem: UUID, identity: Identity | None) -> None:
+        # Their common id: the origin id of count 0.
         self.stem = stem
         # What origin ids are made of; None until a file with this stem was seen.
         self.identity = identity
@@ -25,11 +26,11 @@ class Incarnations:
 
     def origin_for(self, count: int) -> UUID:
         """Return the origin id of the generation with this *count*."""
+        # the file is gone: the source takes over the id in the checkpoint
         if self.identity is None:
-            # The file is gone: its id came with the checkpoint.
             return self.stem
         origin = self.identity.origin_for(count)
-        # Most sources have count 0: share one object.
+        # most sources have count 0: share one object
         return self.stem if origin == self.stem else origin
 
     def next_count(self, source: object = None) -> int:

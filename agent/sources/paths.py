@@ -6,11 +6,12 @@ import os
 
 def path_to_text(path: str) -> str:
     """Return *path* as text that JSON can carry: NUL and Base64 where its bytes are not UTF-8."""
-    # Nearly all paths are, and each checkpoint entry has three.
+    # nearly all paths are, and each checkpoint entry has three
     if path.isascii():
         return path
     data = os.fsencode(path)
     try:
+        # a name may be UTF-8 although the locale decodes it otherwise
         return path if data.decode() == path else data.decode()
     except UnicodeDecodeError:
         return "\0" + base64.b64encode(data).decode()

@@ -3,7 +3,7 @@
 An input other than files has a path and nothing else.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from logdrive.host.disk import FileStat
 
@@ -16,8 +16,7 @@ def same_birth(one_ns: int, other_ns: int) -> bool:
     return one_ns == other_ns or 0 in (one_ns, other_ns)
 
 
-@dataclass(slots=True)
-class FileLocation:
+class FileLocation(msgspec.Struct, gc=False):  # in no cycle
     """Where a file is."""
 
     path: str
@@ -27,7 +26,9 @@ class FileLocation:
     mount: str
     """The mount point of its file system."""
     device: int
+    """Number of the device; another one after a restart of the host, perhaps."""
     inode: int
+    """The file's inode."""
     birth_ns: int
     """When it was made, by the file system's clock; 0 where that is not known."""
 

@@ -27,14 +27,10 @@ class SendQueue:
     """Sources in the order in which they came."""
 
     def __init__(self) -> None:
-        # Sources that are to register.
-        self._to_register: dict[Source, None] = {}
-        # Open sources with something to send, and when each came (monotonic seconds).
-        self._to_send: dict[Source, float] = {}
-        # Those of them with much to send.
-        self._bulk: dict[Source, None] = {}
-        # Set when the session has something to do.
-        self._woken = asyncio.Event()
+        self._to_register: dict[Source, None] = {}  # sources that are to register
+        self._to_send: dict[Source, float] = {}  # open sources, and when each came (monotonic, s)
+        self._bulk: dict[Source, None] = {}  # those of them with much to send
+        self._woken = asyncio.Event()  # set when the session has something to do
 
     def __bool__(self) -> bool:
         return bool(self._to_register or self._to_send)
@@ -52,6 +48,7 @@ class SendQueue:
             if source not in self._to_send:
                 self._to_send[source] = now
                 self.wake()
+            # bulk is sent at once, without waiting for more
             if source not in self._bulk and source.backlog_bytes >= BULK_BYTES:
                 self._bulk[source] = None
                 self.wake()
@@ -111,6 +108,7 @@ class SendQueue:
         """
         if not self._to_send:
             return None
+        # a large window is to be had at once, or the link is idle
         if self._bulk or not in_flight:
             return 0.0
         pause = min(

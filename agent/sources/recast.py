@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import orjson
 
-from agent.records.batch import Run, number_without_check
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
 from agent.records.pairs import PairList, PairRecords, decode_pairs
+from agent.records.runs import Run, number_without_check
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
@@ -25,9 +25,11 @@ def recast(source: Source, encoder: Encoder) -> None:
     """Re-encode the runs of *source* with *encoder*; none may be in flight."""
     if not source.unacknowledged:
         return
+
     source.drop_rereadable_runs()
     runs: list[Run] = []
     for run in source.unacknowledged.runs:
+        # gaps and ends have one form: plain dialects leave them out
         runs += [run] if run.mark is not None else _reencode(run, encoder)
     source.replace_runs(runs)
 
@@ -37,14 +39,15 @@ def _reencode(run: Run, encoder: Encoder) -> list[Run]:
     parsed = [_bytes_of(run, payload) for payload in run.records]
     text, open_end = b"".join(data for data, _ in parsed), parsed[-1][1]
     start, at, previous = position_of(run.previous), 0, run.previous
+
     runs = list[Run]()
     while at < len(text):  # an encoder may stop early, where the runs get too many
         rest = TextChunk(start + at, text, at, len(text), open_end)
-        for made in encoder.encode_chunk(rest, previous, run.read_ms):
-            # The bytes before the run are not in the text, so numbers may need another check.
-            at = made.position - start
-            number = run.number if at == len(text) else _number(made.position, text[:at])
-            runs.append(replace(made, previous=previous, number=number))
+        for recast_run in encoder.encode_chunk(rest, previous, run.read_ms):
+            # the bytes before the run are not in the text, so numbers may need another check
+            at = recast_run.position - start
+            number = run.number if at == len(text) else _number(recast_run.position, text[:at])
+            runs.append(replace(recast_run, previous=previous, number=number))
             previous = number
     return runs
 
@@ -69,5 +72,6 @@ def _bytes_of(run: Run, payload: bytes) -> tuple[bytes, bool]:
         original = pairs.get(ORIGINAL)
         line = pairs[LINE].encode() if original is None else base64.b64decode(original)
         return line + pairs.get(EOL, "\n").encode(), FLAGS in pairs
+
     value = orjson.loads(payload)
     return file_bytes(value), "flags" in value["log"]

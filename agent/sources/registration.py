@@ -42,6 +42,8 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from agent.sources.incarnation_search import IncarnationSearch, StoredNumber
 
 
@@ -145,26 +147,26 @@ class _Trouble:
     """What goes wrong with a source. Most have none, and share one object."""
 
     problem: str = ""
+    """What went wrong last, for people."""
     refusals: int = 0
+    """Refusals in a row."""
     retry_at: float = 0.0
+    """When it may register again (monotonic seconds)."""
 
 
 _NO_TROUBLE: Final = _Trouble()
 
 
-class SourceRegistration:
+class SourceRegistration(msgspec.Struct, gc=False):  # in no cycle
     """The registration of one source. Its `Source` reports P and E frames and disconnections."""
 
-    __slots__ = ("_search", "_trouble", "required", "state")
-
-    def __init__(self) -> None:
-        self.state = SourceState.IDLE
-        # The counts asked for and the answers, while ASKING.
-        self._search: IncarnationSearch | None = None
-        # Whether it is due even without anything to send: the store may have lost data, or a
-        # position must be known.
-        self.required = False
-        self._trouble = _NO_TROUBLE
+    state: SourceState = SourceState.IDLE
+    # The counts asked for and the answers, while ASKING.
+    _search: IncarnationSearch | None = None
+    # Whether it is due even without anything to send: the store may have lost data, or a position
+    # must be known.
+    required: bool = False
+    _trouble: _Trouble = _NO_TROUBLE
 
     @property
     def problem(self) -> str:

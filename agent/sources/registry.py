@@ -2,13 +2,13 @@
 in the checkpoint.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from agent.config import InputTable
-from agent.records.batch import FIRST_RUN, REMOVED, Mark
+from agent.records.runs import FIRST_RUN, REMOVED, GapOrEndMark
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity
@@ -34,8 +34,11 @@ class SourceRegistry:
     """All sources. Its fields are read-only outside of this file."""
 
     host: str
+    """The host's name."""
     agent: str
+    """The agent's id."""
     inputs: LabelsByPath
+    """Labels for sources whose bytes are gone."""
     sources: dict[Source, CheckpointEntry | None] = field(default_factory=dict)
     """Living sources in the order in which they came. A source whose bytes are gone has its entry;
     that of the others is made of their generation whenever the checkpoint is written.
@@ -51,6 +54,7 @@ class SourceRegistry:
     changed: bool = False
     """Whether something that belongs into the checkpoint is not in it."""
     _after_write: list[Callable[[], None]] = field(default_factory=list)
+    """What to call once the checkpoint holds all that is known now."""
 
     # Living sources ------------------------------------------------------------------------------
 
@@ -74,10 +78,12 @@ class SourceRegistry:
         *closes_when_complete*: see `Source`.
         """
         incarnations = self.incarnations_of(identity.stem, identity)
+        # the count of a generation that looks alike must be known first
         if incarnations.members:
             known = incarnations.counts_known()
             counting = Counting.KNOWN if known else Counting.AFTER
         count = 0 if counting is Counting.MANY else incarnations.next_count()
+
         source = Source(
             generation,
             incarnations,
@@ -107,6 +113,7 @@ class SourceRegistry:
             path = path_from_text(entry.path)
             labels = self.inputs.settings_for(path) or _NO_LABELS
             attributes = self.encode_attributes(path, labels)
+
         source = Source(
             generation,
             incarnations,
@@ -114,7 +121,7 @@ class SourceRegistry:
             count=entry.count,
             counting=Counting(entry.counting),
         )
-        # Most sources have count 0: share one object.
+        # most sources have count 0: share one object
         entry.origin = incarnations.stem if entry.origin == incarnations.stem else entry.origin
         source.restore(entry)
         incarnations.add(source)
@@ -130,7 +137,8 @@ class SourceRegistry:
         for source in waiting:
             source.on_start_decided(wanted=here_before, now_ms=now_ms)
             self.changed = True
-        # Their files may be found later, when the store is not asked any more.
+
+        # their files may be found later, when the store is not asked any more
         for entry in [entry for entry in self.absent.values() if entry.undecided]:
             entry.undecided = False
             if here_before:
@@ -169,7 +177,7 @@ class SourceRegistry:
         if labels.tags:
             values["tags"] = labels.tags
         encoded = compact_json(values)
-        # Labels have limits of their own, so it is the path that is long, and longer escaped.
+        # labels have limits of their own, so it is the path that is long, and longer escaped
         if len(encoded) > ATTRIBUTES_BYTES:
             encoded = compact_json(values | {"path": values["path"][-_LONGEST_PATH:]})
         return encoded
@@ -212,15 +220,15 @@ class SourceRegistry:
 
         A few of them, if several were acknowledged at that moment.
         """
-        known = [source for source in self.sources if source.store is not None]
+        stored = [source for source in self.sources if source.store is not None]
         latest = max(
             [
                 0,
-                *(source.acknowledged.at_ms for source in known),
+                *(source.acknowledged.at_ms for source in stored),
                 *(entry.acknowledged for entry in self.ended.values()),
             ]
         )
-        living = [source for source in known if source.acknowledged.at_ms == latest]
+        living = [source for source in stored if source.acknowledged.at_ms == latest]
         ended = [entry for entry in self.ended.values() if entry.acknowledged == latest]
         few = max(0, _FEW - len(living))
         return living[:_FEW] + [self._revive(entry, now_ms) for entry in ended[:few]]
@@ -241,7 +249,7 @@ class SourceRegistry:
         del self.ended[entry.origin]
         entry.done = None
         source = self.restore_source(entry, None, None)
-        source.revive(Mark(entry.ended or REMOVED, entry.exact), now_ms)
+        source.revive(GapOrEndMark(entry.ended or REMOVED, entry.exact), now_ms)
         return source
 
     # The checkpoint ------------------------------------------------------------------------------
@@ -282,10 +290,12 @@ class SourceRegistry:
         entry.undecided = source.undecided
         entry.resend = source.resend
         entry.acknowledged = source.acknowledged.at_ms
-        # The first line is needed for further origin ids, where the count is not known.
+
+        # the first line is needed for further origin ids, where the count is not known
         identity = self.incarnations_of(entry.stem).identity
         counted = source.counting is Counting.KNOWN
         entry.first = identity.first_line if identity is not None and not counted else None
+
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
             entry.last = generation.last_number if generation.seen > source.position else 0
@@ -294,8 +304,8 @@ class SourceRegistry:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
 
-    def checkpoint_entries(self, now_ms: int, keep_ms: int) -> list[CheckpointEntry]:
-        """Return all entries, up to date; forget what ended more than *keep_ms* ago.
+    def checkpoint_entries(self, now_ms: int, keep_ms: int) -> Iterator[CheckpointEntry]:
+        """Yield all entries, up to date; forget what ended more than *keep_ms* ago.
 
         The record of the first run is kept for good.
         """
@@ -308,8 +318,9 @@ class SourceRegistry:
             del self.ended[entry.origin]
             if not self.incarnations[entry.stem].members:
                 del self.incarnations[entry.stem]
-        living = [self.update_entry(source) for source in self.sources]
-        return [*living, *self.ended.values(), *self.absent.values()]
+        yield from map(self.update_entry, self.sources)
+        yield from self.ended.values()
+        yield from self.absent.values()
 
 
 def _new_entry(source: Source, place: FileLocation, first_line: FirstLine) -> CheckpointEntry:

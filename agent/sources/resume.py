@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.records.batch import ELSEWHERE, REMOVED, Mark, Run, make_gap_run
+from agent.records.runs import ELSEWHERE, REMOVED, GapOrEndMark, Run, make_gap_run
 from agent.records.trim import trim_runs
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
@@ -21,11 +21,12 @@ class KnownPosition:
     number: int
     """The number acknowledged last, in *store*."""
     store: UUID | None
+    """The store that has it; None before the first answer."""
     runs: Sequence[Run]
     """Its unacknowledged runs, which follow one another from *number*."""
     readable: bool
     """Whether its bytes can be read again."""
-    ended: Mark | None
+    ended: GapOrEndMark | None
     """The mark of its end record, if it has ended: gaps give the same reason."""
     fits: Callable[[int], bool]
     """Return whether a number can be this generation's, by its bytes (rule D4); may raise
@@ -40,7 +41,9 @@ class Resumed:
     """Go on from *number* with *runs*, then with what is read after them."""
 
     number: int
+    """The number that the store has, from now on the acknowledged one."""
     runs: Sequence[Run] = field(default_factory=list)
+    """The unacknowledged runs from now on, which follow one another from *number*."""
     stepped_back: bool = False
     """The same store had acknowledged more: it has lost data."""
 
@@ -50,6 +53,7 @@ class Misfit:
     """The number can't be this generation's: take the next count (rule D4)."""
 
     reason: str
+    """Why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +65,39 @@ def resume(
     known: KnownPosition, number: int, store: UUID, now_ms: int
 ) -> Resumed | Misfit | Closed:
     """Return what the P (*number*, *store*) asks for. Raises OSError from the source's bytes."""
-    # A service without numbers: the agent's own are all there is.
+    # a service without numbers: the agent's own are all there is
     if number == NOT_KEPT:
         return Resumed(known.number, known.runs)
     if is_closed(number):
         return _closed(known, number)
+
+    # the ends of known runs fit by themselves; any other position is compared with the bytes
     stored = 0 if number in (ABSENT, LOST) else number
     if stored and not _is_boundary(known, stored) and not known.fits(stored):
         return Misfit(
             f"the store has position {position_of(stored)}, which this file contradicts: a "
             "second writer, or a rewound file"
         )
-    # The store has as much as was acknowledged, or more: an acknowledgement was lost.
+
+    # the store has as much as was acknowledged, or more: an acknowledgement was lost
     if position_of(stored) >= position_of(known.number):
         return Resumed(stored, _after(known, stored))
-    # Another store: what it lacks is in the one before, so a gap says where (rule D5).
+    # another store: what it lacks is in the one before, so a gap says where (rule D5)
     if number == LOST or known.store != store:
-        gap = make_gap_run(stored, known.number, Mark(ELSEWHERE, store=known.store), now_ms)
+        gap = make_gap_run(stored, known.number, GapOrEndMark(ELSEWHERE, store=known.store), now_ms)
         return Resumed(stored, [gap, *known.runs])
-    # The same store went back: send again what can be read again.
+    # the same store went back: send again what can be read again
     if known.readable:
         return Resumed(stored, stepped_back=True)
-    # What can't be read again is gone.
+    # what can't be read again is gone
     reason = known.ended.reason if known.ended else REMOVED
-    gap = make_gap_run(stored, known.number, Mark(reason), now_ms)
+    gap = make_gap_run(stored, known.number, GapOrEndMark(reason), now_ms)
     return Resumed(stored, [gap, *known.runs], stepped_back=True)
 
 
 def _closed(known: KnownPosition, number: int) -> Misfit | Closed:
     """Return what a closed *number* means: the store has an end record under this origin id."""
+    # closed by its own end record, or no bytes are left that could contradict it
     last = known.runs[-1] if known.runs else None
     is_own_end = last is not None and last.kind == END and last.number == number
     if not known.readable or is_own_end or known.complete_at(number):
@@ -106,6 +114,7 @@ def _is_boundary(known: KnownPosition, number: int) -> bool:
 
 def _after(known: KnownPosition, number: int) -> list[Run]:
     """Return the runs after *number*; none if it lies within one and the bytes can be read."""
+    # what follows is read again from there, so no run need be cut
     boundaries = (known.number, *(run.number for run in known.runs))
     if known.readable and position_of(number) not in map(position_of, boundaries):
         return []

@@ -14,20 +14,15 @@ the input `end_generation`. All fields are read-only outside of this file.
 
 from uuid import UUID
 
-from agent.records.batch import (
-    NOT_WANTED,
-    Mark,
-    Run,
-    make_end_run,
-    make_gap_run,
-    number_without_check,
-)
+from agent.records.runs import GapOrEndMark, Run, make_end_run
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.ending import make_last_runs
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
 from agent.sources.readable import Readable
 from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
+from agent.sources.stored_number_check import StoredNumberCheck
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
@@ -63,7 +58,7 @@ class Source:
         *,
         count: int,
         counting: Counting = Counting.KNOWN,
-        ended: Mark | None = None,
+        ended: GapOrEndMark | None = None,
         closes_when_complete: bool = False,
     ) -> None:
         # What reads its bytes; None where these are gone.
@@ -76,10 +71,12 @@ class Source:
         self.counting = counting
         self.origin = incarnations.origin_for(count)
 
+        # Its registration on the connection there is.
         self.registration = SourceRegistration()
         # Whether the last P was lower than what the same store had acknowledged (rule G6).
         self.stepped_back = False
 
+        # Its runs that no acknowledgement covers.
         self.unacknowledged = UnacknowledgedRuns()
         # The mark of its end record, once nothing more will be read.
         self.ended = ended
@@ -91,9 +88,11 @@ class Source:
         # Whether it begins at its start or at 0 depends on the store's answer (rule P2).
         self.undecided = False
 
-        # The number acknowledged last, and the store that has it; None before the first answer.
+        # The number acknowledged last.
         self.number = 0
+        # The store that has it; None before the first answer.
         self.store: UUID | None = None
+        # Totals of what was acknowledged.
         self.acknowledged = Acknowledged()
 
     def restore(self, entry: CheckpointEntry) -> None:
@@ -103,7 +102,7 @@ class Source:
         self.undecided, self.resend = entry.undecided, entry.resend
         self.acknowledged.at_ms = entry.acknowledged
 
-    def revive(self, mark: Mark, now_ms: int) -> None:
+    def revive(self, mark: GapOrEndMark, now_ms: int) -> None:
         """Register a restored source that has ended once more, to send its end record again."""
         if is_closed(self.number):
             self.number -= CLOSED
@@ -203,6 +202,8 @@ class Source:
         """
         if self.counting is Counting.AFTER:
             self._take_count(self.incarnations.next_count(self))
+
+        # the answers for several counts decide which one it is
         many = self.counting is Counting.MANY
         counts = self.registration.ask(0 if many else self.count, many=many)
         return [
@@ -215,7 +216,7 @@ class Source:
 
         Raises OSError where the bytes to compare with can't be read.
         """
-        decided = self.registration.add_answer(answer, self._may_take)
+        decided = self.registration.add_answer(answer, self._stored_number_check().may_be_own)
         if isinstance(decided, NextStep):
             return decided
         self._take_count(decided.count)
@@ -230,15 +231,18 @@ class Source:
         self.unacknowledged.give_up_in_flight()
         self.registration.on_position()
         self.stepped_back = False
+
+        check = self._stored_number_check()
         known = KnownPosition(
             self.number,
             self.store,
             self.unacknowledged.runs,
             self.readable,
             self.ended,
-            self._matches,
-            self._is_complete_at,
+            check.matches,
+            check.is_complete_at,
         )
+
         match resume(known, number, store, now_ms):
             case Closed():
                 self.number, self.store = number, store
@@ -287,22 +291,9 @@ class Source:
         if generation is not None and generation.position != position_of(self.cursor):
             generation.resume_from(self.cursor)
 
-    def _may_take(self, number: int) -> bool:
-        """Return whether *number*, stored for a count, can be this generation's."""
-        return self._is_complete_at(number) if is_closed(number) else self._matches(number)
-
-    def _matches(self, number: int) -> bool:
-        generation = self.living
-        return generation is None or generation.matches_number(number)
-
-    def _is_complete_at(self, number: int) -> bool:
-        """Return whether the closed *number* is the end of a file that was shipped before."""
-        generation = self.generation
-        return (
-            self.closes_when_complete
-            and generation is not None
-            and position_of(number) == generation.seen
-            and generation.matches_number(number)
+    def _stored_number_check(self) -> StoredNumberCheck:
+        return StoredNumberCheck(
+            self.generation, self.living, closes_when_complete=self.closes_when_complete
         )
 
     # Where to start ------------------------------------------------------------------------------
@@ -343,25 +334,17 @@ class Source:
         """Return the next run that is not in flight and count it as sent; None without one."""
         return self.unacknowledged.send_next()
 
-    def end_generation(self, mark: Mark, now_ms: int) -> None:
+    def end_generation(self, mark: GapOrEndMark, now_ms: int) -> None:
         """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""
         if (generation := self.generation) is not None:
             self.end_generation_at(mark, generation.start, generation.seen, now_ms)
         else:
             self.end_generation_at(mark, 0, self.position, now_ms)
 
-    def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
-        """End it: its bytes were wanted from *start* on, and are known to have reached *seen*.
-
-        Gaps for what was not read come first, then the end record.
-        """
-        unwanted = min(start, seen) if position_of(self.cursor) == 0 else 0
-        for end, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
-            if end > position_of(self.cursor):
-                self.unacknowledged.add(
-                    make_gap_run(self.cursor, number_without_check(end), reason, now_ms)
-                )
-        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))
+    def end_generation_at(self, mark: GapOrEndMark, start: int, seen: int, now_ms: int) -> None:
+        """End it: its bytes were wanted from *start* on, and are known to have reached *seen*."""
+        runs = make_last_runs(self.cursor, mark, start=start, seen=seen, now_ms=now_ms)
+        self.unacknowledged.add(*runs)
         self.ended = mark
 
     def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:

@@ -1,25 +1,24 @@
 """Runs of one source that no acknowledgement covers yet: the source's part of the send window."""
 
-from agent.records.batch import Run
+import msgspec
+
+from agent.records.runs import Run
 
 
-class UnacknowledgedRuns:
+class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
     """The runs, oldest first; they follow one another from the number acknowledged last.
 
     Only their `Source` changes them. One object for each source, ten thousand of them.
     """
 
-    __slots__ = ("epoch", "runs", "sent")
-
-    def __init__(self) -> None:
-        # A tuple, as most sources have none at a time: the empty tuple takes no memory, an empty
-        # list 64 bytes, an empty deque 760. There are never more than a few.
-        self.runs: tuple[Run, ...] = ()
-        # How many of `runs`, from the oldest on, are in flight.
-        self.sent = 0
-        # Counts how often runs in flight were given up. A run is acknowledged only in the epoch in
-        # which it was sent (rule D3).
-        self.epoch = 0
+    # A tuple, as most sources have none at a time: the empty tuple takes no memory, an empty list
+    # 64 bytes, an empty deque 760. There are never more than a few.
+    runs: tuple[Run, ...] = ()
+    # How many of `runs`, from the oldest on, are in flight.
+    sent: int = 0
+    # Counts how often runs in flight were given up. A run is acknowledged only in the epoch in
+    # which it was sent (rule D3).
+    epoch: int = 0
 
     def __len__(self) -> int:
         return len(self.runs)

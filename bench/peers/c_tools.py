@@ -38,20 +38,18 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way through the pipeline: seconds until dd had synced, CPU seconds of the
-    processes on each side.
-    """
+    """What the pipeline took for one file."""
 
-    seconds: float
-    sender_cpu: float
+    seconds: float  # until dd had synced
+    sender_cpu: float  # seconds of the processes on that side
     receiver_cpu: float
 
 
 def carry(payload: Path, work: Path, certificates: Certificates, seconds: float) -> Passage:
-    """Send *payload* through the pipeline into a file in *work*, compare the two byte by byte, and
-    remove the copy.
+    """Send *payload* through the pipeline into a file in *work*, and compare the two.
 
-    The receiving half listens before the clock starts; the clock stops when dd has ended.
+    The receiving half listens before the clock starts; the clock stops when dd has ended. The copy
+    is removed.
     """
     log, copy, port = work / "c_tools.err", work / "c_tools.out", free_port()
     log.unlink(missing_ok=True)
@@ -132,8 +130,9 @@ def _cpu(children: Sequence[Child]) -> float:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[int]:
-    """Give a standard input on which nothing comes and which does not end: s_server reads its own
-    as words to send.
+    """Yield a standard input that brings nothing and does not end.
+
+    s_server sends what it reads from its own.
     """
     reading, writing = os.pipe()
     try:
@@ -146,9 +145,7 @@ def _silence() -> Iterator[int]:
 def _chain(
     commands: Sequence[Sequence[str | Path]], log: Path, first: int, children: list[Child]
 ) -> list[Child]:
-    """Start *commands* with each one's output as the next one's input, the first reading *first*;
-    add them to *children*.
-    """
+    """Start *commands* as a pipeline that reads *first*; add them to *children*."""
     chain: list[Child] = []
     reading = first
     for command in commands:

@@ -62,23 +62,19 @@ def _daemon() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way: seconds from the sender's start until the receiver's file was whole, CPU
-    seconds and memory of each daemon.
-    """
+    """What the two daemons took for one file."""
 
-    seconds: float
-    sender_cpu: float
+    seconds: float  # from the sender's start until the receiver's file was whole
+    sender_cpu: float  # seconds
     receiver_cpu: float
-    sender_rss: int
+    sender_rss: int  # most bytes of memory
     receiver_rss: int
 
 
 def carry(
     log: Path, work: Path, certificates: Certificates, seconds: float, library: str = "gnutls"
 ) -> Passage:
-    """Send *log* through a sender and a receiver started for it, and compare what arrived byte by
-    byte.
-    """
+    """Send *log* from a new sender to a new receiver, and compare what arrived byte by byte."""
     home = work / "rsyslog"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()

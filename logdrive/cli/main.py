@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 import click
 
@@ -19,11 +20,18 @@ _COMMANDS = {
     "receiver": "logdrive.cli.receiver",
     "store": "logdrive.cli.store",
 }
+_WITHOUT = {"agent": ("bz2", "lzma", *(["_hashlib"] if find_spec("_sha1") else []))}
+"""What libraries of an agent import if it is there, and an agent does not use.
+
+`_hashlib` would load a second OpenSSL, which takes 3 MiB. Python's own functions do the same, where
+it was built with them.
+"""
 
 
 @click.group(
     cls=LazyCommands,
     lazily=_COMMANDS,
+    without=_WITHOUT,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(

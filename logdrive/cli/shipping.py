@@ -157,7 +157,7 @@ def _print_outcome(shipped: Shipped, seconds: float, *, as_json: bool) -> None:
         # without it "0 bytes sent" would look like a failure
         known = (
             "; the receiver had received all of it before"
-            if shipped.complete and shipped.there and not shipped.bytes
+            if shipped.complete and shipped.total_bytes and not shipped.bytes
             else ""
         )
         print(
@@ -246,5 +246,5 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]
     with Progress("shipping", *columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=None)
         yield lambda shipped: progress.update(
-            task, total=shipped.there, completed=max(0, shipped.there - shipped.left)
+            task, total=shipped.total_bytes, completed=max(0, shipped.total_bytes - shipped.left)
         )

@@ -35,28 +35,35 @@ def struct_fields(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.Fie
     return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
-def member_types(found: inspect.Type) -> Iterator[inspect.Type]:
+def member_types(value_type: inspect.Type) -> Iterator[inspect.Type]:
     """Yield the types that a value may have: the members of a union, or the one type."""
-    if isinstance(found, inspect.Metadata):
-        yield from member_types(found.type)
-    elif isinstance(found, inspect.UnionType):
-        for each in found.types:
-            yield from member_types(each)
+    if isinstance(value_type, inspect.Metadata):
+        yield from member_types(value_type.type)
+    elif isinstance(value_type, inspect.UnionType):
+        for member in value_type.types:
+            yield from member_types(member)
     else:
-        yield found
+        yield value_type
 
 
-def table_struct(found: inspect.Type) -> type[msgspec.Struct] | None:
+def table_struct(value_type: inspect.Type) -> type[msgspec.Struct] | None:
     """Return the Struct that a table has to fit, None if the value may be no table."""
     return next(
-        (each.cls for each in member_types(found) if isinstance(each, inspect.StructType)), None
+        (
+            member.cls
+            for member in member_types(value_type)
+            if isinstance(member, inspect.StructType)
+        ),
+        None,
     )
 
 
-def list_item_type(found: inspect.Type) -> inspect.Type | None:
+def list_item_type(value_type: inspect.Type) -> inspect.Type | None:
     """Return the type of a list's items, None if the value may be no list."""
     lists = (inspect.ListType, inspect.VarTupleType)
-    return next((each.item_type for each in member_types(found) if isinstance(each, lists)), None)
+    return next(
+        (member.item_type for member in member_types(value_type) if isinstance(member, lists)), None
+    )
 
 
 def suggest_key(word: str, allowed: list[str]) -> str:
@@ -67,23 +74,24 @@ def suggest_key(word: str, allowed: list[str]) -> str:
 
 
 def _value(value: Any, python_type: Any, key: str) -> Iterator[Mistake]:
-    found = inspect.type_info(python_type)
-    mistakes = list(_inside(value, found, key))
+    value_type = inspect.type_info(python_type)
+    mistakes = list(_inside(value, value_type, key))
     yield from mistakes
+    # msgspec stops at the first mistake, so a table with some is not converted as a whole
     if not mistakes:
         try:
             msgspec.convert(value, python_type)
         except msgspec.ValidationError as error:
-            yield _refused(value, found, key, str(error))
+            yield _refused(value, value_type, key, str(error))
 
 
-def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
+def _inside(value: Any, value_type: inspect.Type, key: str) -> Iterator[Mistake]:
     """Yield the mistakes inside tables and lists of tables."""
-    if isinstance(value, dict) and (struct := table_struct(found)) is not None:
+    if isinstance(value, dict) and (struct := table_struct(value_type)) is not None:
         yield from _table(value, struct, key)
     elif (
         isinstance(value, list)
-        and (items := list_item_type(found)) is not None
+        and (items := list_item_type(value_type)) is not None
         and (struct := table_struct(items)) is not None
     ):
         for index, item in enumerate(value):
@@ -101,6 +109,7 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
             yield Mistake(
                 path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
             )
+
     for name, field in fields.items():
         if field.required and name not in table:
             words = describe_type(inspect.type_info(field.type))
@@ -109,18 +118,24 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
             )
 
 
-def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
+def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mistake:
     """Return msgspec's error in our words; the message of a `__post_init__` stays as it is."""
     match = _REASON.fullmatch(error)
     reason, path = (match["reason"], match["path"] or "") if match else (error, "")
-    place = value
-    for index in re.findall(r"\[(\d+)\]", path) if isinstance(value, list) else []:
-        place = place[int(index)]
-    ours = not reason.startswith(_OWN_WORDS)
-    where = (key + path if isinstance(value, list) else key) or "file"
-    if ours and isinstance(place, dict):
-        return _about(place, where, reason)
-    return Mistake(where, show_value(place), reason if ours else f"write {describe_type(found)}")
+    is_list = isinstance(value, list)
+
+    # the item of a list that the error is about
+    refused = value
+    for index in re.findall(r"\[(\d+)\]", path) if is_list else []:
+        refused = refused[int(index)]
+    full_key = (key + path if is_list else key) or "file"
+
+    is_ours = not reason.startswith(_OWN_WORDS)
+    # the `__post_init__` of a table, which names one of its keys or values
+    if is_ours and isinstance(refused, dict):
+        return _about(refused, full_key, reason)
+    remedy = reason if is_ours else f"write {describe_type(value_type)}"
+    return Mistake(full_key, show_value(refused), remedy)
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
@@ -136,9 +151,10 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
             if isinstance(value, list)
             else [(path, value)]
         )
-        for place, item in items:
+        for item_path, item in items:
             if isinstance(item, str) and reason.startswith(quoted := repr(item)):
-                return Mistake(place, show_value(item), reason.removeprefix(quoted).lstrip(": "))
+                remedy = reason.removeprefix(quoted).lstrip(": ")
+                return Mistake(item_path, show_value(item), remedy)
     return Mistake(key, "", reason)
 
 

@@ -47,6 +47,7 @@ def apply_environment(
     """
     names: dict[str, str] = {}
     mistakes: list[Mistake] = []
+    # sorted, so that the first ten items of a list come in order
     for variable in sorted(environ):
         if (
             variable.startswith(PREFIX)
@@ -82,62 +83,67 @@ def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str]
         key = f"{key}.{name}" if key else name
         if name not in fields:
             raise LookupError(f"there is no key {key}: {suggest_key(name, list(fields))}")
-        found = inspect.type_info(fields[name].type)
+        value_type = inspect.type_info(fields[name].type)
 
+        # the last name is that of a value, those before it are tables and numbers of items
         if not steps:
-            table[name] = _value(text, fields[name].type, found)
+            table[name] = _value(text, fields[name].type, value_type)
             return key
-        if (below := table_struct(found)) is not None:
+        if (below := table_struct(value_type)) is not None:
             if not isinstance(table.get(name), dict):
                 table[name] = {}  # in place of a word such as "off"
             table, struct = table[name], below
         else:
-            table, struct, key = _item(table, name, found, steps, key)
+            table, struct, key = _item(table, name, value_type, steps, key)
 
 
 def _item(
-    table: dict[str, Any], name: str, found: inspect.Type, steps: list[str], key: str
+    table: dict[str, Any], name: str, value_type: inspect.Type, steps: list[str], key: str
 ) -> tuple[dict[str, Any], type[msgspec.Struct], str]:
     """Return table, Struct and key of the item with the next of *steps* as its number, in the list
     of tables at *name*. The item after the last is added.
 
     Raises LookupError with the reason if there can be no such item.
     """
-    items = list_item_type(found)
+    items = list_item_type(value_type)
     struct = table_struct(items) if items is not None else None
     if struct is None:
         raise LookupError(f"{key} is no table: it has no keys")
     listed = table.setdefault(name, [])
     if not isinstance(listed, list):
         raise LookupError(f"{key} is no list in the file: write [[{key}]] there")
+
+    # the number after the last item's adds one
     step = steps.pop(0)
     if not step.isdecimal() or int(step) > len(listed):
         raise LookupError(
-            f"{key} is a list: after its name goes the number of an item, at most "
-            f"{len(listed)} as it stands"
+            f"{key} is a list: after its name goes the number of an item, at most {len(listed)} now"
         )
     if not steps:
         raise LookupError(
             f"{key}[{step}] is a table: after its number goes one of "
             f"{', '.join(struct_fields(struct))}"
         )
+
     if int(step) == len(listed):
         listed.append({})
     return listed[int(step)], struct, f"{key}[{step}]"
 
 
-def _value(text: str, python_type: Any, found: inspect.Type) -> Any:
+def _value(text: str, python_type: Any, value_type: inspect.Type) -> Any:
     """Return *text* as a TOML value if that fits, else as text, else as a list with commas."""
     candidates: list[Any] = []
     with contextlib.suppress(tomllib.TOMLDecodeError, KeyError):
         candidates.append(tomllib.loads(f"value = {text}")["value"])
     candidates.append(text)
-    if list_item_type(found) is not None:
+    if list_item_type(value_type) is not None:
         candidates.append([item.strip() for item in text.split(",") if item.strip()])
+
     for candidate in candidates:
         try:
             msgspec.convert(candidate, python_type)
         except msgspec.ValidationError:
             continue
         return candidate
+    # none fits: the check of the whole document says why
     return candidates[0]

@@ -65,16 +65,18 @@ def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
+        # it names a file and its keys already
         if error.file not in ("listen", "tls"):
             raise
+
         keys = dict(_leaves(msgspec.to_builtins(config), ""))
-        found = [
+        keyed_mistakes = [
             (_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake)
             for mistake in error.mistakes
         ]
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
         raise kind(
-            path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]
+            path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in keyed_mistakes]
         ) from error
 
 
@@ -123,12 +125,13 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = _PLACE.fullmatch(str(error))
+        # the parser says where only in its message
+        match = _PLACE.fullmatch(str(error))
         lines = text.splitlines()
-        at_end = not (found and found["line"])
-        line = max(len(lines), 1) if found is None or at_end else int(found["line"])
-        column = ", at its end" if found is None or at_end else f", column {found['column']}"
-        reason = found["reason"] if found else str(error)
+        at_end = not (match and match["line"])
+        line = max(len(lines), 1) if match is None or at_end else int(match["line"])
+        column = ", at its end" if match is None or at_end else f", column {match['column']}"
+        reason = match["reason"] if match else str(error)
         shown = lines[line - 1].strip() if line <= len(lines) else ""
         raise ConfigError(
             path, [Mistake(f"line {line}{column}", shown, f"this is not TOML: {reason}")]
@@ -141,5 +144,6 @@ def _named(mistake: Mistake, names: Mapping[str, str]) -> Mistake:
     while key:
         if key in names:
             return Mistake(f"{names[key]} ({mistake.key})", mistake.value, mistake.remedy)
+        # go on with the table, or the list, that the key is in
         key = re.sub(r"(\.[^.\[\]]*|\[\d+\]|^[^.\[\]]*)$", "", key)
     return mistake

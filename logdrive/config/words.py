@@ -6,43 +6,54 @@ import orjson
 from msgspec import inspect
 
 
-def describe_type(found: inspect.Type) -> str:
+def describe_type(value_type: inspect.Type) -> str:
     """Return a text such as `a whole number from 1 to 4096`, followed by the description of
     `msgspec.Meta`, if there is one.
     """
-    if isinstance(found, inspect.Metadata):
-        description = (found.extra_json_schema or {}).get("description")
-        return describe_type(found.type) + (f" ({description})" if description else "")
-    if isinstance(found, inspect.UnionType):
+    if isinstance(value_type, inspect.Metadata):
+        description = (value_type.extra_json_schema or {}).get("description")
+        return describe_type(value_type.type) + (f" ({description})" if description else "")
+
+    if isinstance(value_type, inspect.UnionType):
         words = [
-            describe_type(each) for each in found.types if not isinstance(each, inspect.NoneType)
+            describe_type(member)
+            for member in value_type.types
+            if not isinstance(member, inspect.NoneType)
         ]
+        # two members may read the same
         return " or ".join(dict.fromkeys(words))
-    if isinstance(found, inspect.IntType | inspect.FloatType):
-        return ("a whole number" if isinstance(found, inspect.IntType) else "a number") + _range(
-            found
-        )
-    if isinstance(found, inspect.StrType):
-        return _text(found)
-    if isinstance(found, inspect.LiteralType):
-        return " or ".join(_quoted(each) for each in found.values)
-    if isinstance(found, inspect.EnumType):
-        return " or ".join(_quoted(each.value) for each in found.cls)
-    if isinstance(found, inspect.ListType | inspect.VarTupleType):
-        return _list(found)
-    if isinstance(found, inspect.StructType):
-        names = [field.encode_name for field in found.fields]
+
+    # single values
+    if isinstance(value_type, inspect.IntType | inspect.FloatType):
+        kind = "a whole number" if isinstance(value_type, inspect.IntType) else "a number"
+        return kind + _range(value_type)
+    if isinstance(value_type, inspect.StrType):
+        return _text(value_type)
+    if isinstance(value_type, inspect.LiteralType):
+        return " or ".join(_quoted(value) for value in value_type.values)
+    if isinstance(value_type, inspect.EnumType):
+        return " or ".join(_quoted(member.value) for member in value_type.cls)
+
+    # lists and tables
+    if isinstance(value_type, inspect.ListType | inspect.VarTupleType):
+        return _list(value_type)
+    if isinstance(value_type, inspect.StructType):
+        names = [field.encode_name for field in value_type.fields]
         return f"a table of {', '.join(names)}"
-    if isinstance(found, inspect.DictType):
-        return f"a table whose values are each {describe_type(found.value_type)}"
-    return "true or false" if isinstance(found, inspect.BoolType) else "a value of another kind"
+    if isinstance(value_type, inspect.DictType):
+        return f"a table whose values are each {describe_type(value_type.value_type)}"
+
+    if isinstance(value_type, inspect.BoolType):
+        return "true or false"
+    return "a value of another kind"
 
 
-def _range(found: inspect.IntType | inspect.FloatType) -> str:
-    low = _bound("from", found.ge) or _bound("above", found.gt)
-    high = _bound("to", found.le) or _bound("below", found.lt)
-    if found.ge is not None and not high:
-        return f" of {_plain(found.ge)} or more"
+def _range(value_type: inspect.IntType | inspect.FloatType) -> str:
+    low = _bound("from", value_type.ge) or _bound("above", value_type.gt)
+    high = _bound("to", value_type.le) or _bound("below", value_type.lt)
+    # "from 1" alone would read as the beginning of a range
+    if value_type.ge is not None and not high:
+        return f" of {_plain(value_type.ge)} or more"
     return "".join(f" {word}" for word in (low, high) if word)
 
 
@@ -55,27 +66,27 @@ def _plain(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _text(found: inspect.StrType) -> str:
+def _text(value_type: inspect.StrType) -> str:
     words = "a text"
-    if found.min_length:
+    if value_type.min_length:
         words = (
             "a text that is not empty"
-            if found.min_length == 1
-            else f"a text of at least {found.min_length} characters"
+            if value_type.min_length == 1
+            else f"a text of at least {value_type.min_length} characters"
         )
-    if found.max_length is not None:
-        words += f", at most {found.max_length} characters"
-    return words + (f" that matches {found.pattern}" if found.pattern else "")
+    if value_type.max_length is not None:
+        words += f", at most {value_type.max_length} characters"
+    return words + (f" that matches {value_type.pattern}" if value_type.pattern else "")
 
 
-def _list(found: inspect.ListType | inspect.VarTupleType) -> str:
-    item = found.item_type
+def _list(value_type: inspect.ListType | inspect.VarTupleType) -> str:
+    item = value_type.item_type
     words = (
         'a list of texts, as in ["a", "b"]'
         if isinstance(item, inspect.StrType)
         else f"a list, each item {describe_type(item)}"
     )
-    return words + (f", at least {found.min_length}" if found.min_length else "")
+    return words + (f", at least {value_type.min_length}" if value_type.min_length else "")
 
 
 def _quoted(value: Any) -> str:

@@ -34,6 +34,7 @@ class DirectFile(SystemFile):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
+        # the buffers of the last stages; the older one is used again
         self._buffers: deque[mmap.mmap] = deque(maxlen=2)
         # bytes of the last block, if it is not full
         self._rest = b""
@@ -69,6 +70,7 @@ class DirectFile(SystemFile):
         wanted = room + 2 * DIRECT_BLOCK  # one block for *rest*, one for the zeros at the end
         buffer = self._buffers.popleft() if len(self._buffers) == 2 else None
         if buffer is None or len(buffer) < wanted:
+            # anonymous memory is aligned, as the kernel asks for
             buffer = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             # huge pages save a tenth of the kernel's work per write; some kernels have none
             with contextlib.suppress(OSError):
@@ -100,6 +102,7 @@ class DirectFile(SystemFile):
         After a failed write the size includes what that write put on the disk.
         """
         status = super().stat()
+        # zeros are less than a block: more is what a failed write left, or another process wrote
         return (
             status
             if self._torn or status.size > self._size + DIRECT_BLOCK

@@ -112,6 +112,7 @@ def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -
     Raises OSError; the file is removed then.
     """
     temporary = f"{path}.new"
+    # a crash may have left one
     with contextlib.suppress(FileNotFoundError):
         disk.remove(temporary)
     file = disk.open(temporary, write=True, create=True, private=private)
@@ -141,6 +142,7 @@ class SystemDisk:
         direct: bool = False,
     ) -> SystemFile:
         """Open *path* for reads at an offset, and with *write* for appends."""
+        # without O_NONBLOCK, opening a named pipe would wait for a writer
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY | os.O_NONBLOCK)
         descriptor = os.open(
             path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640
@@ -180,17 +182,19 @@ class SystemDisk:
 
         Permission bits alone are not enough, for example in /proc.
         """
-        missing, place = "", os.path.abspath(path)
-        while not os.path.lexists(place):
-            missing, place = place, os.path.dirname(place)
-        if not os.path.isdir(place):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
+        # the uppermost directory that is missing, and the one that it would be made in
+        missing, parent = "", os.path.abspath(path)
+        while not os.path.lexists(parent):
+            missing, parent = parent, os.path.dirname(parent)
+        if not os.path.isdir(parent):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), parent)
+
         if missing:
             os.mkdir(missing, mode=0o750)
             with contextlib.suppress(OSError):
                 os.rmdir(missing)  # fails if another process used it meanwhile
-        elif not os.access(place, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
+        elif not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), parent)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in *path* durable."""
@@ -223,10 +227,10 @@ class SystemDisk:
 
     def mount_point(self, path: str) -> str:
         """Return the first directory, from *path* upwards, that is a mount point."""
-        place = os.path.realpath(path)
-        while not os.path.ismount(place):
-            place = os.path.dirname(place)
-        return place
+        directory = os.path.realpath(path)
+        while not os.path.ismount(directory):
+            directory = os.path.dirname(directory)
+        return directory
 
 
 __all__ = [

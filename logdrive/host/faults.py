@@ -51,6 +51,7 @@ def _armed(setting: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
+# the armed point, "" for none, and how often it is still to be passed
 _name, _remaining = _armed(os.environ.get("LOGDRIVE_FAULT", ""))
 on_reach: Callable[[str], None] | None = None
 """A simulator's hook, called with the name of each point that is passed."""
@@ -64,6 +65,7 @@ def reach(name: str) -> None:
     global _remaining
     if on_reach is not None:
         on_reach(name)
+    # "" is no point's name, so nothing matches unless one is armed
     if name == _name:
         _remaining -= 1
         if _remaining == 0:

@@ -12,23 +12,20 @@ from typing import Final, Protocol
 from logdrive.host.statx import StatResult, stat_handle
 from logdrive.model.framing import Part
 
-_IOV_MAX: Final = 1024
+_IOV_MAX: Final = 1024  # parts that one `writev` takes
 
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """The metadata of a file that its identity and growth are judged by.
+    """The metadata of a file that its identity and growth are judged by."""
 
-    *birth_ns* is 0 if the file system keeps no birth time (rule G2).
-    """
-
-    device: int
+    device: int  # number of the device
     inode: int
-    size: int
-    links: int
-    modified_ns: int
-    birth_ns: int
-    is_file: bool
+    size: int  # bytes
+    links: int  # number of names; 0 for a deleted file that is still open
+    modified_ns: int  # last change, ns since 1970
+    birth_ns: int  # ns since 1970; 0 if the file system keeps no birth time (rule G2)
+    is_file: bool  # whether it is a regular file
 
 
 class Stage(Protocol):
@@ -109,7 +106,7 @@ class PartsStage:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._parts: list[Part] = []
+        self._parts: list[Part] = []  # not copied
 
     def add(self, parts: Sequence[Part]) -> None:
         """Add *parts*, which must not change before `append`."""
@@ -131,7 +128,7 @@ class SystemFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._birth_ns: int | None = None
+        self._birth_ns: int | None = None  # None before it is read
 
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to *size* bytes from *offset*."""

@@ -53,12 +53,12 @@ class Heap:
         trim: Callable[[], None] = give_back_freed_memory,
         collect: Callable[[], object] = gc.collect,
     ) -> None:
-        self._trim = trim
-        self._collect = collect
+        self._trim = trim  # returns free pages to the kernel
+        self._collect = collect  # frees cyclic garbage
         self._held = 0  # bytes that connections hold now
         self._peak = 0  # most bytes held since the last trim
         self._left = 0  # bytes of connections closed since the last collection
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # of the next trim
 
     def add_held(self, size: int) -> None:
         """Add *size* to the number of bytes held; negative for bytes that were freed."""
@@ -76,6 +76,7 @@ class Heap:
     def _give_back(self) -> None:
         self._timer = None
         self._peak = self._held
+        # few closed connections leave little garbage
         if self._left >= _WORTH // 2:
             self._left = 0
             self._collect()

@@ -18,9 +18,9 @@ from logdrive.host.transport import Transport
 class Host:
     """Everything that a program takes from its host."""
 
-    clock: Clock
-    disk: Disk
+    clock: Clock  # the only source of time
+    disk: Disk  # files by path
     transport: Transport  # makes and accepts connections
     executor: Executor  # runs blocking work; a store needs one with a single thread
-    random: Random = field(default_factory=SystemRandom)
+    random: Random = field(default_factory=SystemRandom)  # jitter, and choices among hosts
     serve_rpc: ServeRpc | None = None  # serves a store's controller; None: over gRPC

@@ -60,13 +60,13 @@ class StatResult(NamedTuple):
     *birth_ns* is 0 if the birth time is unknown; it is never ctime or mtime (rule G2).
     """
 
-    device: int
+    device: int  # number of the device
     inode: int
-    size: int
-    links: int
-    modified_ns: int
-    mode: int
-    birth_ns: int
+    size: int  # bytes
+    links: int  # number of names
+    modified_ns: int  # last change, ns since 1970
+    mode: int  # type and permission bits
+    birth_ns: int  # ns since 1970, by the file system's clock
 
 
 def stat_path(path: str) -> StatResult:
@@ -81,8 +81,10 @@ def stat_handle(descriptor: int) -> StatResult:
 
 def _statx(descriptor: int, path: str) -> StatResult:
     status = _Statx()
+    # a C library older than the call
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)
+
     flags = 0 if path else _AT_EMPTY_PATH
     if (
         _libc.statx(
@@ -94,6 +96,7 @@ def _statx(descriptor: int, path: str) -> StatResult:
         if number in _NOT_THERE:
             return _without_birth(descriptor, path)
         raise OSError(number, os.strerror(number), path or None)
+
     return StatResult(
         device=os.makedev(status.dev_major, status.dev_minor),
         inode=status.ino,

@@ -25,21 +25,21 @@ class Peer:
 class ClientTls:
     """TLS settings of a client; the fields are those of `ClientTlsConfig`."""
 
-    ca: str
-    cert: str | None = None
-    key: str | None = None
-    server_name: str | None = None
-    alpn: tuple[str, ...] = ()
+    ca: str  # file of the CA that signs the server's certificate
+    cert: str | None = None  # file of our certificate, if the server asks for one
+    key: str | None = None  # file of its private key
+    server_name: str | None = None  # to verify, if it is not the host that is connected to
+    alpn: tuple[str, ...] = ()  # protocols to offer, the best first
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
     """TLS settings of a server; without *ca* it asks for no client certificate."""
 
-    cert: str
-    key: str
-    ca: str | None = None
-    alpn: tuple[str, ...] = ()
+    cert: str  # file of our certificate, then those that signed it
+    key: str  # file of its private key
+    ca: str | None = None  # file of the CA that signs the clients' certificates
+    alpn: tuple[str, ...] = ()  # protocols to choose from, the best first
 
 
 class ByteStream(Protocol):
@@ -49,6 +49,7 @@ class ByteStream(Protocol):
     """
 
     peer: Peer
+    """The other end, as the handshake found it."""
 
     async def read(self) -> bytes:
         """Return the next bytes, at most 256 KiB; b"" once the peer has ended its side."""

@@ -39,6 +39,7 @@ def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[b
     stop = at + head + size
     if stop > end or not 0 < size <= limit or most < 1:
         raise ValueError("no whole frame there")
+
     pieces = [b""]
     keep = pieces.append
     for expected in range(first + 1, first + 1 + most):
@@ -50,6 +51,7 @@ def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[b
         stop = at + head + size
         if number != expected or kind != wanted or stop > end or not 0 < size <= limit:
             break
+
     return _NO_EVENT_TYPE.join(pieces), len(pieces) - 1, at - start
 
 

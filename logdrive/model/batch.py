@@ -9,29 +9,24 @@ HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 
 
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The header record of a batch: its source, positions, counts, times and attributes.
+    """The header record of a batch: its source, positions, counts, times and attributes."""
 
-    Positions are None for foreign peers. *size* (`bytes`) counts the bytes after the header,
-    framing included. *read* and *received* are in ms since 1970: when the run's last byte was read,
-    and when the receiver had it.
-    """
-
-    v: int = 1
-    kind: str
-    source: str
-    origin: str | None = None
-    previous: int | None = None
-    position: int | None = None
-    records: int
-    events: int
-    size: int = msgspec.field(name="bytes")
-    skipped: int = 0
-    read: int = 0
-    received: int
-    store: str
-    peer: msgspec.Raw = msgspec.Raw(b"{}")
-    attributes: msgspec.Raw = msgspec.Raw(b"{}")
-    mark: msgspec.Raw = msgspec.Raw(b"null")
+    v: int = 1  # version of the format
+    kind: str  # one of `records.KINDS`, or "foreign"
+    source: str  # the source's id
+    origin: str | None = None  # the origin id; None for foreign peers
+    previous: int | None = None  # position before the batch, in bytes; None for foreign peers
+    position: int | None = None  # position after the batch, in bytes; None for foreign peers
+    records: int  # records after the header
+    events: int  # events in them
+    size: int = msgspec.field(name="bytes")  # bytes after the header, framing included
+    skipped: int = 0  # bytes of the file that the run leaves out
+    read: int = 0  # when the run's last byte was read, ms since 1970
+    received: int  # when the receiver had it, ms since 1970
+    store: str  # id of the store that it was written to
+    peer: msgspec.Raw = msgspec.Raw(b"{}")  # who sent it: identity, address, dialect
+    attributes: msgspec.Raw = msgspec.Raw(b"{}")  # the source's attributes, as JSON
+    mark: msgspec.Raw = msgspec.Raw(b"null")  # what a gap, an end, a piece or a note says
 
     def encode(self) -> bytes:
         """Return the header record's payload: keys in this order, without white space (rule R4)."""

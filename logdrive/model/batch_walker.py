@@ -52,11 +52,13 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
             piece_in_header(header)  # raises for a mark that no receiver writes
     except ValueError:
         return None
+
     if (
         min(header.size, header.records, header.events, header.skipped) < 0
         or header.size > RUN_BYTES
     ):
         return None
+    # foreign peers have no positions
     if header.kind == "foreign":
         return header
     placed = (
@@ -84,7 +86,7 @@ class BatchWalker:
         An event with more than *max_event* bytes of payload raises `StorageError`.
         """
         self._segment = segment
-        self._max_event = max_event
+        self._max_event = max_event  # bytes of payload
         self._data = b""  # bytes received
         self._at = 0  # index of *position* in the data; behind its end after skipped records
         self._batch: BatchRef | None = None  # at *position*, while its records are incomplete
@@ -153,6 +155,7 @@ class BatchWalker:
             self.header_bytes = EVENT_HEAD + length
             return None
 
+        # a headless record has no records after it
         payload = data[body:end]
         header = trusted_header(payload)
         records = position + EVENT_HEAD + length

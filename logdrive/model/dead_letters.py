@@ -31,11 +31,11 @@ BY_CHARACTERS: Final = 200
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """Mark of a note: *end* is the event's size in bytes, 0 if unknown."""
+    """Mark of a note."""
 
-    reason: str
-    end: int
-    letter: str
+    reason: str  # `DEAD_LETTER` or `DISMISSED`
+    end: int  # size of the event in bytes, 0 if unknown
+    letter: str  # id of the dead letter
 
     def encode(self) -> msgspec.Raw:
         """Return the mark as JSON for a header."""
@@ -45,8 +45,8 @@ class Letter(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """Attributes of the note of a dismissal: who dismissed a letter, and why."""
 
-    by: str
-    why: str
+    by: str  # name of the operator, at most `BY_CHARACTERS`
+    why: str  # the reason, at most `WHY_CHARACTERS`
 
 
 _letter = msgspec.json.Decoder(Letter).decode

@@ -49,6 +49,7 @@ def split_events(events: bytes, start: int = 0, end: int | None = None) -> Itera
         if body > end:
             raise ValueError(f"an event's head is cut off at {at}")
         at = body + event_length(events[at:body])
+        # its payload would reach behind the interval
         if at > end:
             raise ValueError(f"an event is cut off: {at - end} bytes of it are missing")
         yield events[body:at]

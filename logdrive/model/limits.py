@@ -6,11 +6,11 @@ A size is compared with its limit before memory is allocated. Units are in the c
 from logdrive.model.units import GIB, KIB, MIB
 
 # One event, one run, one batch (delivery rule R3), in encoded bytes.
-RECORD_BYTES = 768 * KIB
+RECORD_BYTES = 768 * KIB  # payload of one record
 RUN_BYTES = 896 * KIB  # sum over the records of one run of 8 + payload
-RUN_RECORDS = 999
-HEADER_BYTES = 32 * KIB
-ATTRIBUTES_BYTES = 16 * KIB
+RUN_RECORDS = 999  # records of one run
+HEADER_BYTES = 32 * KIB  # payload of a batch's header record
+ATTRIBUTES_BYTES = 16 * KIB  # JSON of a source's attributes
 # nesting of tables and lists, so that parsing a header does not recurse deep
 ATTRIBUTES_DEPTH = 32
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
@@ -20,6 +20,6 @@ EVENT_BYTES = 16 * MIB  # size of a whole event
 PIECES_WITHIN = 1 * GIB  # distance in a segment from an event's first piece to its last
 
 # Identity and positions (rules G2, G4, P1).
-FIRST_LINE_BYTES = 1024
+FIRST_LINE_BYTES = 1024  # bytes of a first line that count for the origin id
 TAIL_BYTES = 256  # bytes before a position that its check covers
-MAX_POSITION = 1 << 46
+MAX_POSITION = 1 << 46  # above every position, in bytes

@@ -20,16 +20,26 @@ CLOSED: Final = 1 << 62
 
 def check_of(tail: bytes) -> int:
     """Return 16 check bits of the (up to) 256 bytes before a position; never 0 (rule P1)."""
-    return crc32(tail[-TAIL_BYTES:]) & 0xFFFF or 1
+    return _check_from(crc32(tail[-TAIL_BYTES:]))
+
+
+def _check_from(crc: int) -> int:
+    return crc & 0xFFFF or 1
 
 
 def number_of(position: int, tail: bytes | None) -> int:
     """Return the number of *position*; *tail* ends with the bytes before it, None if unknown."""
+    return number_with_crc(position, None if tail is None else crc32(tail[-TAIL_BYTES:]))
+
+
+def number_with_crc(position: int, crc: int | None) -> int:
+    """Return the number of *position*; *crc* is the CRC-32 of the up to 256 bytes before it."""
     if not 0 <= position < MAX_POSITION:
         raise ValueError(f"position {position} is not in [0, 2^46)")
+    # nothing lies before it that could be checked
     if position == 0:
         return 0
-    return position << 16 | (0 if tail is None else check_of(tail))
+    return position << 16 | (0 if crc is None else _check_from(crc))
 
 
 def position_of(number: int) -> int:

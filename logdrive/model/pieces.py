@@ -26,10 +26,10 @@ _NULL = b"null"
 class EventPiece(msgspec.Struct, frozen=True):
     """The mark of a piece: bytes [*start*, *end*) of *event*, which has *bytes* bytes."""
 
-    event: str
-    start: int
-    end: int
-    bytes: int
+    event: str  # id that all pieces of the event have in common
+    start: int  # offset of the piece's first byte in the event
+    end: int  # offset after its last byte
+    bytes: int  # size of the whole event
 
     @property
     def last(self) -> bool:
@@ -59,6 +59,7 @@ def piece_in_header(header: BatchHeader) -> EventPiece | None:
         return None
     try:
         piece = _piece(header.mark)
+    # a note about a dead letter has another mark, and any other mark is an error
     except msgspec.DecodeError:
         check_note(header)
         return None
@@ -70,21 +71,18 @@ def piece_in_header(header: BatchHeader) -> EventPiece | None:
 
 
 class WholeEvent(NamedTuple):
-    """An event with all of its pieces: the offset of its last piece, and where the others are.
+    """An event with all of its pieces: the offset of its last piece, and where the others are."""
 
-    *extents* are ranges of batches, headers included; adjacent batches share one.
-    """
-
-    last: int
-    extents: tuple[ByteRange, ...]
+    last: int  # offset of the last piece's batch in the segment
+    extents: tuple[ByteRange, ...]  # ranges of the other batches; adjacent ones share one
 
 
 @dataclass(slots=True)
 class _Begun:
     """An event whose last piece was not read yet."""
 
-    end: int
-    extents: list[ByteRange]
+    end: int  # bytes of the event read so far
+    extents: list[ByteRange]  # ranges of their batches, headers included
 
 
 @dataclass(slots=True)
@@ -94,7 +92,7 @@ class UnfinishedEvents:
     An event whose first piece lies more than `PIECES_WITHIN` bytes back is given up.
     """
 
-    _begun: dict[str, _Begun] = field(default_factory=dict)
+    _begun: dict[str, _Begun] = field(default_factory=dict)  # by the event's id
 
     def add_piece(
         self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
@@ -133,7 +131,7 @@ class UnfinishedEvents:
     def copy(self) -> "UnfinishedEvents":
         """Return an independent copy."""
         return UnfinishedEvents(
-            {event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()}
+            {event: _Begun(begun.end, [*begun.extents]) for event, begun in self._begun.items()}
         )
 
     @staticmethod

@@ -16,6 +16,7 @@ import orjson
 DATA, GAP, END = 0, 1, 2
 """Kinds of run, as in the B frame."""
 KINDS: Final = ("data", "gap", "end")
+"""The same as batch headers name them, by number."""
 
 
 def block_record(
@@ -129,14 +130,15 @@ def mark_in_record(record: bytes) -> bytes:
         raise ValueError(f"not a gap or end record: {error}") from error
     except RecursionError as error:
         raise ValueError("not a gap or end record: it is nested too deep") from error
-    found = bytes(log.gap) or bytes(log.ended)
+
+    encoded = bytes(log.gap) or bytes(log.ended)
     try:
-        mark = orjson.loads(found)
+        mark = orjson.loads(encoded)  # a `Raw` is not checked by msgspec
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not a gap or end record: {error}") from error
     if not isinstance(mark, dict) or any(isinstance(value, dict | list) for value in mark.values()):
         raise ValueError("not a gap or end record")
-    return found
+    return encoded
 
 
 class _Marks(msgspec.Struct):

@@ -27,7 +27,7 @@ class Issued:
     """A certificate and its key."""
 
     certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
+    key: ec.EllipticCurvePrivateKey  # its private key
 
     @property
     def certificate_pem(self) -> bytes:
@@ -66,6 +66,7 @@ def write_certificates(
     added = _client_paths(directory, more_clients)
     if not force and (present := [path for path in paths + added if os.path.lexists(path)]):
         raise FileExistsError(present[0])
+
     authority = issue_authority("logdrive CA", now=now, days=days)
     server = issue_certificate(
         authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days
@@ -86,14 +87,16 @@ def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datet
     paths = _client_paths(directory, clients)
     if present := [path for path in paths if os.path.lexists(path)]:
         raise FileExistsError(present[0])
+
     authority = _authority_in(directory)
     if authority.certificate.not_valid_after_utc < now:
         raise ValueError(
             f"the CA in {directory} ended on "
             f"{authority.certificate.not_valid_after_utc:%Y-%m-%d}: make a new one"
         )
-    made = [_client(authority, name, now=now, days=days) for name in clients]
-    for path, issued in zip(paths[::2], made, strict=True):
+
+    certificates = [_client(authority, name, now=now, days=days) for name in clients]
+    for path, issued in zip(paths[::2], certificates, strict=True):
         _write_both(path, issued)
     return paths
 
@@ -118,6 +121,7 @@ def _authority_in(directory: str) -> Issued:
             f"{certificate_path} and {key_path} must hold a CA and its key, in PEM form, "
             "without a passphrase"
         ) from error
+
     if (
         not isinstance(key, ec.EllipticCurvePrivateKey)
         or key.public_key() != certificate.public_key()
@@ -181,6 +185,7 @@ def issue_certificate(
     signer = authority.certificate
     issuer = signer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     end = min(now + timedelta(days=days), signer.not_valid_after_utc)
+
     builder = (
         _builder(name, str(issuer), key, now - _SKEW, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -190,7 +195,7 @@ def issue_certificate(
         )
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_general_name(each) for each in names]), critical=False
+            x509.SubjectAlternativeName([_general_name(text) for text in names]), critical=False
         )
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
@@ -221,6 +226,7 @@ def _distinguished(name: str) -> x509.Name:
 
 
 def _general_name(name: str) -> x509.GeneralName:
+    # such as spiffe://…
     if "://" in name:
         return x509.UniformResourceIdentifier(name)
     try:

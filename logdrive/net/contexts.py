@@ -27,7 +27,7 @@ class Contexts(Generic[T]):
     """
 
     def __init__(self, load: Callable[[T], SSL.Context]) -> None:
-        self._load: Callable[[T], SSL.Context] = load
+        self._load: Callable[[T], SSL.Context] = load  # makes a context from its files
         # the stamps of CA, certificate and key when the context was loaded, and the context
         self._cached: dict[T, tuple[list[FileStamp | None], SSL.Context]] = {}
 

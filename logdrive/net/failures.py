@@ -55,7 +55,7 @@ _RESETS: Final = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 def openssl_reasons(error: SSL.Error) -> str:
     """Return OpenSSL's reasons for *error*, without the names of libraries and functions."""
     if isinstance(error, SSL.SysCallError):
-        number = error.args[0] if error.args else -1
+        number = error.args[0] if error.args else -1  # -1 for an end without close_notify
         return (
             os.strerror(number).lower()
             if isinstance(number, int) and number > 0
@@ -74,6 +74,7 @@ def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> Tra
         return RejectedError(f"{peer}: its certificate is refused: {handshake.refusal}")
 
     reasons = openssl_reasons(error)
+    # the peer may have restarted just now
     if isinstance(error, SSL.SysCallError):
         text = (
             f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on "

@@ -37,6 +37,7 @@ async def complete_handshake(
         raise tls_failure(
             address, error, handshake if isinstance(handshake, Handshake) else None
         ) from error
+
     alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
     identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
     return Peer(address, identity, alpn or None, secure=True)
@@ -62,6 +63,7 @@ async def wait_first_byte(sock: socket.socket, address: str, seconds: float) -> 
     try:
         async with asyncio.timeout(seconds):
             await wait_ready(sock, Want.READ)
+        # readable without a byte: the peer has closed
         if sock.recv(1, socket.MSG_PEEK):
             return
     except TimeoutError as error:

@@ -15,8 +15,9 @@ def identity_of(certificate: x509.Certificate | None) -> str:
     names = _alternative_names(certificate)
     if names is not None:
         for prefix, kind in (("uri", x509.UniformResourceIdentifier), ("dns", x509.DNSName)):
-            if found := names.get_values_for_type(kind):
-                return f"{prefix}:{min(found, key=_as_bytes)}"
+            if values := names.get_values_for_type(kind):
+                return f"{prefix}:{min(values, key=_as_bytes)}"
+
     common = [
         str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     ]

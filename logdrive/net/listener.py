@@ -33,7 +33,7 @@ class Admission:
     """The limit on accepted connections, over all listeners of one transport."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = limit  # connections
         self.count = 0  # of the accepted connections that are open
         self._refused = 0  # since the last warning
         self._warned_at = float("-inf")  # on the loop's time
@@ -69,10 +69,10 @@ class SystemListener:
         accept: Accept,
         admission: Admission,
     ) -> None:
-        self.address: tuple[str, int] = sock.getsockname()[:2]
+        self.address: tuple[str, int] = sock.getsockname()[:2]  # host and port
         self._socket = sock
-        self._welcome = welcome
-        self._accept = accept
+        self._welcome = welcome  # makes a stream of an accepted socket
+        self._accept = accept  # serves a stream until its end
         self._admission = admission
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop holds tasks only weakly
@@ -83,6 +83,7 @@ class SystemListener:
         for _ in range(_ACCEPTS_A_TURN):
             try:
                 accepted, address = self._socket.accept()
+            # none waits, or it was gone before it was accepted
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -124,6 +125,7 @@ class SystemListener:
         with contextlib.closing(accepted):
             try:
                 stream = await self._welcome(accepted, peer)
+            # a load balancer's probe is no failure
             except SilentPeerError:
                 return
             except (TransientError, ConfigError) as error:
@@ -132,11 +134,13 @@ class SystemListener:
                 )
                 await drain_unread(accepted, _ALERT_SECONDS)
                 return
+
             try:
                 await self._accept(stream)
                 await stream.close()
             except TransientError as error:
                 _log.info("connection lost", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
+            # a bug: it must end this connection, not the listener
             except Exception:
                 _log.exception("connection failed", peer=peer)
             finally:

@@ -67,7 +67,7 @@ class FullJitter(Exponential):
 
     def __init__(self, first: float, longest: float, random: Random) -> None:
         super().__init__(first, longest)
-        self._random = random
+        self._random = random  # an argument, so that simulated waits repeat
 
     def after(self, failures: int) -> float:
         """Draw the seconds to wait after this many *failures* in a row, 1 or more."""

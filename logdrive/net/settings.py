@@ -1,7 +1,7 @@
 """The TLS tables of all configurations.
 
 A field of type `Literal["off"] | ServerTlsConfig` takes both `tls = "off"` and a table
-`[listen.tls]`. It has no default, so that nobody gets plain TCP by forgetting a key.
+`[listen.tls]`. It has no default, so that a forgotten key does not mean plain TCP.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """TLS of a listener. Paths are of PEM files."""
 
     cert: str  # our certificate, then those that signed it
-    key: str
+    key: str  # its private key, without a passphrase
     ca: str | None = None  # signs the clients' certificates
     clients: Literal["certificate", "any"] = "certificate"  # whether clients need one
 
@@ -39,7 +39,7 @@ class ClientTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     ca: str  # signs the server's certificate
     cert: str | None = None  # our certificate, if the server asks for one
-    key: str | None = None
+    key: str | None = None  # its private key, without a passphrase
     server_name: str | None = None  # to verify, if it is not the host that is connected to
 
     def __post_init__(self) -> None:

@@ -15,12 +15,12 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 def signers_to_send(cert: str, ca: str) -> list[x509.Certificate]:
     """Return what of the file *ca* is sent after the certificate in the file *cert*, in order.
 
-    None where *cert* has its signers beside it: then these are sent, as they stand there. None
-    either where a file holds what only OpenSSL can read. Raises OSError.
+    None are returned if *cert* has its signers beside it, which are then sent in their order, or if
+    a file holds what only OpenSSL can read. Raises OSError.
     """
     try:
-        ours, known = _certificates(cert), _certificates(ca)
-        return list(_signers(ours[0], known)) if len(ours) == 1 else []
+        ours, trusted = _certificates(cert), _certificates(ca)
+        return list(_signers(ours[0], trusted)) if len(ours) == 1 else []
     except ValueError:
         return []
 
@@ -30,19 +30,26 @@ def _certificates(path: str) -> Sequence[x509.Certificate]:
         return x509.load_pem_x509_certificates(file.read())
 
 
-def _signers(of: x509.Certificate, known: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
-    """Go up from *of* through those *known* that are signed by others, each of them once."""
-    left = [each for each in known if each.subject != each.issuer]
-    while (signer := next((each for each in left if _signed(of, each)), None)) is not None:
+def _signers(
+    certificate: x509.Certificate, trusted: Sequence[x509.Certificate]
+) -> Iterator[x509.Certificate]:
+    """Yield the signer of *certificate*, that one's signer, and so on, each of *trusted* once.
+
+    Roots, which sign themselves, are left out.
+    """
+    candidates = [other for other in trusted if other.subject != other.issuer]
+    while (
+        signer := next((other for other in candidates if _is_signed(certificate, other)), None)
+    ) is not None:
         yield signer
-        left.remove(signer)
-        of = signer
+        candidates.remove(signer)
+        certificate = signer
 
 
-def _signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+def _is_signed(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
     try:
-        certificate.verify_directly_issued_by(by)
-    # another's name, an unfit key, another's
+        certificate.verify_directly_issued_by(signer)
+    # another issuer's name, a kind of key that can't verify, another key's signature
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
     return True

@@ -14,10 +14,10 @@ from logdrive.model.units import KIB, MIB
 from logdrive.net.readiness import drain_unread, wait_ready
 from logdrive.net.wires import Want, Wire
 
-_CLOSE_SECONDS: Final = 2.0
-_PIECE_BYTES: Final = 256 * KIB
-_HEAD_BYTES: Final = 16 * KIB
-_TURN_BYTES: Final = 1 * MIB
+_CLOSE_SECONDS: Final = 2.0  # limit on the time that closing takes
+_PIECE_BYTES: Final = 256 * KIB  # up to this size, small parts are joined for one call
+_HEAD_BYTES: Final = 16 * KIB  # a small part before a long one is filled up to this size
+_TURN_BYTES: Final = 1 * MIB  # bytes written before other connections have a turn
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 _CLOSED = "the connection was closed on this side"
 
@@ -52,20 +52,25 @@ class SystemStream:
 
     def __init__(self, sock: socket.socket, wire: Wire, peer: Peer) -> None:
         self.peer = peer
-        self._socket, self._wire = sock, wire
+        self._socket = sock
+        self._wire = wire
         # what selectors look for, and name in an error that asyncio makes at every registration
         self._number = sock.fileno()
         self._loop = asyncio.get_running_loop()
-        self._arrived: bytes | None = None
+
+        self._arrived: bytes | None = None  # bytes for the next `read`; b"" after the peer's end
         self._failure: TransientError | None = None  # of reading
-        self._broken: TransientError | None = None  # while writing
-        self._reader: asyncio.Future[None] | None = None
-        self._writer: asyncio.Future[None] | None = None
-        self._watched = False  # for reading
-        self._since_wait = 0  # bytes written
-        self._read_wants_write = False
-        self._torn = self._closing = self._released = False
-        self._patience: asyncio.Timeout | None = None
+        self._broken: TransientError | None = None  # of writing
+        self._reader: asyncio.Future[None] | None = None  # wakes the task that reads
+        self._writer: asyncio.Future[None] | None = None  # wakes the task that writes
+        self._watched = False  # the loop tells when the socket is readable
+        self._read_wants_write = False  # reading goes on once the socket is writable
+        self._since_wait = 0  # bytes written since other connections had a turn
+
+        self._torn = False  # a write is under way, or was given up half-way
+        self._closing = False  # `close` or `abort` was called
+        self._released = False  # the socket is closed
+        self._patience: asyncio.Timeout | None = None  # the time limit of `close`
 
     # Reading -------------------------------------------------------------------------------------
 
@@ -77,6 +82,7 @@ class SystemStream:
             if self._closing:
                 return b""
             self._reader = self._loop.create_future()
+            # what waits above the socket does not make it readable
             if self._wire.more:
                 self._loop.call_soon(self._take)
             self._watch()
@@ -84,6 +90,7 @@ class SystemStream:
                 await self._reader
             finally:
                 self._reader = None
+
         data = self._arrived
         if data:  # the end stays
             self._arrived = None
@@ -95,7 +102,7 @@ class SystemStream:
             self._loop.add_reader(self._number, self._on_readable)
 
     def _on_readable(self) -> None:
-        # nobody reads: leave the bytes to the kernel, which slows the peer
+        # no task reads: leave the bytes to the kernel, which slows the peer
         if self._reader is None or self._reader.done():
             self._watched = False
             self._loop.remove_reader(self._number)
@@ -108,8 +115,9 @@ class SystemStream:
         """
         if self._released or self._reader is None or self._reader.done():
             return
+
         try:
-            got = self._wire.receive()
+            received = self._wire.receive()
         except TransientError as error:
             self._failure = error
         # a bug: it must end this connection, not leave its reader waiting
@@ -117,17 +125,19 @@ class SystemStream:
             self._reader.set_exception(error)
             return
         else:
-            if got is Want.READ:
+            if received is Want.READ:
                 return
-            if isinstance(got, Want):
+            # TLS must answer first, such as a key update
+            if isinstance(received, Want):
                 self._read_wants_write = True
                 self._loop.add_writer(self._number, self._on_writable)
                 return
-            # TCP tells of a reset only once, and the writer has heard of it
-            if not got and self._broken is not None:
+            # TCP reports a reset only once, and the write got that report
+            if not received and self._broken is not None:
                 self._failure = self._broken
             else:
-                self._arrived = got
+                self._arrived = received
+
         self._reader.set_result(None)
 
     # Writing -------------------------------------------------------------------------------------
@@ -162,6 +172,7 @@ class SystemStream:
                 data = data[sent:]
             elif sent is Want.WRITE:
                 await self._until_writable()
+            # TLS waits for the peer before it sends
             else:
                 raise TransientError(
                     f"{self.peer.address}: the peer asked for a renegotiation, which is "
@@ -183,6 +194,7 @@ class SystemStream:
         if self._read_wants_write:
             self._read_wants_write = False
             self._take()
+        # a writable socket would wake the loop again and again
         if self._writer is None:
             if not self._read_wants_write:
                 self._loop.remove_writer(self._number)
@@ -210,6 +222,7 @@ class SystemStream:
     async def _part(self) -> None:
         while (want := self._wire.say_goodbye()) is not None:
             await wait_ready(self._socket, want)
+        # the peer may still send what we do not read
         if self._arrived != b"":
             await drain_unread(self._socket, _CLOSE_SECONDS)
 
@@ -223,6 +236,7 @@ class SystemStream:
         self._unwatch()
         self._release()
         self._wake()
+        # a `close` that is under way ends at once
         if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(self._loop.time())
 
@@ -254,6 +268,7 @@ def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
     size = 0
     for part in parts:
         if run and size + len(part) > _PIECE_BYTES:
+            # how much of this part goes along with the small ones before it
             along = _HEAD_BYTES - size
             view = memoryview(part)[max(0, along) :]
             if along > 0:

@@ -46,10 +46,10 @@ class SystemTransport:
         connect_timeout: float = 10.0,
         handshake_timeout: float = 10.0,
     ) -> None:
-        self._connect_timeout = connect_timeout
-        self._handshake_timeout = handshake_timeout
-        self._admission = Admission(max_connections)
-        self._most = self._admission.read_bytes  # limit on one read of an accepted connection
+        self._connect_timeout = connect_timeout  # seconds
+        self._handshake_timeout = handshake_timeout  # seconds
+        self._admission = Admission(max_connections)  # counts accepted connections
+        self._most = self._admission.read_bytes  # limit on one read of an accepted one (bytes)
         self._client_contexts = Contexts(client_context)
         self._server_contexts = Contexts(server_context)
 
@@ -68,11 +68,11 @@ class SystemTransport:
                 stream = SystemStream(sock, PlainWire(sock, peer), Peer(peer))
             else:
                 connection = client_connection(context, sock, tls.server_name or host)
-                known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
+                verified = await complete_handshake(connection, sock, peer, self._handshake_timeout)
                 ours = (
                     f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
                 )
-                stream = SystemStream(sock, TlsWire(connection, peer, ours), known)
+                stream = SystemStream(sock, TlsWire(connection, peer, ours), verified)
             undo.pop_all()
         return stream
 
@@ -93,15 +93,18 @@ class SystemTransport:
                         failures.append(
                             os.strerror(error.errno) if error.errno else os_error_text(error)
                         )
+                    # the time limit, or the end of this task
                     except BaseException:
                         sock.close()
                         raise
                     else:
                         return sock
+
         except TimeoutError as error:
             raise TransientError(f"{peer}: no answer within {self._connect_timeout:g} s") from error
         except socket.gaierror as error:
             raise TransientError(f"{peer}: the name can't be resolved: {error.strerror}") from error
+
         reasons = ", ".join(dict.fromkeys(failures)) or "the name has no address"
         raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
 
@@ -132,10 +135,11 @@ class SystemTransport:
             raise socket_failure(peer, error) from error
         if tls is None:
             return SystemStream(sock, PlainWire(sock, peer, self._most), Peer(peer))
+
         connection = server_connection(self._server_contexts.get(tls), sock)
         await wait_first_byte(sock, peer, self._handshake_timeout)
-        known = await complete_handshake(connection, sock, peer, self._handshake_timeout)
-        return SystemStream(sock, TlsWire(connection, peer, None, self._most), known)
+        verified = await complete_handshake(connection, sock, peer, self._handshake_timeout)
+        return SystemStream(sock, TlsWire(connection, peer, None, self._most), verified)
 
 
 def _tune(sock: socket.socket) -> None:
@@ -154,13 +158,13 @@ async def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, A
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [(family, address) for family, _type, _protocol, _name, address in found]
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [(family, address) for family, _type, _protocol, _name, address in resolved]
     return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
 
 
 async def _bind(host: str, port: int) -> socket.socket:
-    where = _address_text(host, port)
+    bound = _address_text(host, port)
     try:
         family, address = (await _addresses(host, port))[0]
         sock = socket.socket(
@@ -169,17 +173,19 @@ async def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = os_error_text(error)
         raise UnavailableError(
-            "listen", [Mistake("address", where, f"{reason}: write host:port")]
+            "listen", [Mistake("address", bound, f"{reason}: write host:port")]
         ) from error
+
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         sock.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
+        # OverflowError: a port above 65535
         number = error.errno if isinstance(error, OSError) else None
         reason = os_error_text(error) if isinstance(error, OSError) else str(error)
         remedy = _ADDRESS_REMEDIES.get(number or 0, "write host:port of this host")
         kind = UnavailableError if number in _MAY_PASS else ConfigError
-        raise kind("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error
+        raise kind("listen", [Mistake("address", bound, f"{reason}: {remedy}")]) from error
     return sock

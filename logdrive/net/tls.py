@@ -2,8 +2,8 @@
 
 A server with a CA asks for a client certificate signed by it. A client always verifies the server:
 the chain up to its CA, and the expected name among the certificate's names. A certificate given as
-CA is trusted by itself, whoever signed it, so that a server's own certificate can be pinned. (A TLS
-1.3 server still sends tickets, which pyOpenSSL can't turn off; they resume nothing.)
+CA is trusted by itself, even if another one signed it, so that a server's own certificate can be
+pinned. (A TLS 1.3 server still sends tickets, which pyOpenSSL can't turn off; they resume nothing.)
 """
 
 import socket
@@ -95,6 +95,7 @@ def _context(method: int) -> SSL.Context:
 def _trust(context: SSL.Context, path: str) -> None:
     with _loading("ca", path, "it must hold the CA's certificate in PEM form"):
         context.load_verify_locations(path)
+    # a certificate that is not a root may be named as CA
     store = context.get_cert_store()
     assert store is not None
     store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
@@ -151,6 +152,7 @@ def _send_no_root(context: SSL.Context, cert: str, ca: str) -> None:
 def _loading(name: str, path: str, demand: str) -> Iterator[None]:
     """Convert errors raised inside to `ConfigError`s with the file and a remedy."""
     try:
+        # OpenSSL's error would not say that the file is missing, or may not be read
         with open(path, "rb"):
             pass
         yield
@@ -183,8 +185,8 @@ def _alpn_choice(
     def choose(
         _connection: SSL.Connection, theirs: list[bytes]
     ) -> "bytes | SSL._NoOverlappingProtocols":
-        # None in common goes on without: deployed peers expect plain Lumberjack there, not an
-        # alert.
+        # with none in common the handshake goes on without one: deployed peers expect plain
+        # Lumberjack there, not an alert
         return next((name for name in names if name in theirs), SSL.NO_OVERLAPPING_PROTOCOLS)
 
     return choose

@@ -17,8 +17,8 @@ class Turns:
     """Queue of the tasks of one loop that wait for their next portion."""
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._passing = False
+        self._waiting: deque[asyncio.Future[None]] = deque()  # in the order in which they came
+        self._passing = False  # whether `_pass_on` is due in the next round
 
     async def wait_turn(self) -> None:
         """Return when it is this task's turn, after all that is ready in the loop now."""
@@ -49,9 +49,9 @@ class Portion:
 
     def __init__(self, turns: Turns, steps: int) -> None:
         self._turns = turns
-        self._steps = steps
+        self._steps = steps  # limit on the steps of a portion
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._began = self._loop.time()  # when this portion began (s)
         self._done = 0  # steps of this portion
 
     async def end_step(self) -> None:

@@ -64,6 +64,7 @@ def verify_certificate(
     """Return whether a certificate of the peer's chain is accepted (OpenSSL's verify callback)."""
     handshake = connection.get_app_data()
     assert isinstance(handshake, Handshake)
+    # the first reason counts: what follows from it only confuses
     if not ok:
         handshake.refusal = handshake.refusal or _chain_refusal(certificate.to_cryptography(), code)
     elif depth == 0 and handshake.expected is not None:

@@ -77,7 +77,9 @@ class PlainWire:
     more = False
 
     def __init__(self, sock: socket.socket, peer: str, most: Callable[[], int] = _alone) -> None:
-        self._socket, self._peer, self._most = sock, peer, most
+        self._socket = sock
+        self._peer = peer  # host:port, for errors
+        self._most = most  # limit on the next read (bytes)
 
     def receive(self) -> bytes | Want:
         """Return what the kernel has."""
@@ -119,12 +121,14 @@ class TlsWire:
         our_certificate: str | None,
         most: Callable[[], int] = _alone,
     ) -> None:
-        self._connection, self._peer, self._ours = connection, peer, our_certificate
-        self._most = most
-        self._late: TransientError | None = None
-        self._ended = False
-        self._heard = False
-        self.more = True
+        self._connection = connection
+        self._peer = peer  # host:port, for errors
+        self._ours = our_certificate  # what was shown to the peer; None on a server
+        self._most = most  # limit on the next read (bytes)
+        self._late: TransientError | None = None  # failure for the next read
+        self._ended = False  # the peer has ended its side
+        self._heard = False  # the peer has sent something
+        self.more = True  # the handshake may have brought data along
 
     def receive(self) -> bytes | Want:
         """Return the records that have arrived, joined."""
@@ -132,8 +136,10 @@ class TlsWire:
             raise self._late
         if self._ended:
             return b""
+
         parts: list[bytes] = []
         want = self._receive_into(parts)
+        # OpenSSL may hold records that it has read already
         self.more = want is not Want.READ
         if parts:
             self._heard = True
@@ -172,6 +178,7 @@ class TlsWire:
     def _explained(self, error: SSL.Error) -> TransientError:
         if isinstance(error, SSL.SysCallError):
             hint = ""
+            # under TLS 1.3 a server refuses our certificate only after the handshake
             if not self._heard and self._ours is not None:
                 hint = (
                     f" before it said anything: if this repeats, it may refuse {self._ours}; "
@@ -182,6 +189,7 @@ class TlsWire:
                 f"({openssl_reasons(error)}){hint}"
             )
             return RejectedError(text, sure=False) if hint else TransientError(text)
+
         handshake = self._connection.get_app_data()
         failure = tls_failure(
             self._peer, error, handshake if isinstance(handshake, Handshake) else None
@@ -196,6 +204,7 @@ class TlsWire:
             return self._connection.send(data)
         except SSL.WantWriteError:
             return Want.WRITE
+        # the peer must answer first
         except SSL.WantReadError:
             return Want.READ
         except SSL.ZeroReturnError as error:
@@ -213,9 +222,9 @@ class TlsWire:
                 # what else had arrived is lost with the connection, and will be sent again
                 while True:
                     self._connection.recv(_RECORD_BYTES)
-            except SSL.Error as found:
-                if "alert" in openssl_reasons(found):
-                    self._late = self._explained(found)
+            except SSL.Error as last_error:
+                if "alert" in openssl_reasons(last_error):
+                    self._late = self._explained(last_error)
         return self._late
 
     def say_goodbye(self) -> Want | None:

@@ -16,12 +16,12 @@ from logdrive.services.pravega.client.login import LoginConfig
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [pipeline] table: which stream becomes which tables, in what steps."""
 
-    source: str = msgspec.field(name="from")
-    target: str = msgspec.field(name="to")
-    max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20
+    source: str = msgspec.field(name="from")  # URI of the stream
+    target: str = msgspec.field(name="to")  # directory of the tables
+    max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20  # stored bytes
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
-    compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"
-    reader: str = DEFAULT_READER
+    compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
+    reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
     def __post_init__(self) -> None:
         """Refuse a path that means something else in every working directory."""
@@ -37,8 +37,10 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates, *login* for a
-    controller that asks who comes.
+    """A whole pipeline.toml.
+
+    *tls* is for a face of the store that asks for certificates, *login* for a controller that asks
+    for users.
     """
 
     pipeline: PathsConfig

@@ -19,13 +19,13 @@ class Plan:
     uri: str  # of the stream to read
     directory: str  # of the tables
     once: bool = False  # end once everything that was stored at the start has been read
-    max_bytes_per_batch: int = MAX_BYTES_PER_BATCH
+    max_bytes_per_batch: int = MAX_BYTES_PER_BATCH  # stored bytes of a micro-batch, at most
     trigger_seconds: float = 1.0  # seconds between micro-batches, unless *once*
     master: str | None = None  # Spark's; None: in this process
-    memory: str = DEFAULT_MEMORY
-    compression: str = DEFAULT_COMPRESSION
-    tls: ClientTls | None = None
-    login: Login | None = None
+    memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
+    compression: str = DEFAULT_COMPRESSION  # of the parquet files
+    tls: ClientTls | None = None  # None: a connection without TLS
+    login: Login | None = None  # at a controller that requires one
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
 
@@ -37,8 +37,7 @@ class RunResult:
     batches: int = 0
     events: int = 0
     bytes: int = 0
-    there: int = 0
-    """Bytes that were stored but not read when the run began."""
+    there: int = 0  # bytes that were stored but not read when the run began
 
     @property
     def waiting(self) -> int:

@@ -66,11 +66,13 @@ class TableQuery:
             "startingOffsets": orjson.dumps(start.as_json()).decode(),
         }
         options |= stream.connection_options()
+
         trigger = (
             {"availableNow": True}
             if self._plan.once
             else {"processingTime": f"{self._plan.trigger_seconds} seconds"}
         )
+
         # on the storage of the tables, which has room
         bronze = os.path.dirname(table_paths(self._plan.directory)[0])
         with open_scratch_directory(bronze) as scratch:
@@ -79,6 +81,7 @@ class TableQuery:
                 writing = source.writeStream.foreachBatch(self._write_micro_batch)
                 writing = writing.option("checkpointLocation", str(scratch / "checkpoint"))
                 query = writing.trigger(**trigger).start()
+
             try:
                 while not self._stop.wait(_POLL_SECONDS) and query.isActive:
                     pass
@@ -89,14 +92,16 @@ class TableQuery:
                 with self._committing:
                     pass
                 query.stop()
+
             self._raise_failure(query.exception())
 
     def _write_micro_batch(self, chunks: Any, _: int) -> None:
         """Write the files of one micro-batch in tasks, and commit them here."""
         with self._committing:
-            if self._ending:
+            if self._ending:  # not committed: the next query reads it again
                 return
             try:
+                # locals, so that Spark does not pickle this object for the tasks
                 directory, compression = (
                     table_paths(self._plan.directory)[0],
                     self._plan.compression,
@@ -114,7 +119,7 @@ class TableQuery:
 
     def _raise_failure(self, ended: Any) -> None:
         """Raise what ended the query, if anything; *ended* is Spark's exception or None."""
-        if isinstance(self._failure, LogdriveError):
+        if isinstance(self._failure, LogdriveError):  # ours, with a remedy: not Spark's copy of it
             raise self._failure
         if ended is not None or self._failure is not None:
             raise to_transient_error(

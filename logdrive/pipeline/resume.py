@@ -56,6 +56,7 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
     valid = chain[: _count_valid(stream, state, chain)]
     last = valid[-1] if valid else None
 
+    # The store was restored from a backup.
     if len(valid) < len(chain):
         log.warning(
             "the store lost batches that the tables have, as after a restore; reading again",
@@ -64,6 +65,8 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
             now=last.next if last else 0,
         )
         tables.roll_back(segment, chain, last)
+
+    # Retention has cut more than was read.
     if tables.next_offset(segment) < state.start:
         log.warning(
             "bytes were removed before they were read",
@@ -73,6 +76,7 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
         )
         tables.skip_removed(segment, state.start)
 
+    # The query recognizes the segment by the last header.
     tables.begin_segment(segment, valid)
     end, needed = tables.next_offset(segment), tables.needed_offset(segment)
     since = needed if needed < end else NO_UNFINISHED

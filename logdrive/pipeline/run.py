@@ -62,6 +62,7 @@ def run_pipeline(
             )
         )
 
+        # Notes are appended first, so that this run reads them, too.
         job = _Run(plan, tables, stream, stop, on_commit)
         note_old_letters(stream)
         start = job.find_start()
@@ -122,6 +123,7 @@ class _Run:
         if self.backoff.failures:  # a later query
             if self.stop.is_set():
                 return
+            # what failed may have been a commit, and a receiver that was restarted has a new port
             self.tables.reload_tables()
             self.stream = relocate_stream(self.plan.uri, self.stream)
             start = self.find_start()
@@ -145,7 +147,7 @@ class _Run:
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
     def _count_commit(self, counts: CommitCounts) -> None:
-        self.backoff.reset()
+        self.backoff.reset()  # queries make progress: failures in a row begin anew
         if counts.batches:  # Spark also runs a first micro-batch of nothing
             self.publish_position()
             self.result.add_commit(counts)

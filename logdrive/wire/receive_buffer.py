@@ -22,7 +22,7 @@ class ReceiveBuffer:
     def __init__(self) -> None:
         self.size = 0
         """Bytes in the queue."""
-        self._pieces: deque[bytes | bytearray] = deque()
+        self._pieces: deque[bytes | bytearray] = deque()  # bytearrays are joined small pieces
         self._at = 0  # offset of the queue's front in the first piece
 
     def append_bytes(self, data: bytes) -> None:
@@ -31,6 +31,7 @@ class ReceiveBuffer:
             return
         self.size += len(data)
         last = self._pieces[-1] if self._pieces else b""
+        # large pieces are not copied, small ones are joined with the one before
         if len(data) >= _SMALL:
             self._pieces.append(data)
         elif isinstance(last, bytearray) and len(last) < _JOINED:
@@ -54,7 +55,7 @@ class ReceiveBuffer:
         while size:
             piece = self._pieces[0]
             part = memoryview(piece)[self._at : self._at + size]
-            # A joined piece may still grow, which an exported view would forbid.
+            # a joined piece may still grow, which an exported view would forbid
             parts.append(memoryview(bytes(part)) if isinstance(piece, bytearray) else part)
             size -= len(part)
             self._at += len(part)

@@ -15,7 +15,7 @@ from logdrive.model.framing import Part, frame_event
 from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
-from logdrive.wire.lumberjack.plain_windows import Batch, WindowReader, keepalive
+from logdrive.wire.lumberjack.plain_windows import WindowPart, WindowReader, keepalive
 from receiver.acks import OpenWindow
 from receiver.batch import ForeignBatches
 from receiver.connection import ConnectionContext, Disconnect
@@ -74,13 +74,13 @@ class LumberjackReceiver:
 
     def on_frames(self, frames: Sequence[Frame]) -> None:
         """Append the events in *frames*. Raises `Disconnect` if the sink takes nothing."""
-        for batch in self._windows.group_frames(frames, self._version):
-            self._store_batch(batch)
+        for part in self._windows.group_frames(frames, self._version):
+            self._store_part(part)
 
     def on_idle(self) -> None:
         """Acknowledge what a streaming writer has sent of its window so far."""
-        if (batch := self._windows.end_on_idle()) is not None:
-            self._store_batch(batch)
+        if (part := self._windows.end_on_idle()) is not None:
+            self._store_part(part)
 
     def send_reason(self, reason: Disconnect) -> None:
         """Send nothing: plain Lumberjack has no frame for a reason."""
@@ -89,24 +89,24 @@ class LumberjackReceiver:
         """Log how much went to the dead letters."""
         self._burials.log_total(self._link.log)
 
-    def _store_batch(self, batch: Batch) -> None:
-        for chunk in group_events(batch.events):
+    def _store_part(self, part: WindowPart) -> None:
+        for chunk in group_events(part.events):
             if isinstance(chunk, EventGroup):
                 self._append_chunk(self._writer, chunk)
             elif len(chunk.payload) <= EVENT_BYTES:
                 self._append_pieces(chunk.payload)
             else:
                 self._append_dead_letter(chunk.payload)
-        if batch.ack is None:  # the window goes on
+        if part.ack is None:  # the window goes on
             return
 
         # a window of no events is answered at once, by a keepalive
-        if batch.count == 0 and not self._link.acks.window_open:
+        if part.count == 0 and not self._link.acks.window_open:
             frame = keepalive(self._version)
             if frame is not None:
                 self._link.outbox.enqueue(frame)
         else:
-            self._link.acks.end_window(batch.ack)
+            self._link.acks.end_window(part.ack)
 
     def _append_chunk(self, writer: CountingWriter, chunk: EventGroup) -> None:
         batch = self._batches.event_batch(

@@ -1,6 +1,4 @@
-"""The agent as a whole, one file's life long: what is written arrives once, in order, whatever ends
-in between.
-"""
+"""The agent as a whole: the lines of a file arrive once and in order, whatever ends in between."""
 
 import pytest
 
@@ -9,7 +7,7 @@ from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
 
-def test_what_is_written_arrives__P1_D3() -> None:
+def test_written_lines_arrive__P1_D3() -> None:
     async def main() -> None:
         world = World()
         reader = await world.ships(lines(0, 100))
@@ -37,7 +35,7 @@ def test_a_chunk_that_is_encoded_bit_by_bit_arrives_whole__P1_R2() -> None:
 
 @pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint lost"])
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_restart_neither_loses_nor_doubles__D3_G3(end: str, forget: bool) -> None:
+def test_a_restart_loses_and_doubles_no_line__D3_G3(end: str, forget: bool) -> None:
     async def main() -> None:
         world = World()
         await world.reader()
@@ -57,7 +55,7 @@ def test_a_restart_neither_loses_nor_doubles__D3_G3(end: str, forget: bool) -> N
     run(main())
 
 
-def test_a_stop_ships_what_is_there_first__drain() -> None:
+def test_a_stop_ships_the_lines_written_before_it__drain() -> None:
     async def main() -> None:
         world = World()
         await world.reader()
@@ -73,7 +71,7 @@ def test_a_stop_ships_what_is_there_first__drain() -> None:
 
 
 def test_a_stop_looks_at_files_only_where_something_has_changed__drain() -> None:
-    """A receiver that says nothing gives no reason to look again and again."""
+    """A receiver that says nothing is no reason to look at files again and again."""
 
     async def main() -> None:
         world = World()
@@ -113,7 +111,7 @@ def test_a_stop_without_a_receiver_ends_in_time__drain() -> None:
     run(main())
 
 
-def test_a_reader_that_dies_and_comes_back_gets_the_rest__D3() -> None:
+def test_a_receiver_that_dies_and_comes_back_gets_the_rest__D3() -> None:
     async def main() -> None:
         world = World()
         await world.reader()
@@ -133,9 +131,9 @@ def test_a_reader_that_dies_and_comes_back_gets_the_rest__D3() -> None:
     run(main())
 
 
-def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
-    """However many files there are to catch up with: lines that are not UTF-8 make many runs of
-    what is read at once.
+def test_lines_that_were_read_are_sent_before_more_are_read__D1() -> None:
+    """Lines that are not UTF-8 make many runs of one read, and there are many files to catch up
+    with.
     """
 
     async def main() -> None:

@@ -1,5 +1,5 @@
-"""Which dialect `auto` speaks, what the log says of it, and what becomes of lines that were read
-for another one (D8, adr/0018).
+"""The dialect `auto`: what is spoken, what the log says, and what happens to lines that were
+encoded for another dialect (D8, adr/0018).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tests.support.virtual_time import run
 
 
 def tls_with(*alpn: str) -> ServerTls:
-    """Return what a receiver brings that agrees on *alpn*."""
+    """Return the TLS settings of a receiver that agrees on *alpn*."""
     return ServerTls("s.pem", "s.key", "ca.pem", alpn)
 
 
@@ -41,7 +41,7 @@ def tls_with(*alpn: str) -> ServerTls:
         ("lumberjack/1", None, False, "lumberjack/1", False),
     ],
 )
-def test_what_is_spoken__D8(
+def test_the_dialect_follows_from_the_configuration_and_the_handshake__D8(
     configured: DialectSetting, alpn: str | None, secure: bool, dialect: str, fell_back: bool
 ) -> None:
     choice = choose_dialect(configured, Peer("p", "", alpn, secure))
@@ -50,11 +50,11 @@ def test_what_is_spoken__D8(
     assert choice.version == (b"1" if dialect == "lumberjack/1" else b"2")
 
 
-def test_without_leave_nothing_else_is_spoken__D8() -> None:
+def test_no_dialect_but_the_configured_one_is_spoken__D8() -> None:
     assert choose_dialect("logdrive/1", Peer("p", secure=True)) is None
 
 
-def test_plain_readers_are_asked_nothing_in_the_handshake() -> None:
+def test_no_protocol_is_offered_to_receivers_configured_as_plain() -> None:
     assert offered_protocols("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
     assert (
         offered_protocols("logdrive/1"),
@@ -135,8 +135,8 @@ def test_the_log_says_that_a_dialect_was_configured(dialect: str) -> None:
 
 
 class _AnswersInVersion1(V1Model):
-    """Takes windows of version 2 too, as some servers do that never look at that byte, and answers
-    all in its own.
+    """A receiver that takes windows of version 2, too, and answers all in version 1, as some
+    servers do that never look at the version byte.
     """
 
     async def accept(self, stream: ByteStream) -> None:
@@ -165,7 +165,7 @@ class _Read:
         return data
 
 
-def test_who_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
+def test_a_receiver_that_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
     async def main() -> None:
         world, model = World(), _AnswersInVersion1()
         world.settings["output"] |= {"dialect": "auto", "tls": TLS}
@@ -187,7 +187,7 @@ def test_who_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
     run(main())
 
 
-def test_what_was_registered_waits_where_the_receiver_chooses_version_1__D8() -> None:
+def test_registered_sources_wait_where_the_receiver_chooses_version_1__D8() -> None:
     async def main() -> None:
         world, native, plain = World(), ReaderModel("reader"), V1Model()
         world.settings["output"] |= {"dialect": "auto", "tls": TLS}
@@ -220,10 +220,10 @@ def test_what_was_registered_waits_where_the_receiver_chooses_version_1__D8() ->
     run(main())
 
 
-def test_what_was_read_for_version_1_is_made_anew_for_logdrive_1() -> None:
-    """One life can be read again.
+def test_runs_in_the_form_of_version_1_are_encoded_again_for_logdrive_1() -> None:
+    """One generation can be read again.
 
-    Of the other the file is gone, and only what is in memory can be told.
+    The file of the other is gone, so only its runs in memory can be sent.
     """
 
     async def main() -> None:
@@ -253,8 +253,8 @@ def test_what_was_read_for_version_1_is_made_anew_for_logdrive_1() -> None:
     run(main())
 
 
-def test_what_was_read_for_logdrive_1_is_not_sent_as_blocks_to_plain_readers() -> None:
-    """A life that ended before it had a line is made into a record before anything is agreed on."""
+def test_runs_in_the_form_of_logdrive_1_are_not_sent_as_blocks_to_plain_receivers() -> None:
+    """A generation that ended without a first line is encoded before any dialect is agreed on."""
 
     async def main() -> None:
         world = World(end_after_seconds=3)
@@ -317,7 +317,7 @@ def test_full_records_under_logdrive_1_have_no_metadata() -> None:
     run(main())
 
 
-def test_ship_falls_back_where_it_may() -> None:
+def test_ship_falls_back_where_that_is_allowed() -> None:
     async def main() -> None:
         world, model = World(), PlainModel()
         await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
@@ -364,7 +364,7 @@ def test_ship_prefers_logdrive_1_and_never_falls_back_once_registered__D8() -> N
     run(main())
 
 
-def test_check_says_what_would_be_spoken() -> None:
+def test_check_names_the_dialect_that_would_be_spoken() -> None:
     async def main() -> None:
         world, model = World(), PlainModel()
         world.settings["output"] |= {"dialect": "auto", "tls": TLS}

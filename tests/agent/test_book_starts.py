@@ -1,4 +1,4 @@
-"""Where files begin that can't be looked for while that is decided (rule P2)."""
+"""Starts of files that can't be looked for while starts are decided (rule P2)."""
 
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from agent.sources.registry import SourceRegistry
 
 
 @pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])
-def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(
+def test_a_file_found_after_starts_were_decided_does_not_wait_for_the_decision(
     here_before: bool, start: int
 ) -> None:
     book = SourceRegistry(

@@ -1,4 +1,4 @@
-"""`agent check` tells what a start would do, and does nothing."""
+"""`agent check` reports what a start would do, and changes nothing."""
 
 import errno
 
@@ -11,7 +11,7 @@ from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 
-def test_what_would_be_read_from_where() -> None:
+def test_each_file_is_listed_with_the_position_from_which_it_would_be_read() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 10))
@@ -40,7 +40,7 @@ def test_what_would_be_read_from_where() -> None:
 
 
 class _AnothersLogs(MemoryDisk):
-    """A disk whose logs may be listed, and not read."""
+    """A disk whose logs may be listed, but not read."""
 
     def open(
         self,
@@ -62,14 +62,14 @@ def test_files_that_the_agent_may_not_read_are_counted() -> None:
         disk.write(LOG, lines(0, 1))
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check_agent(config, disk=disk, transport=world.network.host("agent"))
-        (told,) = (finding for finding in checked.findings if finding.name == "files")
-        assert told.warn
-        assert told.detail.startswith("1 of 1 can't be read")
+        (unreadable,) = (finding for finding in checked.findings if finding.name == "files")
+        assert unreadable.warn
+        assert unreadable.detail.startswith("1 of 1 can't be read")
 
     run(main())
 
 
-def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> None:
+def test_a_state_directory_that_can_not_be_made_is_reported_with_its_remedy() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 1))
@@ -77,9 +77,9 @@ def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> Non
         world.settings["agent"]["state_dir"] = "/state/file/agent"
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
-        told = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
-        assert not told.ok
-        assert told.detail.startswith(
+        state_dir = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
+        assert not state_dir.ok
+        assert state_dir.detail.startswith(
             "/state/file/agent can't be used (Not a directory: /state/file): name a directory"
         )
         world.settings["agent"]["state_dir"] = "/state/agent"
@@ -90,7 +90,7 @@ def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> Non
     run(main())
 
 
-def test_what_stands_in_the_way() -> None:
+def test_each_obstacle_to_a_start_is_a_finding() -> None:
     async def main() -> None:
         world = World(start="end")
         world.write(lines(0, 10))
@@ -121,7 +121,7 @@ def test_a_receiver_is_named_with_its_port_and_what_a_check_without_tls_can_not_
     run(main())
 
 
-def test_warnings_of_what_the_patterns_overlook() -> None:
+def test_rotated_and_compressed_files_that_the_patterns_miss_or_match_are_warnings() -> None:
     async def main() -> None:
         world = World(paths=["/logs/*.log", "/logs/*.gz"], exclude=["/logs/app.log.9"])
         await world.reader()

@@ -1,6 +1,4 @@
-"""Lumberjack v1 from an agent: pairs of text, at least once, to readers that know nothing else
-(D8).
-"""
+"""Lumberjack v1 from an agent: pairs of text, at least once (D8)."""
 
 from typing import Any
 
@@ -16,7 +14,7 @@ from tests.support.virtual_time import run
 
 
 async def v1_world(**output: Any) -> tuple[World, V1Model]:
-    """Return a world whose agent speaks version 1 to a reader that does."""
+    """Return a world whose agent speaks version 1 to a receiver of version 1."""
     world, model = World(), V1Model()
     world.settings["output"] |= {"dialect": "lumberjack/1"} | output
     await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
@@ -75,8 +73,9 @@ def test_at_least_once_from_the_checkpoint__D8() -> None:
 
 
 def test_keepalives_are_no_success_whatever_their_version() -> None:
-    """Logstash sends those of version 2 to everybody; logstash-forwarder took any answer for the
-    window's.
+    """Logstash sends keepalives of version 2 to all peers.
+
+    Logstash-forwarder took any answer for that of the window.
     """
 
     async def main() -> None:
@@ -123,8 +122,8 @@ def test_an_acknowledgement_in_version_2_ends_the_connection() -> None:
     run(main())
 
 
-def test_a_life_that_ended_before_it_had_a_line_is_told_with_its_file__P3() -> None:
-    """It is made into a record when it ends, before anybody knows what will be spoken."""
+def test_a_generation_that_ended_without_a_first_line_is_sent_with_its_path__P3() -> None:
+    """Its only record is made when it ends, before a dialect is agreed on."""
 
     async def main() -> None:
         world = World(end_after_seconds=3)
@@ -150,8 +149,8 @@ def test_a_life_that_ended_before_it_had_a_line_is_told_with_its_file__P3() -> N
     run(main())
 
 
-def test_a_reader_of_version_1_that_only_hangs_up_is_thought_of() -> None:
-    """It can't be told from a wrong port: whoever ships by hand is told what to look at."""
+def test_the_error_mentions_version_1_if_a_receiver_only_closes_connections() -> None:
+    """Such a receiver can't be told from a wrong port, so the error names both."""
 
     async def main() -> None:
         world, model = await v1_world()
@@ -163,7 +162,7 @@ def test_a_reader_of_version_1_that_only_hangs_up_is_thought_of() -> None:
     run(main())
 
 
-def test_ship_is_told_of_a_reader_that_answers_in_another_version() -> None:
+def test_ship_names_a_receiver_that_answers_in_another_version() -> None:
     async def main() -> None:
         world = World()
 
@@ -182,7 +181,7 @@ def test_ship_is_told_of_a_reader_that_answers_in_another_version() -> None:
     run(main())
 
 
-def test_ship_speaks_it_and_sends_all_anew_each_time() -> None:
+def test_ship_in_version_1_sends_all_lines_again_each_time() -> None:
     async def main() -> None:
         world, model = await v1_world()
         world.write(lines(0, 3000) + b"no newline")

@@ -1,4 +1,4 @@
-"""Plain Lumberjack v2 at least once, and falling back to it only where that is allowed (D8,
+"""Plain Lumberjack v2 at least once, and the fallback to it only where that is allowed (D8,
 lumberjack.md §2.2).
 """
 
@@ -22,8 +22,8 @@ TLS = {"ca": "ca.pem", "cert": "c.pem", "key": "c.key"}
 
 
 class PlainModel:
-    """A Lumberjack v2 reader that acknowledges whole windows; *events* by path, with what came
-    twice.
+    """A Lumberjack v2 receiver that acknowledges whole windows; *events* by path, with those that
+    came twice.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class PlainModel:
             await stream.write([AckFrame(ack).encode()])
 
     def content(self, path: str = LOG) -> bytes:
-        """Return what the first delivery of each event makes together."""
+        """Return the bytes of the first delivery of each event, joined."""
         first = {event["log"]["offset"]: event for event in reversed(self.events.get(path, []))}
         return rebuilt((orjson.dumps(first[offset]) for offset in sorted(first)), 0)[0]
 
@@ -246,7 +246,7 @@ def test_h20_a_balancer_drops_alpn_for_an_hour__D8() -> None:
     run(main())
 
 
-def test_h20_without_leave_the_agent_waits__D8() -> None:
+def test_h20_an_agent_that_may_not_fall_back_waits__D8() -> None:
     async def main() -> None:
         world, plain = World(), PlainModel()
         world.settings["output"] |= {"tls": TLS}

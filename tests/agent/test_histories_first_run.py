@@ -1,5 +1,5 @@
-"""Histories of `start = "end"`: only the very first run begins at the end, whatever becomes of the
-checkpoint later (rules P2, G3).
+"""Histories of `start = "end"`: only the very first run begins at the end, even if the checkpoint
+is lost later (rules P2, G3).
 """
 
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.records.batch import FIRST_RUN
+from agent.records.runs import FIRST_RUN
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.model.records import GAP
 from tests.agent.test_dialects import plain_world
@@ -27,7 +27,7 @@ def _lose(world: World, how: str) -> None:
 
 
 def _files(reader: ReaderModel) -> dict[str, bytes]:
-    """Return what the reader has of each file, in one piece."""
+    """Return the bytes that the receiver has of each file, joined."""
     stored = [
         each for each in reader.stored.values() if each.number != ABSENT and each.path != CHECKPOINT
     ]
@@ -90,9 +90,12 @@ def test_an_agent_that_begins_at_the_beginning_leaves_no_record__P2() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001, 0.002, 0.01, 0.5, 1.5, 3.0])
-def test_a_kill_at_any_time_of_the_first_run_makes_no_second_one_of_it__P2(seconds: float) -> None:
-    """The record is stored only when the checkpoint has the decision, or the next start would take
-    it for that of an earlier life.
+def test_a_kill_at_any_time_of_the_first_run_does_not_make_it_look_like_a_second_run__P2(
+    seconds: float,
+) -> None:
+    """The record is stored only once the checkpoint has the decision.
+
+    Otherwise the next start would take it for that of an earlier run.
     """
 
     async def main() -> None:
@@ -136,7 +139,7 @@ def test_while_the_receiver_is_away_the_decision_waits_in_the_checkpoint__P2() -
 
 
 def test_file_that_is_gone_before_store_answers_is_no_loss_unless_it_was_wanted__P2_P4() -> None:
-    """Wanted is all of it where the agent was here before."""
+    """All of the file is wanted if the agent was here before."""
 
     async def main() -> None:
         world = World(start="end", end_after_seconds=5)
@@ -163,7 +166,9 @@ def test_file_that_is_gone_before_store_answers_is_no_loss_unless_it_was_wanted_
 
 
 @pytest.mark.parametrize("answer", [NOT_KEPT, LOST])
-def test_where_nobody_can_tell_files_begin_at_their_end_and_that_is_said__P2(answer: int) -> None:
+def test_files_begin_at_their_end_with_a_warning_if_the_store_cannot_answer__P2(
+    answer: int,
+) -> None:
     async def main() -> None:
         world = World(start="end")
         reader = await world.reader()
@@ -177,13 +182,13 @@ def test_where_nobody_can_tell_files_begin_at_their_end_and_that_is_said__P2(ans
         assert (stored.content, stored.gaps) == (lines(10, 10), [(0, 120, "not_wanted", True)])
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    (said,) = [each for each in told if "this agent has run before" in each["event"]]
+    (said,) = [each for each in log_lines if "this agent has run before" in each["event"]]
     assert (said["log_level"], said["files"]) == ("warning", 1)
 
 
-def test_plain_lumberjack_has_nobody_to_ask_and_says_so__P2_D8() -> None:
+def test_under_plain_lumberjack_files_begin_at_their_end_with_a_warning__P2_D8() -> None:
     async def main() -> None:
         world, model = await plain_world()
         world.settings["input"][0]["start"] = "end"
@@ -197,13 +202,13 @@ def test_plain_lumberjack_has_nobody_to_ask_and_says_so__P2_D8() -> None:
         )[:-1]
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    assert len([each for each in told if "this agent has run before" in each["event"]]) == 1
+    assert len([each for each in log_lines if "this agent has run before" in each["event"]]) == 1
 
 
-def test_another_store_is_told_too__P2_D5() -> None:
-    """The checkpoint may be lost while that one is in use."""
+def test_another_store_gets_the_record_of_the_first_run_too__P2_D5() -> None:
+    """The checkpoint may be lost while the other store is in use."""
 
     async def main() -> None:
         world = World(start="end")
@@ -228,8 +233,8 @@ def test_another_store_is_told_too__P2_D5() -> None:
     run(main())
 
 
-def test_agent_that_was_here_before_this_was_asked_leaves_its_record_at_next_start__P2() -> None:
-    """A checkpoint without the decision is that of an older agent, which took it alone."""
+def test_after_an_upgrade_the_first_start_writes_the_record_of_the_first_run__P2() -> None:
+    """Older agents decided without a record, so their checkpoints have no decision."""
 
     async def main() -> None:
         world = World()

@@ -1,5 +1,5 @@
-"""Histories of files whose handles were given back, or never had: rotated, moved and removed while
-the agent runs (rules G1, P4).
+"""Histories of files that lost their handles or never had one: they are rotated, moved and removed
+while the agent runs (rules G1, P4).
 """
 
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.records.batch import OUT_OF_SIGHT
+from agent.records.runs import OUT_OF_SIGHT
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -26,7 +26,7 @@ def _world(**inputs: Any) -> World:
 
 
 async def _all_rest(world: World, **machine: Any) -> list[str]:
-    """Ship a few lines of each of many files, and wait until some have no handle."""
+    """Ship a few lines of each of many files, and wait until some files have no handle."""
     await world.reader()
     paths = [f"/logs/{number:02d}.log" for number in range(FILES)]
     for path in paths:
@@ -50,9 +50,9 @@ def _closed(world: World) -> list[str]:
 def test_files_without_handle_move_to_another_watched_directory_go_on_where_they_were__G1(
     handles: dict[str, int],
 ) -> None:
-    """As with logrotate's `olddir`.
+    """Logrotate's `olddir` moves files like this.
 
-    The second time all of them are given few handles by the system, with the default settings.
+    In the second case the system allows few handles, with default settings.
     """
 
     async def main() -> None:
@@ -85,12 +85,12 @@ def test_files_without_handle_move_to_another_watched_directory_go_on_where_they
 
 
 class _Rotating(MemoryDisk):
-    """A disk where, once *due*, /logs/old is rotated behind the next listing of it."""
+    """A disk that rotates /logs/old after its next listing, once *due*."""
 
     due = False
 
     def names(self, directory: str) -> list[str]:
-        """Return the names, and let them be rotated."""
+        """Return the names, then rotate the directory if that is due."""
         names = super().names(directory)
         if self.due and directory == "/logs/old":
             self.due = False
@@ -124,12 +124,12 @@ def test_a_file_is_found_while_the_directory_that_it_moved_to_rotates__G1(away: 
 
 
 @pytest.mark.parametrize("how", ["removed", "moved"])
-def test_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_agent_was_away__P4(
+def test_a_removed_file_without_a_handle_ends_as_out_of_sight__P4(
     how: str,
 ) -> None:
-    """Whether it grew before it went nobody can know.
+    """It is unknown whether the file grew before it was removed.
 
-    One with a handle is read wherever it moves.
+    The log does not say that the agent was away. A file with a handle is read wherever it moves.
     """
 
     async def main() -> None:
@@ -158,17 +158,17 @@ def test_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_agent_was_
                 assert (stored.content, stored.ended) == (lines(0, 10, prefix=path), None)
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    gone = [each for each in told if each["event"] == "file gone while it was not open"]
+    gone = [each for each in log_lines if each["event"] == "file gone while it was not open"]
     assert len(gone) == 1, "one warning for all of them"
     assert gone[0]["files"] >= FILES - 16
     assert gone[0]["example"].startswith("/logs/")
     assert "max_open_files" in gone[0]["remedy"]
 
 
-def test_files_moved_out_of_sight_keep_their_handles_unless_others_have_none_left__G1() -> None:
-    """Given back, such a handle never comes again; but new files must be read, too."""
+def test_files_moved_out_of_sight_keep_their_handles_unless_none_is_left_for_others__G1() -> None:
+    """Such a file can't be opened again once it is closed, but new files must be read, too."""
 
     async def main() -> None:
         world = _world()

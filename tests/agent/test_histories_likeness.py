@@ -1,11 +1,11 @@
-"""Histories of files that were replaced or rewritten while the agent was away, with a beginning
-that is the same in every life (G2, P4).
+"""Histories of files that were replaced or rewritten while the agent was away, and whose
+generations begin with the same bytes (G2, P4).
 """
 
 import orjson
 import pytest
 
-from agent.records.batch import UNSURE
+from agent.records.runs import UNSURE
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run
@@ -14,7 +14,7 @@ BANNER = b"# constant header of every life\n"
 
 
 def _rewrite(world: World, content: bytes, *, how: str) -> None:
-    """Put *content* in the place of the log, whose inode stays the same."""
+    """Replace the log's content by *content*; its inode stays the same."""
     if how == "truncated":
         world.truncate()
     else:
@@ -27,7 +27,7 @@ def _rewrite(world: World, content: bytes, *, how: str) -> None:
 
 
 def _strip(world: World, *keys: str) -> None:
-    """Take from the checkpoint what older agents did not write."""
+    """Remove from the checkpoint what older agents did not write."""
     path = "/state/checkpoint.json"
     kept = orjson.loads(world.disk.content(path))
     for entry in kept["entries"]:
@@ -38,7 +38,7 @@ def _strip(world: World, *keys: str) -> None:
 
 
 async def _seen_and_not_sent(world: World, content: bytes) -> None:
-    """Let the agent see *content*, which nobody takes, write that into its checkpoint, and end."""
+    """Let the agent see *content* while no receiver takes it, write the checkpoint, and end."""
     await world.reader()
     await world.crash_reader()
     world.write(content)
@@ -48,9 +48,11 @@ async def _seen_and_not_sent(world: World, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("shipped", [0, 20])
-def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: int) -> None:
-    """What was shipped of the old one and what the new one begins with are the same bytes: no line
-    of either is taken for the other's.
+def test_a_file_with_another_birth_time_is_another_file_even_with_the_same_bytes__G2(
+    shipped: int,
+) -> None:
+    """The bytes shipped of the old file are those that the new one begins with: lines of both are
+    delivered.
     """
 
     async def main() -> None:
@@ -74,10 +76,10 @@ def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: 
 
 
 @pytest.mark.parametrize("how", ["replaced", "truncated"])
-def test_lines_were_seen_and_not_sent_are_gap_when_others_stand_in_their_place__G4_P4(
+def test_unsent_lines_are_a_gap_if_others_took_their_place__G4_P4(
     how: str,
 ) -> None:
-    """The bytes before the end seen last tell the lives apart, where birth time does not."""
+    """The bytes before the end seen last distinguish the generations if the birth time does not."""
 
     async def main() -> None:
         world = World()
@@ -100,8 +102,8 @@ def _unseen(stored: list[Stored]) -> list[tuple[int, int, str, bool]]:
     return [gap for each in stored for gap in each.gaps]
 
 
-def test_lines_that_were_sent_and_not_acknowledged_tell_a_file_from_others_too__G4() -> None:
-    """They are no doubt: what is in flight was read, and is compared."""
+def test_unacknowledged_lines_identify_a_file_too__G4() -> None:
+    """Runs in flight were read, so their bytes are compared: no `unsure` generation is added."""
 
     async def main() -> None:
         world = World()
@@ -136,12 +138,11 @@ def test_a_backlog_that_is_still_there_is_shipped_once__G4() -> None:
 
 
 @pytest.mark.parametrize("same_length", [False, True])
-def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(
+def test_a_changed_file_compared_by_its_first_line_only_adds_an_unsure_generation__P4(
     same_length: bool,
 ) -> None:
-    """A file was rewritten with the same first line while the agent was away: no byte says so.
-
-    The life that may have been is told as one whose end nobody saw.
+    """The file was rewritten with the same first line while the agent was away, which no byte
+    shows. The generation that may have been lost is reported with an unknown end.
     """
 
     async def main() -> None:
@@ -165,7 +166,7 @@ def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(
 
 
 @pytest.mark.parametrize("old_checkpoint", [False, True])
-def test_a_file_of_one_line_that_nobody_touched_is_no_doubt__P4(old_checkpoint: bool) -> None:
+def test_an_unchanged_file_of_one_line_adds_no_unsure_generation__P4(old_checkpoint: bool) -> None:
     async def main() -> None:
         world = World()
         await world.ships(BANNER)
@@ -200,8 +201,8 @@ def test_checkpoints_of_older_agents_are_read_on_from__D5() -> None:
     run(main())
 
 
-def test_file_system_was_moved_has_other_births_and_another_device_and_same_files__G2() -> None:
-    """And from then on the new birth time tells this file from others."""
+def test_a_file_system_on_another_device_has_the_same_files_with_other_births__G2() -> None:
+    """From then on, the new birth time identifies the file."""
 
     async def main() -> None:
         world = World()
@@ -225,7 +226,7 @@ def test_file_system_was_moved_has_other_births_and_another_device_and_same_file
     run(main())
 
 
-def test_a_file_system_without_birth_times_leaves_it_to_the_bytes__G2() -> None:
+def test_without_birth_times_the_bytes_decide_whether_a_file_is_the_same__G2() -> None:
     async def main() -> None:
         world = World()
         world.write(BANNER + lines(0, 10))

@@ -1,5 +1,5 @@
-"""Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on
-another device (9, 16, 17).
+"""Histories about names: files that are renamed, unlinked, gone, without a first line, or on
+another device.
 """
 
 import errno
@@ -41,9 +41,9 @@ def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
     run(main())
 
 
-def test_files_lines_are_known_by_name_was_found_under_whatever_is_called_later__G1_R4() -> None:
-    """Only who has lost the checkpoint finds it under its new name; it is the same source then,
-    too.
+def test_lines_of_a_renamed_file_keep_the_path_under_which_it_was_found__G1_R4() -> None:
+    """An agent that has lost its checkpoint finds the file under its new name, and it is the same
+    source.
     """
 
     async def main() -> None:
@@ -71,7 +71,7 @@ def test_files_lines_are_known_by_name_was_found_under_whatever_is_called_later_
 
 
 def told_paths(world: World) -> list[str]:
-    """Return the paths that go into the headers of what is sent now."""
+    """Return the paths in the headers of what is sent from now on."""
     assert world.agent is not None
     return [
         orjson.loads(world.agent.registry.attributes_of(source))["path"]
@@ -143,7 +143,7 @@ def test_h16_a_first_line_without_newline_that_grows_later__G2_P3() -> None:
     run(main())
 
 
-def test_h16_a_life_that_ends_without_a_first_line_is_shipped_then__P3() -> None:
+def test_h16_a_generation_that_ends_without_a_first_line_is_shipped_then__P3() -> None:
     async def main() -> None:
         world = World(end_after_seconds=5)
         await world.reader()
@@ -179,9 +179,9 @@ def test_h17_a_reboot_that_changes_device_numbers__G2() -> None:
     run(main())
 
 
-def test_a_new_file_with_inode_of_one_that_no_input_asks_for_any_more_is_followed__G1() -> None:
-    """What the checkpoint keeps of the one, which is gone or on another file system, must not hide
-    the other.
+def test_a_new_file_with_the_inode_of_an_absent_entry_is_followed__G1() -> None:
+    """The absent entry's file is gone, or on another file system: its entry must not hide the new
+    file.
     """
 
     async def main() -> None:
@@ -204,8 +204,8 @@ def test_a_new_file_with_inode_of_one_that_no_input_asks_for_any_more_is_followe
     run(main())
 
 
-def test_h09_file_rotated_into_another_directory_while_agent_away_goes_on_where_was__G1() -> None:
-    """As logrotate's `olddir` does; the patterns name both places."""
+def test_h09_a_file_rotated_into_another_directory_while_the_agent_is_away_goes_on__G1() -> None:
+    """Logrotate's `olddir` does this; the patterns name both directories."""
 
     async def main() -> None:
         world = World()
@@ -226,8 +226,8 @@ def test_h09_file_rotated_into_another_directory_while_agent_away_goes_on_where_
     run(main())
 
 
-def test_h09_the_file_behind_a_link_is_found_beside_itself_after_a_restart__G1() -> None:
-    """As in Kubernetes: the pattern names links to files elsewhere, which are rotated there."""
+def test_h09_the_rotated_target_of_a_link_is_found_in_its_directory_after_a_restart__G1() -> None:
+    """Kubernetes does this: the pattern matches links to files, which are rotated elsewhere."""
 
     async def main() -> None:
         world = World()
@@ -248,7 +248,9 @@ def test_h09_the_file_behind_a_link_is_found_beside_itself_after_a_restart__G1()
 
 
 def test_files_on_a_network_file_system_whose_handles_went_stale_are_opened_anew__G1() -> None:
-    """After a failover of an NFS server old handles never work again, the files behind them do."""
+    """After a failover of an NFS server old handles never work again, but the files can be opened
+    again.
+    """
 
     async def main() -> None:
         world = World()
@@ -265,7 +267,7 @@ def test_files_on_a_network_file_system_whose_handles_went_stale_are_opened_anew
 
 
 class _Network(MemoryDisk):
-    """A disk behind a server: no handle outlives it."""
+    """A disk on a server: a failover makes all of its open handles stale."""
 
     epoch = 0
 
@@ -337,7 +339,7 @@ class _Linked(MemoryDisk):
 
 
 class _OtherDevice(MemoryDisk):
-    """The same disk after a reboot that numbered devices, and told birth times, otherwise."""
+    """The same disk after a reboot that changed device numbers and birth times."""
 
     @classmethod
     def of(cls, disk: MemoryDisk) -> "_OtherDevice":

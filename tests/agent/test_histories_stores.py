@@ -1,6 +1,4 @@
-"""Histories of delivery.md §7 about failed runs, clones, restored and other stores, and crowds (3,
-5, 8, 13, 24, 25).
-"""
+"""Histories about failed runs, clones, restored and other stores, and thousands of sources."""
 
 import errno
 
@@ -62,7 +60,7 @@ def test_bytes_that_cannot_be_read_to_judge_a_position_are_tried_again__D4() -> 
 
 
 class _BadBlock(MemoryDisk):
-    """A disk that does not give the bytes at *bad* of any file."""
+    """A disk that can't read the bytes at *bad* of any file."""
 
     bad = range(0)
 
@@ -237,7 +235,7 @@ def test_h13_to_another_embedded_store_and_back__D3_D5() -> None:
                 assert data == whole[start:end]
         ends = 0
         for start in sorted(covered):
-            assert start <= ends, f"nobody has the bytes {ends} to {start}"
+            assert start <= ends, f"no store has the bytes {ends} to {start}"
             ends = max(ends, start + len(covered[start]))
         assert ends == len(whole)
         assert len(world.readers["east"].registered) + len(world.readers["west"].registered) < 20

@@ -1,6 +1,4 @@
-"""Histories of delivery.md §7 about lives that look alike, where to start, and what was unread (2,
-4, 6, 27).
-"""
+"""Histories about generations that look alike, where to start, and unread bytes."""
 
 import asyncio
 
@@ -12,8 +10,8 @@ from tests.support.virtual_time import run
 HEADER = b"# constant header of every life\n"
 
 
-def _has_both_lives(world: World, first: bytes) -> None:
-    """The reader has all of the *first* life and of the one that followed it."""
+def _has_both_generations(world: World, first: bytes) -> None:
+    """Assert that the receiver has all of the *first* generation and of the one after it."""
     old, new = world.stored()
     assert old.content == first
     assert old.ended == (len(first), "truncated")
@@ -33,7 +31,7 @@ def test_h02_copytruncated_and_checkpoint_lost__G3_D4() -> None:
         world.write(lines(3000, 9000, prefix="second"))
         world.start()
         await world.settle()
-        _has_both_lives(world, first)
+        _has_both_generations(world, first)
         await world.stop()
 
     run(main())
@@ -83,7 +81,7 @@ def test_h04_start_end_sigkill_before_first_ship__P2() -> None:
     run(main())
 
 
-def test_h04_start_end_tells_the_gap_even_if_nothing_grows__P2() -> None:
+def test_h04_start_end_sends_the_gap_even_if_nothing_grows__P2() -> None:
     async def main() -> None:
         world = World(start="end")
         await world.ships(lines(0, 10))
@@ -123,7 +121,7 @@ def test_h06_regrown_past_the_position_between_two_polls__G4() -> None:
             world.truncate()
             world.write(header + lines(0, 1000, prefix="second"))
             await world.settle()
-            _has_both_lives(world, first)
+            _has_both_generations(world, first)
             await world.stop()
 
     run(main())
@@ -145,7 +143,7 @@ def test_h06_rewritten_at_the_same_length__G4() -> None:
     run(main())
 
 
-def test_h06_unread_bytes_of_a_truncated_life_are_a_gap__P4() -> None:
+def test_h06_unread_bytes_of_a_truncated_generation_are_a_gap__P4() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 100))
@@ -187,7 +185,7 @@ def test_h06_truncated_while_the_agent_was_away__G4_P4() -> None:
     run(main())
 
 
-def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
+def test_h27_a_truncated_generation_ends_after_its_runs_in_memory__G3() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -206,7 +204,7 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
         world.truncate()  # what was read of it is not acknowledged yet
         world.write(HEADER + lines(0, 2000, prefix="next"))
         await world.settle(200)
-        _has_both_lives(world, first)
+        _has_both_generations(world, first)
         assert END in kinds
         assert GAP not in kinds
         await world.stop()
@@ -214,16 +212,16 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
     run(main())
 
 
-def test_h27_next_life_while_the_reader_is_away__G3() -> None:
+def test_h27_the_next_generation_begins_while_the_receiver_is_away__G3() -> None:
     async def main() -> None:
         world = World()
         await world.ships(HEADER + lines(0, 10))
         await world.crash_reader()
-        lives = [HEADER + lines(0, 10)]
-        for life in range(1, 4):
+        generations = [HEADER + lines(0, 10)]
+        for number in range(1, 4):
             world.truncate()
-            lives.append(HEADER + lines(0, 80 - 20 * life, prefix=f"life {life}"))
-            world.write(lives[-1])
+            generations.append(HEADER + lines(0, 80 - 20 * number, prefix=f"life {number}"))
+            world.write(generations[-1])
             await world.clock.sleep(2)
         await world.reader()
         await asyncio.sleep(30)
@@ -231,10 +229,10 @@ def test_h27_next_life_while_the_reader_is_away__G3() -> None:
         stored = world.stored()
         assert [each.ended is not None for each in stored] == [True, True, True, False]
         assert [(each.content, each.gaps) for each in stored] == [
-            (lives[0], []),
-            (b"", [(0, len(lives[1]), "truncated", False)]),
-            (b"", [(0, len(lives[2]), "truncated", False)]),
-            (lives[3], []),
+            (generations[0], []),
+            (b"", [(0, len(generations[1]), "truncated", False)]),
+            (b"", [(0, len(generations[2]), "truncated", False)]),
+            (generations[3], []),
         ]
         await world.stop()
 

@@ -1,4 +1,4 @@
-"""What an agent keeps of connections, questions and files that are over: nothing."""
+"""The agent keeps nothing of connections, registrations and files that are over."""
 
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.session import SenderSession
@@ -27,7 +27,7 @@ def test_nothing_is_kept_of_a_connection_that_ended() -> None:
     run(main())
 
 
-def test_nothing_is_kept_of_the_questions_with_which_sources_registered() -> None:
+def test_nothing_is_kept_of_the_counts_that_sources_asked_for() -> None:
     async def main() -> None:
         made = Made(IncarnationSearch)
         world = World()

@@ -1,6 +1,7 @@
-"""Random histories of an agent that may fall back: whatever the receiver speaks from one connection
-to the next, every byte of every file arrives as it is, and what logdrive/1 knew once never goes as
-plain Lumberjack again (D8, R2, adr/0018).
+"""Random histories of an agent that may fall back.
+
+Whatever dialect the receiver speaks on each connection, every byte of every file arrives unchanged,
+and a source once registered under logdrive/1 is never sent as plain Lumberjack (D8, R2, adr/0018).
 """
 
 import random
@@ -32,7 +33,7 @@ LINES = (
 
 
 class History:
-    """A world whose one receiver changes what it speaks."""
+    """A world with one receiver that changes its dialect."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -47,7 +48,7 @@ class History:
         self.connections = dict.fromkeys(SPOKEN, 0)
 
     async def speak(self, alpn: tuple[str, ...]) -> None:
-        """Have the receiver speak something else from now on."""
+        """Let the receiver speak another dialect from now on."""
         if self.listener is not None:
             await self.listener.close()
         models: dict[tuple[str, ...], ReaderModel | V1Model] = {
@@ -72,8 +73,8 @@ class History:
         self.world.network.cut("agent")
 
     def acknowledge(self, yes: bool) -> None:
-        """Have the plain readers acknowledge from the next connection on, or not: no window is
-        passed over on one.
+        """Let the plain receivers acknowledge from the next connection on, or not: within a
+        connection, no window is left out.
         """
         self.v1.acknowledge = self.v2.acknowledge = yes
         self.world.network.cut("agent")
@@ -108,7 +109,7 @@ class History:
                 self.acknowledge(self.random.random() < 0.5)
             case "remove" if left := sorted(self.files.keys() - self.gone):
                 self.acknowledge(self.random.random() < 0.3)
-                # so that it was seen: a file nobody opened is nobody's
+                # so that it was seen: a file that was never opened has no source
                 await self.world.clock.sleep(10)
                 self.world.disk.remove(path := self.random.choice(left))
                 self.gone.add(path)
@@ -120,7 +121,7 @@ class History:
         await self.world.clock.sleep(self.random.choice((0.01, 0.3, 3.0, 30.0)))
 
     def check(self) -> None:
-        """Compare what came, together, with the files."""
+        """Compare all that came with the files."""
         for path, whole in self.files.items():
             came = [
                 (int(event["offset"]), file_bytes_of(event))
@@ -152,7 +153,7 @@ def _of(event: dict[str, object]) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_byte_arrives_whatever_is_spoken(seed: int) -> None:
+def test_every_byte_arrives_in_every_sequence_of_dialects(seed: int) -> None:
     async def main() -> None:
         history = History(seed)
         await history.speak(history.random.choice(SPOKEN))

@@ -1,9 +1,10 @@
-"""Random lives of files, agents and readers: what is on disk at the end was delivered once; what
-vanished is told (G1–G4, P1–P4, D2–D5).
+"""Random histories of files, agents and receivers: what is on disk at the end was delivered once,
+and what vanished was reported (G1–G4, P1–P4, D2–D5).
 
-Every life of every file is remembered as it was written. Each source must be exactly one life, byte
-for byte at its positions, and no life may have two sources. A life that still is on disk must have
-arrived whole; of others the model reader itself holds that data and gaps tile what was told.
+The test remembers every byte of each generation of each file. Each source must be exactly one
+generation, byte for byte at its positions, and no generation may have two sources. A generation
+that is still on disk must have arrived whole. For the others, data and gaps must cover what was
+reported.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ _ACTIONS = {
 
 
 class Lives:
-    """The files of one host, with every byte that was ever written to each life.
+    """The files of one host, with every byte that was ever written to each generation.
 
     First lines are unique.
     """
@@ -103,7 +104,7 @@ async def act(
     name: str = "reader",
     without: tuple[str, ...] = (),
 ) -> None:
-    """Do one thing, but none of those in *without*, then let a little time pass."""
+    """Do one random action, none of those in *without*, then let a little time pass."""
     kinds = [kind for kind in _ACTIONS if kind not in without]
     kind = pick.choices(kinds, [_ACTIONS[kind] for kind in kinds])[0]
     if kind in ("write", "rotate", "truncate", "remove"):
@@ -144,7 +145,7 @@ async def act(
 
 
 def judge(stored: list[Stored], lives: Lives) -> None:
-    """Hold what arrived against what was written; what is on disk has not ended."""
+    """Compare all that arrived with what was written; a generation on disk has not ended."""
     judge_pieces([(source.path, source.data, source.gaps) for source in stored], lives)
     on_disk = lives.on_disk()
     assert not [
@@ -155,8 +156,8 @@ def judge(stored: list[Stored], lives: Lives) -> None:
 def judge_pieces(
     delivered: Sequence[tuple[str, Sequence[Piece], Sequence[object]]], lives: Lives
 ) -> None:
-    """Hold path, data and gaps of each source against what was written: one life each, and whole if
-    it is on disk.
+    """Compare path, data and gaps of each source with what was written: one generation each, and
+    whole if it is on disk.
     """
     on_disk, owned = lives.on_disk(), set[bytes]()
     whole: dict[bytes, bytes] = {}
@@ -187,7 +188,7 @@ SEEDS = range(int(os.environ.get("LOGDRIVE_SEEDS", "25")))
 
 @contextlib.asynccontextmanager
 async def history(seed: int) -> AsyncIterator[tuple[World, ReaderModel, Lives, random.Random]]:
-    """Start an agent and a reader; after what is done to them let both finish, judge, and stop."""
+    """Start an agent and a receiver; after the test's actions let both finish, judge, and stop."""
     pick = random.Random(seed)
     world = _world(seed, pick)
     reader = await world.reader()
@@ -227,9 +228,10 @@ def test_random_history_with_a_store_that_steps_back__D5_G6(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> None:
-    """Files that are gone are told to a restored store as gaps, and ended ones as ended; no kills,
-    which may forget the last second.
+def test_a_store_that_lost_data_gets_it_again_or_a_gap__D5_G6_P4(seed: int) -> None:
+    """A restored store gets gaps for files that are gone, and the end records of ended ones.
+
+    There are no kills, which may lose the last second of the checkpoint.
     """
 
     async def main() -> None:
@@ -253,7 +255,7 @@ def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> Non
                         world.start()
                     await world.reader(model=reader)
         for source, number in peaks.items():
-            assert source in reader.stored, "an ended source was never told again"
+            assert source in reader.stored, "an ended source was not sent again"
             again = reader.stored[source]
             reached = position_of(again.number), is_closed(again.number)
             assert reached >= (position_of(number), is_closed(number)), (
@@ -288,8 +290,8 @@ def test_random_history_between_two_stores__D5_h13(seed: int) -> None:
 
 
 def judge_stores(world: World, lives: Lives) -> None:
-    """Every life on disk is whole over all stores together, and each source is one life in all of
-    them.
+    """Assert that each generation on disk is whole over all stores together, and each source is one
+    generation in all of them.
     """
     stores = [reader.stored for reader in world.readers.values()]
     for life in lives.on_disk():
@@ -303,7 +305,9 @@ def judge_stores(world: World, lives: Lives) -> None:
         assert len(owners) == 1, f"{life[:60]!r}… arrived under {len(owners)} sources"
         reached = 0
         for start, end, _ in owners[0]:
-            assert start <= reached, f"of {life[:60]!r}… nobody has the bytes {reached} to {start}"
+            assert start <= reached, (
+                f"of {life[:60]!r}… no store has the bytes {reached} to {start}"
+            )
             reached = max(reached, end)
         assert reached == len(life)
 
@@ -327,7 +331,7 @@ async def _calm(world: World, lives: Lives, reader: ReaderModel) -> None:
 
 async def finish(world: World, lives: Lives) -> None:
     """Give every file a last line, and wait until all is acknowledged."""
-    # what has no first line yet could not be told otherwise
+    # without it, a file without a first line would not be sent
     for path in sorted({*lives.current, *lives.rotated}):
         life = lives.current.get(path, lives.rotated.get(path))
         assert life is not None

@@ -1,5 +1,5 @@
-"""The random lives of files once more, now against the real receiver and store, which are killed
-and powered off (D2, D3, G1–G4).
+"""Random histories of files against the real receiver and store, which are killed and powered off
+(D2, D3, G1–G4).
 """
 
 import random

@@ -1,5 +1,5 @@
-"""Shipping files once: everything arrives, a second run sends nothing, and what can't be is said
-(P3, G3, history 16).
+"""`agent ship`: everything arrives, a second run sends nothing, and what can't be shipped is
+reported (P3, G3).
 """
 
 import asyncio
@@ -49,7 +49,9 @@ def test_everything_arrives_and_a_second_run_sends_nothing__G3_D3() -> None:
             world.write(lines(0, 50 * number + 1) + b"no newline", path)
         first = await shipped(world, *files)
         assert first.complete
-        assert first.bytes == first.there == sum(len(world.disk.content(path)) for path in files)
+        assert (
+            first.bytes == first.total_bytes == sum(len(world.disk.content(path)) for path in files)
+        )
         assert all(contents(world.stored(path)) == [world.disk.content(path)] for path in files)
         assert reader.most_unanswered <= 256
         windows = reader.windows
@@ -151,7 +153,7 @@ def test_files_that_cannot_be_read_are_named_all_at_once() -> None:
 
 
 class _FewHandles(MemoryDisk):
-    """A disk of a process that may have *handles* more files open."""
+    """A disk of a process that may open only *handles* more files."""
 
     handles = 1000
 
@@ -232,17 +234,17 @@ def test_a_refusal_that_will_stay_ends_at_once_and_a_restart_does_not() -> None:
     run(main())
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
         reader.ack_seconds = 0.1
         world.write(lines(0, 300_000))
-        told: list[Shipped] = []
-        await shipped(world, progress=told.append)
-        assert [each.left for each in told] == sorted((each.left for each in told), reverse=True)
-        assert told[-1].left == 0
-        assert len({each.left for each in told}) > 2
+        steps: list[Shipped] = []
+        await shipped(world, progress=steps.append)
+        assert [each.left for each in steps] == sorted((each.left for each in steps), reverse=True)
+        assert steps[-1].left == 0
+        assert len({each.left for each in steps}) > 2
 
     run(main())
 

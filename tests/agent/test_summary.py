@@ -1,4 +1,4 @@
-"""The agent says what it does: a line a minute, sums at the end, and what it can't know."""
+"""The agent's summaries: a line a minute, totals at the end, and what is unknown."""
 
 from typing import Any
 
@@ -20,19 +20,19 @@ def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> No
             world.write(lines(0, 1), "/logs/new.log")
             await world.clock.sleep(61)
             await world.stop()
-        minutes = [told for told in said if told["event"] == "in the last minute"]
-        assert [(told["lines"], told["bytes"], told["files"]) for told in minutes] == [
+        minutes = [entry for entry in said if entry["event"] == "in the last minute"]
+        assert [(entry["lines"], entry["bytes"], entry["files"]) for entry in minutes] == [
             (10, 120, 1),
             (6, 72, 2),
         ]
-        assert all((told["sources_behind"], told["unread_bytes"]) == (0, 0) for told in minutes)
-        (drained,) = [told for told in said if told["event"] == "drained"]
+        assert all((entry["sources_behind"], entry["unread_bytes"]) == (0, 0) for entry in minutes)
+        (drained,) = [entry for entry in said if entry["event"] == "drained"]
         assert (drained["lines"], drained["bytes"], drained["files"]) == (16, 192, 2)
 
     run(main())
 
 
-def test_the_first_minute_of_rest_after_each_spell_of_work_is_told() -> None:
+def test_the_first_minute_of_rest_after_each_spell_of_work_is_announced() -> None:
     async def main() -> None:
         world, rests = World(), 0
 
@@ -55,7 +55,7 @@ def test_the_first_minute_of_rest_after_each_spell_of_work_is_told() -> None:
     run(main())
 
 
-def test_what_is_left_is_told_while_nothing_gets_through() -> None:
+def test_sources_behind_are_counted_while_nothing_gets_through() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 10))
@@ -63,15 +63,15 @@ def test_what_is_left_is_told_while_nothing_gets_through() -> None:
             world.start()
             await world.clock.sleep(130)
             await world.kill()
-        minutes = [told for told in said if told["event"] == "in the last minute"]
+        minutes = [entry for entry in said if entry["event"] == "in the last minute"]
         assert [
-            (told["lines"], told["sources_behind"], told["unread_bytes"]) for told in minutes
+            (entry["lines"], entry["sources_behind"], entry["unread_bytes"]) for entry in minutes
         ] == [(0, 1, 120)] * 2
 
     run(main())
 
 
-def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
+def test_a_stop_without_a_receiver_logs_how_much_is_left_and_why() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 10))
@@ -80,15 +80,15 @@ def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
             world.start()
             await world.clock.sleep(3)
             await world.stop()
-        (end,) = [told for told in _warnings(said) if "lines undelivered" in told["event"]]
+        (end,) = [entry for entry in _warnings(said) if "lines undelivered" in entry["event"]]
         assert (end["sources_left"], end["bytes_left"], end["lines"]) == (2, 132, 0)
         assert "refused" in end["reason"]
-        assert not any(told["event"] == "drained" for told in said)
+        assert not any(entry["event"] == "drained" for entry in said)
 
     run(main())
 
 
-def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
+def test_a_file_gone_while_the_agent_was_away_is_a_warning_that_says_what_is_unknown() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 10))
@@ -105,7 +105,7 @@ def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
     run(main())
 
 
-def test_a_refused_source_is_named_by_its_path_and_its_lines_are_no_drained_ones() -> None:
+def test_a_refused_source_is_named_by_its_path_and_its_lines_count_as_undelivered() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -128,4 +128,4 @@ def test_a_refused_source_is_named_by_its_path_and_its_lines_are_no_drained_ones
 
 
 def _warnings(said: Any) -> list[Any]:
-    return [told for told in said if told["log_level"] == "warning"]
+    return [entry for entry in said if entry["log_level"] == "warning"]

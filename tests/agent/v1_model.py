@@ -1,5 +1,5 @@
-"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and
-acknowledges whole windows.
+"""A scripted receiver of Lumberjack v1: it takes only W, C and D of version 1, and acknowledges
+whole windows.
 """
 
 import base64
@@ -12,14 +12,16 @@ from logdrive.wire.lumberjack.reader import FrameReader
 
 
 def file_bytes_of(pairs: dict[str, str]) -> bytes:
-    """Return the bytes of the file that an event stands for."""
+    """Return the bytes of the file that an event was made from."""
     original = pairs.get("event.original_base64")
     line = pairs["line"].encode() if original is None else base64.b64decode(original)
     return line + pairs.get("log.eol", "\n").encode()
 
 
 class V1Model:
-    """*events* by path, with what came twice; *windows* has the count of each."""
+    """A receiver of version 1: *events* by path, with those that came twice; *windows* has the
+    count of each window.
+    """
 
     def __init__(self) -> None:
         self.events: dict[str, list[dict[str, str]]] = {}
@@ -33,9 +35,7 @@ class V1Model:
         self.faults: list[str] = []
 
     async def accept(self, stream: ByteStream) -> None:
-        """Serve one connection, closing it where it does not bring what a reader of version 1 can
-        take.
-        """
+        """Serve one connection; close it on anything that a receiver of version 1 can't take."""
         self.connections += 1
         reader, left, sequence = (
             FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
@@ -80,7 +80,7 @@ class V1Model:
             self.faults.append(otherwise)
 
     def content(self, path: str) -> bytes:
-        """Return what the first delivery of each event makes together."""
+        """Return the bytes of the first delivery of each event, joined."""
         first = {int(event["offset"]): event for event in reversed(self.events.get(path, []))}
         at, parts = 0, []
         for offset in sorted(first):

@@ -1,5 +1,6 @@
-"""A whole agent in memory and virtual time: a disk, a network, readers, and hands that write,
-rename, truncate and kill.
+"""A whole agent in memory and virtual time, with a disk, a network and receivers.
+
+Tests write, rename and truncate files, and kill the agent.
 """
 
 import asyncio
@@ -44,20 +45,20 @@ class World:
     # Readers -------------------------------------------------------------------------------------
 
     async def reader(self, name: str = "reader", model: ReaderModel | None = None) -> ReaderModel:
-        """Let a reader listen on the host *name*."""
+        """Start a receiver on the host *name*."""
         model = model or self.readers.get(name) or ReaderModel(name)
         self.readers[name] = model
         await self.network.host(name).listen("0.0.0.0", 5044, None, model.accept)
         return model
 
     async def crash_reader(self, name: str = "reader") -> None:
-        """Let a reader die; what it stored stays."""
+        """Kill a receiver; what it stored stays."""
         await self.network.crash(name)
 
     # The agent -----------------------------------------------------------------------------------
 
     def start(self, make_watcher: MakeWatcher = lambda wake: NoWatcher(), **machine: Any) -> Agent:
-        """Start the agent; *machine* is what else it may be told of where it runs."""
+        """Start the agent; *machine* are further arguments of `Agent`."""
         config = msgspec.convert(self.settings, AgentConfig)
         self._stop = asyncio.Event()
         self.agent = Agent(
@@ -77,7 +78,7 @@ class World:
         return self.agent
 
     async def ships(self, data: bytes, path: str = LOG) -> ReaderModel:
-        """Let a reader listen, write *data*, start the agent, and wait until the reader has it."""
+        """Start a receiver, write *data*, start the agent, and wait until the receiver has it."""
         reader = await self.reader()
         self.write(data, path)
         self.start()
@@ -85,7 +86,7 @@ class World:
         return reader
 
     async def kill(self) -> None:
-        """End the agent as SIGKILL does: nothing more reaches the disk, its connections are
+        """End the agent as SIGKILL does: nothing more reaches the disk, and its connections are
         reset.
         """
         self.disk = self.disk.killed()
@@ -106,7 +107,7 @@ class World:
         self._task = self.agent = None
 
     async def settle(self, seconds: float = 60.0) -> None:
-        """Wait until all that can be sent was acknowledged, and then some."""
+        """Wait until all that can be sent was acknowledged, and some seconds more."""
         assert self.agent is not None
         agent = self.agent
         until = self.clock.monotonic() + seconds
@@ -124,7 +125,7 @@ class World:
             assert self.clock.monotonic() < until, f"not settled: {agent.status()}"
 
     def forget(self) -> None:
-        """Delete the checkpoint, as a lost disk would."""
+        """Delete the checkpoint, as the loss of a disk would."""
         self.disk.remove("/state/checkpoint.json")
 
     # Files ---------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class World:
         file.close()
 
     def stored(self, path: str = LOG, reader: str = "reader") -> list[Stored]:
-        """Return what a reader has of *path*."""
+        """Return what a receiver has of *path*."""
         return self.readers[reader].by_path(path)
 
 

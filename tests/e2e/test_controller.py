@@ -66,9 +66,9 @@ class System:
 
 @pytest.fixture
 def system(tmp_path: Path, certificates: Path) -> Iterator[System]:
-    found = System(tmp_path, certificates)
-    yield found
-    found.installation.close()
+    system = System(tmp_path, certificates)
+    yield system
+    system.installation.close()
 
 
 def test_a_receivers_stream_is_scaled_and_its_sources_go_on_where_they_were__S3(
@@ -79,14 +79,14 @@ def test_a_receivers_stream_is_scaled_and_its_sources_go_on_where_they_were__S3(
     file.write_text("".join(f"line {number}\n" for number in range(100)))
     assert system.ship(file)["bytes"] == file.stat().st_size
     now = system.ask("getCurrentSegments", STREAM).segmentRanges
-    assert [(found.minKey, found.maxKey) for found in now] == [
+    assert [(segment.minKey, segment.maxKey) for segment in now] == [
         (n / 4, (n + 1) / 4) for n in range(4)
     ]
     ranges = [
         pb.ScaleRequest.KeyRangeEntry(start=0.0, end=0.5),
         pb.ScaleRequest.KeyRangeEntry(start=0.5, end=1.0),
     ]
-    sealed = [found.segmentId.segmentId for found in now]
+    sealed = [segment.segmentId.segmentId for segment in now]
     scaled = system.ask(
         "scale", pb.ScaleRequest(streamInfo=STREAM, sealedSegments=sealed, newKeyRanges=ranges)
     )

@@ -71,10 +71,10 @@ def _lines(name: str, first: int, count: int) -> bytes:
 
 
 def _acknowledged(system: Installation, size: int) -> None:
-    """Wait until the checkpoint says that so many bytes are acknowledged, of all files together."""
-    path, until, found = system.state / "checkpoint.json", time.monotonic() + 120, 0
-    while found < size:
-        assert time.monotonic() < until, f"{found} of {size} bytes"
+    """Wait until *size* bytes of all files together are acknowledged in the checkpoint."""
+    path, until, count = system.state / "checkpoint.json", time.monotonic() + 120, 0
+    while count < size:
+        assert time.monotonic() < until, f"{count} of {size} bytes"
         time.sleep(0.2)
         entries = orjson.loads(path.read_bytes())["entries"] if path.exists() else []
-        found = sum(position_of(entry.get("number", 0)) for entry in entries)
+        count = sum(position_of(entry.get("number", 0)) for entry in entries)

@@ -43,7 +43,7 @@ class Site:
         self.store = StoreService(self.network)
 
     async def delivered(self) -> list[bytes]:
-        return [found.data for found in (await ledger(self.store.disk)).sources.values()]
+        return [source.data for source in (await ledger(self.store.disk)).sources.values()]
 
     def half_open(self) -> None:
         """Let the agent's connections fall silent for the agent alone: its receiver goes on with

@@ -50,7 +50,9 @@ async def test_agents_killed_and_connections_cut(seed: int) -> None:
                 agent.start()
         await agent.settle()
         await agent.stop()
-    assert [found.data for found in (await ledger(world.disk)).sources.values()] == [writer.written]
+    assert [source.data for source in (await ledger(world.disk)).sources.values()] == [
+        writer.written
+    ]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -70,7 +72,7 @@ async def test_receivers_killed_and_powered_off(seed: int) -> None:
         await asyncio.sleep(60)
         await agent.settle()
         await agent.stop()
-    assert [found.data for found in (await ledger(disk)).sources.values()] == [writer.written]
+    assert [source.data for source in (await ledger(disk)).sources.values()] == [writer.written]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -96,9 +98,9 @@ async def test_history_13_two_receivers_with_a_store_each_agent_goes_to_other_an
                 await agent.settle()
                 await agent.stop()
     sources = [list((await ledger(disk)).sources.values()) for disk in disks.values()]
-    assert {reason for each in sources for found in each for _, _, reason in found.gaps} <= {
+    assert {reason for each in sources for source in each for _, _, reason in source.gaps} <= {
         "elsewhere"
     }
-    pieces = [[piece for found in each for piece in found.pieces] for each in sources]
+    pieces = [[piece for source in each for piece in source.pieces] for each in sources]
     assert all(pieces), "one store has nothing"
     assert b"".join(data for _, data in sorted(pieces[0] + pieces[1])) == writer.written

@@ -123,9 +123,9 @@ def test_a_shared_store_and_its_receivers_killed_at_random__D2_D3_S1_S2(site: Si
         site.start(victim)
     site.listens("store", *_HOSTS)
     assert site.processes["agent"].terminate(90) == 0, site.processes["agent"].said()
-    told = site.processes["agent"].said()
+    output = site.processes["agent"].said()
     # both know what is stored, whoever received it
-    assert [site.ship(host)["bytes"] for host in _HOSTS] == [0, 0], told
+    assert [site.ship(host)["bytes"] for host in _HOSTS] == [0, 0], output
     events = sum(segment["events"] for segment in site.listed()["segments"])
     for name in (*_HOSTS, "store"):
         assert site.processes[name].terminate() == 0, site.processes[name].said()

@@ -30,11 +30,11 @@ def _messages() -> list[str]:
     """
     pick = random.Random(7)
     bare = len(json.dumps({"message": ""}))
-    found = []
+    messages = []
     for size in _SIZES:
         text = pick.randbytes(size // 2 + 1).hex()[: size if size == 1 else size - bare]
-        found.append(text)
-    return found
+        messages.append(text)
+    return messages
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-"""`python -m tests.simulation`: plays histories by the hundred, replays one, cuts a failing one
-down, tries deliberate bugs.
-"""
+"""`python -m tests.simulation`: plays histories, replays one, shrinks a failing one, hunts bugs."""
 
 import os
 import sys
@@ -20,7 +18,7 @@ from tests.simulation.many import played
 from tests.simulation.recipe import cooked, recipe_of
 from tests.simulation.shrink import MOST_TRIES, shrink
 
-_LAST_LINES = 60
+_LAST_LINES = 60  # of a failing history's trace
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +27,7 @@ def main() -> None:
 
     \b
     python -m tests.simulation run --seeds 1000        seeds 0 to 999
-    python -m tests.simulation run --seeds 200 --fresh seeds that nobody has tried
+    python -m tests.simulation run --seeds 200 --fresh seeds not tried before
     python -m tests.simulation replay 4711             one history, with its trace
     python -m tests.simulation mutate                  deliberate bugs: what finds them, how soon
     """
@@ -42,7 +40,7 @@ def main() -> None:
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="one a core", help="Processes.")
 @click.option("--keep-going", is_flag=True, help="Don't stop at the first failure.")
 def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> None:
-    """Play histories; a failing one is cut down and told. Ends with 1 where one failed."""
+    """Play histories; the first failing one is cut down and printed. Ends with 1 if one failed."""
     first = int(time.time()) * 1000 if fresh else first
     began, events, failed = time.monotonic(), 0, list[int]()
     with _progress(seeds) as advance:
@@ -60,7 +58,7 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
         f"{seeds} histories from seed {first}, {events} events, {pace}, {len(failed)} failed"
     )
     for seed in failed[:1]:
-        tell(play(draw(seed)))
+        print_failure(play(draw(seed)))
     sys.exit(1 if failed else 0)
 
 
@@ -91,7 +89,7 @@ def replay(recipe: str, whole: bool, save: Path | None) -> None:
             f"seconds, digest {outcome.digest}"
         )
     else:
-        tell(outcome, cut=not whole, save=save)
+        print_failure(outcome, cut=not whole, save=save)
         sys.exit(1)
 
 
@@ -106,25 +104,24 @@ def replay(recipe: str, whole: bool, save: Path | None) -> None:
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="one a core", help="Processes.")
 @click.option("--no-tests", is_flag=True, help="Don't run unit tests on what no seed finds.")
 def mutate(only: Sequence[str], most: int, jobs: int, no_tests: bool) -> None:
-    """Patch in one deliberate bug at a time and say which seed finds it first, or else which unit
-    test.
+    """Patch in one deliberate bug at a time, and print which seed or unit test finds it first.
 
-    Ends with 1 where nothing finds one.
+    Ends with 1 if one is not found.
     """
     missed = 0
-    for mutant, found in mutants.hunt(only, most, jobs, tests=not no_tests):
-        missed += found is None
+    for mutant, discovery in mutants.hunt(only, most, jobs, tests=not no_tests):
+        missed += discovery is None
         result = (
             "**not found** | |"
-            if found is None
-            else f"{'none' if found.seed is None else found.seed + 1} | {found.what} |"
+            if discovery is None
+            else f"{'none' if discovery.seed is None else discovery.seed + 1} | {discovery.what} |"
         )
         click.echo(f"| {mutant.name} | {mutant.what} | {result}")
     sys.exit(1 if missed else 0)
 
 
-def tell(outcome: Outcome, *, cut: bool = True, save: Path | None = None) -> None:
-    """Print a failing history, cut down, and how to see it again."""
+def print_failure(outcome: Outcome, *, cut: bool = True, save: Path | None = None) -> None:
+    """Print a failing history, cut down unless *cut* is False, and the command that replays it."""
     if cut:
         with _progress(MOST_TRIES, "cutting it down") as advance:
             outcome = shrink(outcome, tried=lambda best: advance())

@@ -1,5 +1,6 @@
-"""What arrived of each source, read from the stores' bytes with code of the tests' own: nothing
-here is the programs'.
+"""What arrived of each source, read from the stores' bytes.
+
+The code is the tests' own, so that a mistake of the programs' decoding shows.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from tests.support.ledger import bytes_of
 
 NOT_WANTED = "not_wanted"
 _NO_FILE = "first_run"
-"""What an agent leaves that begins at the end of its files: it stands for no file (ADR 15)."""
+"""Reason in the mark of an agent that begins at the end of its files; no file's (ADR 15)."""
 
 
 class NotAsWrittenError(AssertionError):
@@ -21,32 +22,30 @@ class NotAsWrittenError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch: *header* is what stands in its header record, *records* what follows.
+    """One batch, as read from a segment."""
 
-    It stands in [*offset*, *end*).
-    """
-
-    store: str
+    store: str  # the host that has it
     segment: str
-    offset: int
-    end: int
-    header: dict[str, Any]
-    records: list[bytes]
+    offset: int  # of its first byte, in the segment
+    end: int  # offset behind its last byte
+    header: dict[str, Any]  # from its header record
+    records: list[bytes]  # the others
 
     @property
     def kind(self) -> str:
-        """What is in it."""
+        """The kind that its header names, such as data or gap."""
         return str(self.header["kind"])
 
     @property
     def source(self) -> str:
-        """Whose it is."""
+        """The source that it belongs to."""
         return str(self.header["source"])
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where it stands among all of its source in one store: a source moves to another segment
-        with an epoch only.
+        """Sort key of the batches of one source in one store.
+
+        A source moves to another segment only with a new epoch.
         """
         number, _, epoch = self.segment.rpartition("/")[2].partition(".#epoch.")
         return int(epoch), int(number), self.offset
@@ -54,28 +53,28 @@ class Batch:
 
 @dataclass(slots=True)
 class Arrived:
-    """One source.
-
-    *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say.
-
-    *ended* is why it ended, and *ends* has all reasons that were told: to two stores an agent may
-    tell different ones.
-    """
+    """What arrived of one source of a file."""
 
     source: str
     origin: str
     host: str
+    # position in the file, and the bytes there
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    # intervals that the agent was told not to send
     unwanted: list[tuple[int, int]] = field(default_factory=list)
     events: int = 0
+    # the greatest position in any header
     last: int = 0
+    # True: more may be missing than gaps say
     open_gap: bool = False
+    # why it ended; None while it is open
     ended: str | None = None
+    # all reasons in end records: an agent may send different ones to two stores
     ends: set[str] = field(default_factory=set)
 
     @property
     def intervals(self) -> list[tuple[int, int]]:
-        """Where its pieces stand; those of several stores may overlap."""
+        """The intervals of its pieces; those of several stores may overlap."""
         return [(start, start + len(data)) for start, data in self.pieces]
 
     @property
@@ -85,7 +84,7 @@ class Arrived:
 
     @property
     def doubled(self) -> bool:
-        """Whether some arrived more than once."""
+        """True if some bytes arrived more than once."""
         return self.bytes < sum(len(data) for _, data in self.pieces)
 
     @property
@@ -95,18 +94,19 @@ class Arrived:
 
 
 def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
-    """Return all sources of files.
+    """Return all sources of files, by id.
 
-    Raises `NotAsWrittenError` where a header and its records say different things.
+    Raises `NotAsWrittenError` if a header does not agree with its records.
     """
-    found: dict[str, Arrived] = {}
+    sources: dict[str, Arrived] = {}
     for batch in batches:
         header = batch.header
         if len(batch.records) != header["records"]:
             raise NotAsWrittenError(f"{header} has {len(batch.records)} records")
+        # no sources of files
         if batch.kind == "foreign" or (header.get("mark") or {}).get("reason") == _NO_FILE:
             continue
-        source = found.setdefault(
+        source = sources.setdefault(
             batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"])
         )
         if batch.kind == "data":
@@ -114,11 +114,11 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
         else:
             _take_mark(source, batch)
         source.last = max(source.last, header["position"])
-    return found
+    return sources
 
 
 def foreign_events(batches: Iterable[Batch]) -> list[bytes]:
-    """Return what foreign peers sent; an event in pieces once its last one is there (rule R6)."""
+    """Return the events of foreign peers; of those in pieces, the whole ones (rule R6)."""
     events: list[bytes] = []
     begun: dict[str, bytes] = {}
     for batch in batches:
@@ -127,7 +127,7 @@ def foreign_events(batches: Iterable[Batch]) -> list[bytes]:
             whole = begun.pop(mark["event"], b"") + b"".join(batch.records)
             if len(whole) != mark["end"]:
                 raise NotAsWrittenError(f"{mark} leaves {len(whole)} bytes of the event")
-            if mark["end"] == mark["bytes"]:
+            if mark["end"] == mark["bytes"]:  # the last piece
                 events.append(whole)
             else:
                 begun[mark["event"]] = whole
@@ -152,16 +152,19 @@ def _take_data(source: Arrived, batch: Batch) -> None:
 
 
 def _take_mark(source: Arrived, batch: Batch) -> None:
-    """Take a gap or an end."""
+    """Add the gap or the end in *batch* to *source*."""
     log = orjson.loads(batch.records[0])["log"]
     mark = log["gap"] if batch.kind == "gap" else log["ended"]
     if mark != batch.header["mark"]:
         raise NotAsWrittenError(f"{source.source}: {log} below {batch.header}")
+
+    # an end has no bytes: it begins where it ends
     begin = mark["start"] if batch.kind == "gap" else mark["end"]
     if (begin, mark["end"]) != (batch.header["previous"], batch.header["position"]):
         raise NotAsWrittenError(
             f"{source.source}: {mark} from {batch.header['previous']} to {batch.header['position']}"
         )
+
     if batch.kind == "gap" and mark["reason"] == NOT_WANTED:
         source.unwanted.append((begin, mark["end"]))
     elif not mark.get("end_exact", True):

@@ -1,6 +1,4 @@
-"""A foreign peer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is
-sent again.
-"""
+"""A foreign peer that speaks plain Lumberjack v2 as Beats do: it sends at least once."""
 
 import asyncio
 from collections import deque
@@ -12,36 +10,39 @@ from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.support.memory_transport import MemoryNetwork
 
-_WINDOW_EVENTS = 50
-_PATIENCE_SECONDS = 30.0
-_PAUSE_SECONDS = 1.0
+_WINDOW_EVENTS = 50  # limit on the events of a window
+_PATIENCE_SECONDS = 30.0  # limit on the wait for an acknowledgement
+_PAUSE_SECONDS = 1.0  # between two connections
 
 
 class Beat:
     """One client with one connection and one window in flight; *hosts* are tried in turn."""
 
     def __init__(self, name: str, hosts: list[str], network: MemoryNetwork) -> None:
-        self.name, self.mark = name, b'{"beat":"%b"' % name.encode()
+        self.name = name
+        # every event of this peer has it, and no other event
+        self.mark = b'{"beat":"%b"' % name.encode()
         self.sent: list[bytes] = []
         self.acknowledged: list[bytes] = []
-        self.network = network
+        # events that were not acknowledged, in order
         self.waiting: deque[bytes] = deque()
-        """Events that were not acknowledged, in order."""
+        self.network = network
         self._hosts = hosts
+        # set when an event is added
         self._more = asyncio.Event()
 
     @property
     def settled(self) -> bool:
-        """Whether all events are acknowledged."""
+        """True if all events are acknowledged."""
         return not self.waiting
 
     def burst(self, lines: int) -> None:
-        """Have so many more events to send."""
+        """Add *lines* events to those to send."""
         for _ in range(lines):
             self.send(self.event(len(self.sent)))
 
     def event(self, number: int) -> bytes:
-        """Return an event as it is sent, and will be stored."""
+        """Return event *number* as it is sent, and will be stored."""
         return self.mark + b',"number":%d,"message":"something happened"}' % number
 
     def window(self, events: list[bytes]) -> list[bytes]:
@@ -49,13 +50,13 @@ class Beat:
         return [WindowFrame(len(events)).encode(), *json_frames(1, events)]
 
     def send(self, event: bytes) -> None:
-        """Have one more event to send, which has `mark` in it and is like no other."""
+        """Add *event* to those to send; it must have `mark` in it and differ from all others."""
         self.sent.append(event)
         self.waiting.append(event)
         self._more.set()
 
     async def run(self) -> None:
-        """Send, for ever."""
+        """Send events on one connection after the other; never returns."""
         turn = 0
         while True:
             while not self.waiting:
@@ -68,7 +69,7 @@ class Beat:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def serve(self, host: str) -> None:
-        """Send on one connection, for as long as there is one."""
+        """Send on one connection to *host* until it fails. Raises its error."""
         transport = self.network.host(self.name, f"cn:{self.name}")
         stream = await transport.connect(
             host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
@@ -85,9 +86,7 @@ class Beat:
             await stream.close()
 
     async def exchange(self, stream: ByteStream, reader: FrameReader) -> None:
-        """Send one window, and take acknowledgements until it is whole; a partial one counts at
-        once.
-        """
+        """Send one window, and read until it is acknowledged; partial acknowledgements count."""
         window = list(self.waiting)[:_WINDOW_EVENTS]
         await stream.write(self.window(window))
         done = 0
@@ -98,7 +97,7 @@ class Beat:
                     done = max(done, frame.sequence)
 
     async def heard(self, stream: ByteStream) -> bytes:
-        """Return what is answered next. Raises TimeoutError where nothing is."""
+        """Return the next bytes from the receiver. Raises TimeoutError if none come."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             data = await stream.read()
         if not data:
@@ -106,6 +105,6 @@ class Beat:
         return data
 
     def settle(self, count: int) -> None:
-        """Take notice that the first *count* waiting events are acknowledged."""
+        """Move the first *count* waiting events to those acknowledged."""
         for _ in range(count):
             self.acknowledged.append(self.waiting.popleft())

@@ -1,5 +1,6 @@
-"""What the pipeline makes of the stores' bytes: its own decoding, cover, cutting and verdict,
-without Spark and Delta.
+"""The tables that the pipeline makes of the stores' bytes, without Spark and Delta.
+
+Decoding, coverage, cutting and verdict are the pipeline's own code.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +26,9 @@ _COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")
 class Row:
     """Some bytes of a file, as the table `events` has them."""
 
-    start: int
+    start: int  # position in the file
     end: int
-    data: bytes
+    data: bytes  # the bytes there, made of message, original and line end
 
 
 @dataclass
@@ -35,12 +36,13 @@ class Bronze:
     """Both tables."""
 
     heads: list[BatchRow] = field(default_factory=list)
+    # by source; those of foreign peers have no positions and are left out
     rows: dict[str, list[Row]] = field(default_factory=dict)
-    """By source; a foreign peer's have no place."""
+    # batch id -> intervals of its rows
     _found: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict:
-        """Return what the audit says of them."""
+        """Return the audit's verdict on the tables."""
         sources = audit_sources(
             [Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads]
         )
@@ -55,8 +57,8 @@ class Bronze:
         return len(starts) - len(dict.fromkeys(starts))
 
     def _fault(self, head: BatchRow) -> Fault | None:
-        """Hold a batch's rows against its header, as rule A3 says: what `proof` does in Spark."""
-        found, what = self._found.get(head.batch, []), None
+        """Compare the rows of a batch with its header (rule A3), as `prove_rows` does in Spark."""
+        intervals, what = self._found.get(head.batch, []), None
         if head.kind == "foreign" and head.events != head.rows:
             what = "rows do not match the header"
         elif (
@@ -69,9 +71,9 @@ class Bronze:
             if kept == head.position - head.previous and head.events != head.rows:
                 what = "rows do not match the header"
             elif (
-                kept != sum(end - start for start, end in found)
-                or kept != covered(found)
-                or kept != covered([*found, *head.kept])
+                kept != sum(end - start for start, end in intervals)
+                or kept != covered(intervals)
+                or kept != covered([*intervals, *head.kept])
             ):
                 what = "rows do not tile their interval"
         return (
@@ -82,11 +84,13 @@ class Bronze:
         ) or None
 
     def add(self, stream: str, segment: str, data: bytes, cover: Coverage) -> None:
-        """Take a segment from its beginning."""
+        """Add the rows of *segment*, whose bytes are *data*, as commits of the pipeline would."""
         decoder = Decoder(stream)
         decoder.decode_batches(segment, 0, data)
         events, heads = decoder.take_tables()
         self.heads += heads
+
+        # batches of which not all is new
         partial: dict[int, BatchRow] = {}
         for head in heads:
             if (
@@ -99,13 +103,14 @@ class Bronze:
                 if kept != head.kept:
                     head.kept = kept
                     partial[head.batch] = head
+
         for batch, source, row in _rows(_kept(events, partial)):
             self.rows.setdefault(source, []).append(row)
             self._found.setdefault(batch, []).append((row.start, row.end))
 
 
 def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bronze:
-    """Return the tables of what was read of all *segments*, by store and name."""
+    """Return the tables of *segments*, whose bytes are given by store and name."""
     bronze, cover = Bronze(), Coverage()
     for (_, segment), data in segments.items():
         bronze.add(stream, segment, bytes(data), cover)
@@ -113,9 +118,7 @@ def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bro
 
 
 def _kept(events: pa.Table, partial: dict[int, BatchRow]) -> pa.Table:
-    """Return *events* with only the kept rows of the batches in *partial*, as a commit of the
-    pipeline's does.
-    """
+    """Return *events*, with only the kept rows of the batches in *partial*."""
     if not partial:
         return events
     events = events.cast(plain_schema(EVENTS))

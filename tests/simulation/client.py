@@ -1,6 +1,4 @@
-"""A foreign client of a store, which has so many things left to do and tries for as long as it
-takes.
-"""
+"""A foreign client of a store, which repeats an action as often as steps ask for it."""
 
 import asyncio
 from random import Random
@@ -9,34 +7,40 @@ from logdrive.errors import LogdriveError
 from tests.simulation.oracle import BrokenPromise
 from tests.support.memory_transport import MemoryNetwork
 
-_PAUSE_SECONDS = 1.0
+_PAUSE_SECONDS = 1.0  # after a failure
 
 
 class Client:
-    """One client with one connection, and one thing at a time: `_serve` does what is left, until a
-    failure or the end of it.
+    """A client with one connection that does one action at a time.
+
+    A subclass does the actions that are left in `_serve`, until a failure or none is left.
     """
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
-        self.name, self._store = name, store
-        self._network, self._random = network, random
+        self.name = name
+        # the promise that the client itself saw broken
         self.broken: BrokenPromise | None = None
-        """What the client itself saw go wrong."""
+        # host of the store
+        self._store = store
+        self._network = network
+        self._random = random
+        # actions still to be done
         self._left = 0
+        # set when there are such actions
         self._more = asyncio.Event()
 
     @property
     def settled(self) -> bool:
-        """Whether all that was to be done was tried."""
+        """True if all actions were tried."""
         return not self._left
 
     def do(self, times: int) -> None:
-        """Have so many more things to do."""
+        """Add *times* actions."""
         self._left += times
         self._more.set()
 
     async def run(self) -> None:
-        """Do them, for ever."""
+        """Do the actions as they are added; never returns."""
         while True:
             await self._more.wait()
             try:

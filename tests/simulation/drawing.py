@@ -12,12 +12,11 @@ from tests.simulation.hardship import hardened
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 
-_LONGEST_PAUSE_SECONDS = 6.0
-_NARROW, _MUCH = 2000, 8192 * KIB
+_LONGEST_PAUSE_SECONDS = 6.0  # between two steps
+_NARROW = 2000  # bytes that a narrow connection carries at a time
+_MUCH = 8192 * KIB  # bytes of a receiver's memory that are never short
 _LONG_DELAY = 0.1
-"""Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in
-time, and rightly so.
-"""
+"""Seconds of delay from which on no connection is narrow: a history could not come to rest."""
 
 
 def draw(seed: int) -> Plan:
@@ -101,7 +100,7 @@ def _arm(pick: Random, plan: Plan) -> Values:
         ]
     )
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
-    # see `widening`
+    # `widening` draws the deaths while files are freed
     passed = [point for point in faults.POINTS if not point.startswith("store.free.")]
     point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
     power = pick.random() < 0.5
@@ -118,7 +117,7 @@ def _arm(pick: Random, plan: Plan) -> Values:
 
 
 def _rooms(plan: Plan) -> dict[str, list[str]]:
-    """Return which hosts pass the fault points of which room."""
+    """Return the hosts that pass the fault points of each room."""
     return {
         "agent": [agent.name for agent in plan.agents],
         "receiver": list(plan.receivers),

@@ -1,5 +1,6 @@
-"""The applications of one host: they write lines, rotate, truncate, compress and remove, and every
-byte of every life is remembered.
+"""The applications of one host, which write, rotate, truncate, compress and remove files.
+
+Every byte of every life of a file is remembered, for the judge.
 """
 
 import os
@@ -15,9 +16,9 @@ from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
 OLD = "/logs/old"
-"""Where logrotate's olddir puts what it rotates: the agent watches it, too."""
+"""The directory that logrotate's olddir names; the agent watches it, too."""
 APPLICATIONS = ("a", "b", "c")
-"""Each writes to a file of its name."""
+"""Names of the applications; each writes to a file of its name."""
 FILE_KINDS = (
     "write",
     "rotate",
@@ -30,7 +31,7 @@ FILE_KINDS = (
     "compress",
     "remove",
 )
-"""What applications do to files: methods of `Applications`."""
+"""Kinds of steps that applications do to files: methods of `Applications`."""
 CHAIN = 3
 """How many rotated files logrotate keeps, as .1, .2 and .3."""
 _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
@@ -46,38 +47,36 @@ _WORDS = (
 
 
 class Watching(Protocol):
-    """The agent of a host, as far as it knows what is done to files."""
+    """The agent of a host, as a witness of what is done to files."""
 
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
-        """Return what it knows of the file of *stat*; not what it has told of the lives that
-        *taken* speak of.
+        """Return what the agent knows of the file of *stat*, None if nothing.
+
+        What it knows of earlier lives, those of *taken*, does not count.
         """
         ...
 
     def holds(self, stat: FileStat, witness: Witness) -> bool:
-        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        """Return whether the agent of *witness* still has the file of *stat* open."""
         ...
 
 
 @dataclass(eq=False)
 class Life:
-    """One life of one file: all that was ever written to it.
-
-    *path* is None once no name leads to it.
-    """
+    """One life of one file: all that was ever written to it."""
 
     host: str
-    name: str
-    number: int
-    path: str | None
+    name: str  # of the file when it was made
+    number: int  # counts all lives of the host
+    path: str | None  # None once no name leads to it
     data: bytearray = field(default_factory=bytearray)
+    # how it ended: "removed", "truncated" …; empty while it is there
     gone: str = ""
+    # bytes that its agent must account for: those at its end, and those written after it while
+    # an agent still had the file open
     owed: int = 0
-    """How many bytes it had when it went, or later when it was written to and an agent still had it
-    open.
-    """
+    # what the agent knew of it at its end; None if nothing
     witness: Witness | None = None
-    """The agent that knew it then, None if none did."""
 
     def __str__(self) -> str:
         return (
@@ -88,19 +87,18 @@ class Life:
 
 @dataclass
 class _Late:
-    """A life that its application goes on writing to for *left* writes, under its new name or
-    none.
-    """
+    """A life that its application goes on writing to after a rotation or removal."""
 
     life: Life
-    left: int
-    handle: MemoryFile | None
+    left: int  # writes
+    handle: MemoryFile | None  # the application's; None if the life still has a name
 
 
 class Applications:
-    """What applications did on one host. *disk* gives its disk as it is now.
+    """What applications did on one host.
 
-    *agent* tells what it knows of a file that goes. *alike*: some lives have the same first line.
+    *disk* returns the host's present disk; *agent* is asked about each file that goes. With *alike*
+    some lives have the same first line.
     """
 
     def __init__(
@@ -112,26 +110,34 @@ class Applications:
         *,
         alike: bool = True,
     ) -> None:
+        self.host = host
+        self._disk = disk
+        self._agent = agent
+        self._trace = trace
         self._alike = alike
-        self.host, self._disk, self._agent, self._trace = host, disk, agent, trace
+        # all that ever were
         self.lives: list[Life] = []
+        # application -> the life that it writes to
         self._current: dict[str, Life] = {}
+        # rotated lives that still have a name, the oldest first
         self._old: list[Life] = []
+        # application -> the life before, which it has not closed yet
         self._late: dict[str, _Late] = {}
+        # lines written so far: their numbers make them unique
         self._lines = 0
 
     @property
     def handles(self) -> list[MemoryFile]:
-        """The files that applications have open although these have no name."""
+        """The files without a name that applications have open."""
         return [late.handle for late in self._late.values() if late.handle is not None]
 
     @property
     def on_disk(self) -> list[Life]:
-        """The lives that a name leads to, that is, in which something stands."""
+        """The lives that have a name and are not empty."""
         return [life for life in (*self._current.values(), *self._old) if life.data]
 
     def write(self, file: str, lines: int, style: str, seed: int) -> None:
-        """Let an application write *lines* lines."""
+        """Let the application *file* write *lines* lines, perhaps to its rotated file."""
         pick = Random(seed)
         late = self._late.get(file)
         if late is not None:
@@ -139,38 +145,41 @@ class Applications:
             if late.left < 0:
                 self._leave(file)
                 late = None
+
         life = late.life if late is not None else self._living(file)
         data = self._text(life, lines, style, pick)
         life.data += data
         if late is not None and late.handle is not None:
             late.handle.append([data])
+            # an agent that has the file open reads it to its end (rule G1)
             if life.witness is not None and self._agent.holds(late.handle.stat(), life.witness):
                 life.owed = len(life.data)
         elif life.path is not None:
             self._disk().write(life.path, data)
 
     def append(self, file: str, data: bytes) -> Life:
-        """Write exactly *data*, and return the life that it went to."""
+        """Write exactly *data* to the present file of *file*, and return its life."""
         life = self._living(file)
         self.append_to(life, data)
         return life
 
     def append_to(self, life: Life, data: bytes) -> None:
-        """Write to one life, whatever its name is by now."""
+        """Write to *life* under the name that it has by now."""
         assert life.path is not None
         life.data += data
         self._disk().write(life.path, data)
 
     def rotate(self, file: str, late: int, seed: int) -> None:
-        """Rename the file away, over one that stands there; its application may write on under the
-        new name for *late* writes.
+        """Rename the file, replacing a file of the new name.
+
+        Its application goes on writing to it for *late* writes.
         """
         life = self._take(file)
         if life is None or life.path is None:
             return
         target = f"{life.path}.{life.number}"
-        for there in [other for other in self._old if other.path == target]:
-            self._remove(there)
+        for replaced in [other for other in self._old if other.path == target]:
+            self._remove(replaced)
         self._disk().replace(life.path, target)
         life.path = target
         self._old.append(life)
@@ -178,16 +187,12 @@ class Applications:
             self._late[file] = _Late(life, late, None)
 
     def shift(self, file: str, seed: int) -> None:
-        """Rotate as logrotate does: away with .3, then .2 becomes .3, .1 becomes .2 and the file
-        .1.
-        """
+        """Rotate as logrotate does: remove .3, rename .2 to .3, .1 to .2, and the file to .1."""
         for depth in range(CHAIN, -1, -1):
             self.shift_one(file, depth, seed)
 
     def shift_one(self, file: str, depth: int, seed: int) -> None:
-        """Do one step of that: move what is *depth* behind the file on, if there is nothing where
-        it shall be.
-        """
+        """Do one step of `shift`: rename the file at *depth* to the next, if that name is free."""
         base = f"{LOGS}/{file}.log"
         path = f"{base}.{depth}" if depth else base
         life = next((life for life in self.on_disk if life.path == path), None)
@@ -207,24 +212,24 @@ class Applications:
 
     def archive(self, file: str, seed: int) -> None:
         """Move the oldest rotated file, or the file itself, to the other directory."""
-        there = [
+        rotated = [
             life
             for life in self._old
             if life.path is not None
             and os.path.dirname(life.path) == LOGS
             and life.name == f"{file}.log"
         ]
-        life = there[0] if there else self._take(file)
+        life = rotated[0] if rotated else self._take(file)
         if life is None or life.path is None:
             return
-        if not there:
+        if not rotated:
             self._old.append(life)
         target = f"{OLD}/{file}.log-{life.number}"
         self._disk().replace(life.path, target)
         life.path = target
 
     def unlink(self, file: str, late: int, seed: int) -> None:
-        """Remove the file while its application has it open, and writes on for *late* writes."""
+        """Remove the file; its application has it open, and goes on for *late* writes."""
         life = self._take(file)
         if life is None or life.path is None:
             return
@@ -234,7 +239,7 @@ class Applications:
             self._late[file] = _Late(life, late, handle)
 
     def truncate(self, file: str, seed: int) -> None:
-        """Cut the file to nothing; what is written next is another life."""
+        """Truncate the file to nothing; the next write begins another life."""
         life = self._take(file)
         if life is None or life.path is None:
             return
@@ -245,16 +250,14 @@ class Applications:
         life.path = None
 
     def copytruncate(self, file: str, seed: int, to: str = "") -> None:
-        """Copy it to the name *to*, or one that nobody asks for, then truncate."""
+        """Copy the file to *to*, or to a name that no input matches, then truncate it."""
         life = self._current.get(file)
         if life is not None and life.path is not None:
             self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", bytes(life.data))
             self.truncate(file, seed)
 
     def compress(self, file: str, seed: int) -> None:
-        """Replace the oldest rotated file by something with fewer bytes, under a name that nobody
-        asks for.
-        """
+        """Replace the oldest rotated file by a smaller one whose name no input matches."""
         life = self._oldest(file)
         if life is not None:
             self._disk().write(f"{LOGS}/{file}-{life.number}.gz", bytes(life.data[::10]))
@@ -267,7 +270,7 @@ class Applications:
             self._remove(life)
 
     def last_lines(self) -> None:
-        """Give every file that is there a whole last line."""
+        """Write a whole last line to every file."""
         for file in list(self._late):
             self._leave(file)
         for life in self.on_disk:
@@ -278,14 +281,12 @@ class Applications:
             self._disk().write(life.path, data)
 
     def power_cut(self) -> None:
-        """Handles of the host that went down lead nowhere."""
+        """Forget what applications had open: the host has lost its power."""
         for file in [file for file, late in self._late.items() if late.handle is not None]:
             del self._late[file]
 
     def found(self) -> None:
-        """Take the files that the disk has for new lives: it is an image of another time, or of
-        another host.
-        """
+        """Begin new lives with the files on the disk, which is another time's or another host's."""
         for life in self.on_disk:
             life.gone, life.path = "set back", None
         self._current.clear()
@@ -323,12 +324,13 @@ class Applications:
         return b"".join(parts)
 
     def _leave(self, file: str) -> None:
-        """Let the application of *file* close what it has open of a life before."""
+        """Let the application of *file* close the life before, if it has it open."""
         late = self._late.pop(file, None)
         if late is not None and late.handle is not None:
             late.handle.close()
 
     def _take(self, file: str) -> Life | None:
+        """End the present life of *file* and return it; None if it has no bytes yet."""
         self._leave(file)
         life = self._current.get(file)
         if life is None or not life.data:
@@ -342,6 +344,7 @@ class Applications:
         )
 
     def _went(self, life: Life, how: str) -> None:
+        """Note that *life* ends now, and what the agent knows of it."""
         assert life.path is not None
         taken = [other.witness for other in self.lives if other.witness is not None]
         life.gone, life.owed = how, len(life.data)
@@ -355,6 +358,7 @@ class Applications:
         life.path = None
         if life in self._old:
             self._old.remove(life)
+        # without a handle its application can't go on writing to it
         for file in [
             file for file, late in self._late.items() if late.life is life and late.handle is None
         ]:

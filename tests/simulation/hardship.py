@@ -1,5 +1,4 @@
-"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls;
-black holes in the network.
+"""Draws hardships: deaths and file changes between two disk calls, black holes, small limits.
 
 Each kind is drawn from a generator of its own, so that the rest of a history is the same with and
 without it.
@@ -28,16 +27,16 @@ _BEGIN = (
     "remove",
     "truncate",
 )
-"""The call from which the others are counted: of the later ones there are few."""
+"""Disk calls from which those before a death are counted; the later ones are rare."""
 _LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
-"""The call of an agent from which those are counted that applications come between."""
+"""Disk calls of an agent from which those before a file change are counted."""
 _SOURCE_BYTES = 2300
-"""About what a source takes of a receiver's memory. One connection has half of it at most."""
-_SHORT_SECONDS = 200.0
+"""Bytes of a receiver's memory that a source takes, about; a connection has half of all at most."""
+_SHORT_SECONDS = 200.0  # length of a history in which sources may be refused
 _ANSWERS_BYTES = 8 * KIB
-"""More than the positions of all sources that may be asked for at once."""
+"""Bytes, more than the positions of all sources that an agent may ask for at once."""
 _CALLS = 3, 10, 10, 40, 200
-"""A death comes after up to so many calls: some soon, in the middle of what has just begun."""
+"""Limits on the calls before a death: small ones hit the middle of what has just begun."""
 
 
 def hardened(plan: Plan) -> Plan:
@@ -58,12 +57,11 @@ def hardened(plan: Plan) -> Plan:
 
 
 def _rotten(plan: Plan) -> Plan:
-    """Return *plan* with bits that flip in files that a program can do without, or with a store
-    restored from a backup.
+    """Return *plan* with bits that flip in files that a store can do without, or with a restore.
 
-    A restored store may have lost what its users were told, so such a history has only agents that
-    keep positions, and foreign peers: nobody tells an agent in the plain dialect that its lines
-    are there no more.
+    A store restored from a backup may lack what was acknowledged. So such a history has only agents
+    that keep positions, and foreign peers: an agent in the plain dialect does not learn that its
+    lines are lost.
     """
     pick = Random(f"rot {plan.seed}")
     alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.retained)
@@ -88,9 +86,7 @@ def _rot(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _with_strangers(plan: Plan) -> Plan:
-    """Return *plan* with odd foreign peers in some of all histories, and agents that speak the
-    plain dialect.
-    """
+    """Return *plan*; some histories get odd foreign peers, and agents in the plain dialect."""
     pick = Random(f"strangers {plan.seed}")
     if pick.random() < 0.3:
         odd = tuple(
@@ -115,7 +111,7 @@ def _burst(who: str, pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]
 
 
 def _narrowed(plan: Plan) -> Plan:
-    """Return *plan* with limits so small that they are met, in some of all histories."""
+    """Return *plan*; some histories get limits so small that they are reached."""
     pick = Random(f"limits {plan.seed}")
     agents = tuple(
         replace(
@@ -132,10 +128,10 @@ def _narrowed(plan: Plan) -> Plan:
 
 
 def _rationed(plan: Plan) -> Plan:
-    """Return *plan*, some of all, with receivers that have room for few sources or few answers.
+    """Return *plan*; some histories get receivers with room for few sources, or few answers.
 
-    A source that is refused waits for longer each time, so in long histories none is. An agent that
-    has lost its checkpoint asks for all lives of its files at once: there is room for the answers.
+    A refused source waits longer each time, so none is refused in a long history. An agent that has
+    lost its checkpoint asks for all lives of its files at once, so there is room for the answers.
     """
     pick = Random(f"rations {plan.seed}")
     sources = pick.choice((0, 0, 1, 2, 4)) * 2 * _SOURCE_BYTES
@@ -147,7 +143,7 @@ def _rationed(plan: Plan) -> Plan:
 
 
 def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Kill a host that has something on its disk, and maybe once more while it begins anew."""
+    """Kill an agent or a store after some disk calls, perhaps again while it starts."""
     of_agent = pick.random() < 0.4
     who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
     power = pick.random() < 0.6
@@ -167,7 +163,7 @@ def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Let an agent's files, or a store's, be neither looked at nor read for a while."""
+    """Let calls that read an agent's files, or a store's, fail for a while."""
     of_agent = pick.random() < 0.7
     who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
     calls = pick.choice(
@@ -191,9 +187,7 @@ def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Let what two hosts write to each other, or one of them to the other, vanish for longer than
-    anybody waits.
-    """
+    """Let bytes between two hosts vanish, in one direction or both, beyond every time limit."""
     pairs = [(agent.name, receiver) for agent in plan.agents for receiver in plan.receivers]
     pairs += [(beat, receiver) for beat in plan.beats for receiver in plan.receivers]
     if plan.shared:
@@ -210,15 +204,11 @@ def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 Deeds = list[list[Any]]
-"""How many calls after the one before what is done, with which values: lists, as in a saved
-history.
-"""
+"""Changes of files: disk calls since the one before, kind, values. Lists, as in saved histories."""
 
 
 def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Let applications do one to three things, or rotate as logrotate does, between calls of one
-    look or a few.
-    """
+    """Let applications change files, or rotate as logrotate does, between calls of an agent."""
     file = pick.choice(APPLICATIONS)
     does = _chain(pick, file) if pick.random() < 0.3 else _deeds(pick, file)
     return "within", pick.choice(plan.agents).name, {"begin": pick.choice(_LOOKS), "does": does}
@@ -230,9 +220,7 @@ def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _archive(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Move a file to another directory that its agent watches, now or between two calls of the
-    agent.
-    """
+    """Move a file to another watched directory, at once or between two calls of its agent."""
     who, file = pick.choice(plan.agents).name, pick.choice(APPLICATIONS)
     if pick.random() < 0.5:
         return "archive", who, {"file": file}
@@ -282,7 +270,7 @@ _DEEDS = {
     "remove": 2,
     "unlink": 2,
 }
-"""What applications do within a look, and how often."""
+"""Weights of the changes that applications make between two calls."""
 
 
 def _lines(pick: Random, file: str) -> dict[str, Any]:

@@ -33,46 +33,40 @@ from tests.simulation.watermarks import judge_watermarks, marked, overdue
 from tests.support.virtual_time import EPOCH_MS, DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
-"""After the last fault everything must have arrived within so long: more than the longest backoff
-and time limit on the way.
+"""Limit on the time from the last fault until everything has arrived.
+
+Longer than the longest backoff and time limit on the way.
 """
-_QUIET_LOOKS = 8
-_LOOK_SECONDS = 0.5
+_QUIET_LOOKS = 8  # looks in a row at which all is settled: then it is at rest
+_LOOK_SECONDS = 0.5  # between two looks
 _DEAF = "it does not read what it is told"
-"""Why a receiver lets go of a peer for which too much waits."""
-_END_SECONDS = 12.0
-"""How long what applications removed may take to be told as ended or gone."""
-_FOLLOW_TRIES = 20
-_FREEING_LOOKS = 20
-_RETENTION_TURNS = 7
+"""Part of the receiver's log message when it disconnects a peer that does not read."""
+_END_SECONDS = 12.0  # an agent may take so long to report removed files as ended
+_FOLLOW_TRIES = 20  # limit on the attempts to read all stores
+_FREEING_LOOKS = 20  # limit on the looks until a store has removed its old log files
+_RETENTION_TURNS = 7  # limit on the turns of retention that are waited for
 _MARK_TURNS = 15
-"""A watermark for each of three writers, and waiting in vain for each of the others before."""
+"""Limit on the turns of watermarks: one for each of three writers, and waits for the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a history ended.
-
-    *broken* is None where every promise held; *digest* names the history to the byte.
-    """
+    """How a history ended."""
 
     plan: Plan
-    broken: BrokenPromise | None
+    broken: BrokenPromise | None  # None if every promise held
     trace: Trace
-    digest: str
-    events: int
-    seconds: float
+    digest: str  # hash of the trace and of every stored byte
+    events: int  # delivered
+    seconds: float  # of virtual time
 
 
 def play(plan: Plan) -> Outcome:
-    """Play *plan* and judge it.
-
-    What is no broken promise but a mistake of the simulator's is raised.
-    """
+    """Play *plan* and judge it. Raises what is a mistake of the simulator's own."""
     unheard: list[str] = []
     with _no_collector():
         outcome = _played(plan, unheard)
-        gc.collect()  # tasks that failed tell so when they go, if nobody has asked them
+        gc.collect()  # a failed task whose result was never read reports it when it is freed
     if unheard and outcome.broken is None:
         broken = BrokenPromise("no failure goes unheard", unheard[0])
         outcome.trace.add("judge", str(broken))
@@ -102,7 +96,7 @@ def _played(plan: Plan, unheard: list[str]) -> Outcome:
 
 
 def _in_words(context: dict[str, Any]) -> str:
-    """Return what the event loop tells of a failure that nobody caught."""
+    """Return the event loop's report of an exception that was not caught."""
     whose = context.get("task") or context.get("future")
     name = f" ({whose.get_name()})" if isinstance(whose, asyncio.Task) else ""
     return f"{context['message']}{name}: {context.get('exception')!r}"
@@ -110,17 +104,13 @@ def _in_words(context: dict[str, Any]) -> str:
 
 @cache
 def _freeze_modules() -> None:
-    """Let the collector pass over all modules, once: there is no need to look through them again
-    before each history.
-    """
+    """Exempt all modules from garbage collection, which then costs less before each history."""
     gc.freeze()
 
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep the garbage collector away: what it ends, and when, would depend on the histories played
-    before.
-    """
+    """Disable the garbage collector: its times would depend on the histories played before."""
     gc.collect()
     _freeze_modules()
     gc.disable()
@@ -134,14 +124,15 @@ class World(Steps):
     """One history from its first step to the verdict."""
 
     async def run(self) -> None:
-        """Play all steps, let everything come to rest, judge. Raises `BrokenPromise`."""
+        """Play all steps, wait until all is at rest, and judge. Raises `BrokenPromise`."""
         async with self.alive():
             await self._play()
             await self.conclude()
 
     async def conclude(self) -> None:
-        """Let everything come to rest, and judge. Raises `BrokenPromise`."""
+        """Wait until all is at rest, and judge. Raises `BrokenPromise`."""
         try:
+            # at rest: what programs hold, and what retention does once all was read
             await self._rest()
             self._judge_cut_off()
             await self._read_all()
@@ -151,11 +142,15 @@ class World(Steps):
             if self.tickers:
                 await self._read_marks()
             judge_handles(self.agents, self.processes.values())
+
+            # after a power cut: whatever was shown before must still be there
             await self._lose_power()
             await self._read_all(again=True)
             for store in self.plan.stores:  # now that a start has come since the last full disk
                 await self._freed(store)
             self._look()
+
+            # everything that was written and acknowledged, against everything that was read
             judge(self.agents, self.beats, self.tables)
             if self.users:
                 judge_table(self.users, await entries_of(self.network, self.plan.stores[0]))
@@ -176,7 +171,7 @@ class World(Steps):
     async def _rest(self) -> None:
         """End all faults, write last lines, and wait until everything was acknowledged.
 
-        Raises `BrokenPromise` where that takes too long.
+        Raises `BrokenPromise` if that takes too long.
         """
         await asyncio.gather(*self._later)
         self.trace.add("step", "calm: nothing more goes wrong")
@@ -186,6 +181,8 @@ class World(Steps):
         for client in (*(agent.name for agent in self.plan.agents), *self.plan.receivers):
             for server in (*self.plan.receivers, *self.plan.stores):
                 self.network.heal(client, server)
+
+        # every program starts again
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while down := [name for name, process in self.processes.items() if not process.running]:
@@ -193,6 +190,8 @@ class World(Steps):
             self._look()
             if loop.time() > deadline:
                 raise BrokenPromise("everything arrives", f"{', '.join(down)} can't be started")
+
+        # every line becomes whole and is acknowledged
         for agent in self.agents:
             agent.applications.last_lines()
         await asyncio.sleep(_END_SECONDS)
@@ -209,14 +208,14 @@ class World(Steps):
                 )
 
     def _judge_cut_off(self) -> None:
-        """Nobody who reads is taken for one that does not: since all is calm, everybody reads."""
+        """Require that receivers have disconnected no peer for not reading since all is calm."""
         calm = self.trace.lines.index(self._calm)
         for _, receiver, what in self.trace.lines[calm:]:
             if _DEAF in what:
                 raise BrokenPromise("who reads is not cut off", f"{receiver}: {what}")
 
     async def _read_all(self, *, again: bool = False) -> None:
-        """Read to the end, with *again* once more from the start."""
+        """Read all stores to their ends, with *again* from the start."""
         for _ in range(_FOLLOW_TRIES):
             away = await follow(self.network, self.plan, self.tables, again=again)
             if not away:
@@ -225,18 +224,19 @@ class World(Steps):
         raise BrokenPromise("everything arrives", f"{', '.join(away)} could not be read")
 
     async def _retain(self) -> None:
-        """Hold what retention leaves, once all was read, against what it was asked to leave (rule
-        S6).
-        """
+        """Wait for retention and compare what it leaves with what it was asked to leave (S6)."""
         plan = self.plan
         if not plan.retained:
             return
+
+        # until the limits are kept; by age not before the last batch is old enough
         since, least = now_ms(), plan.kept_ms / 1000 + 2 * EVERY_SECONDS if plan.kept_ms else 0.0
         for turn in range(1, _RETENTION_TURNS + 1):
             await asyncio.sleep(EVERY_SECONDS)
             await self._read_all()
             if turn * EVERY_SECONDS > least and (not plan.kept_bytes or self._is_small()):
                 break
+
         if plan.kept_bytes:
             self._judge_size()
         if len(self.tables.retained.cuts) and self.tables.retained.cuts[-1].at > since:
@@ -263,8 +263,9 @@ class World(Steps):
                 )
 
     def _judge_cuts(self, since: int) -> None:
-        """Hold what was cut, and in which order, against the ages that batches have; all was read
-        at *since*.
+        """Compare what was cut, and in which order, with the ages of batches.
+
+        All was read at *since*. Without a clock that was never set, ages are not known.
         """
         hosts = dict.fromkeys((*self.plan.receivers, *self.plan.stores))
         if any(self.processes[host].clock.wall_ms != EPOCH_MS for host in hosts):
@@ -280,7 +281,7 @@ class World(Steps):
             raise BrokenPromise(error.promise, str(error)) from error
 
     async def _mark(self) -> None:
-        """Let the watermarks come that must, and judge them."""
+        """Wait for the watermarks that must come, and judge them."""
         for _ in range(_MARK_TURNS):
             await asyncio.sleep(MARKS_EVERY_SECONDS)
             contents = await self._read_marks()
@@ -289,7 +290,7 @@ class World(Steps):
         judge_watermarks(self.tickers, self.marks, contents)
 
     async def _read_marks(self) -> Mapping[int, bytes]:
-        """Read all watermarks; return what is in the segments that they have places in."""
+        """Read all watermarks; return the contents of the segments that they refer to."""
         marks, contents = await marked(self.network, self.plan.stores[0])
         for seen in (self.marks, *(ticker.seen for ticker in self.tickers)):
             if marks[: len(seen)] != seen:
@@ -298,9 +299,7 @@ class World(Steps):
         return contents
 
     async def _lose_power(self) -> None:
-        """Cut the power of every store, all of whose data is at rest, and wait until they are there
-        again.
-        """
+        """Cut the power of every store, and wait until all run again and are at rest."""
         stores = [self.processes[store] for store in self.plan.stores]
         for store in stores:
             store.kill(power=True)
@@ -317,7 +316,7 @@ class World(Steps):
                 )
 
     async def _freed(self, store: str) -> None:
-        """Judge the disk of *store*, once it had the time to remove what it may, file by file."""
+        """Judge the disk of *store*, which removes its files one after the other."""
         for looks in range(_FREEING_LOOKS + 1):
             try:
                 judge_disk(self.plan, self.processes[store], self.tables.kept(store))
@@ -328,7 +327,7 @@ class World(Steps):
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _finish(self) -> None:
-        """Stop all programs as an operator does, and hear whether that went well."""
+        """Stop all programs as an operator does, and judge how they end."""
         for processes in (self.agents, self.receivers, list(self.processes.values())):
             for process in processes:
                 try:

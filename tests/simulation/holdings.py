@@ -1,5 +1,6 @@
-"""What programs hold of their hosts once all is at rest, open files and disk, counted on the disks
-themselves.
+"""What programs hold once all is at rest: open files, disk and memory for sources.
+
+Open files and bytes are counted on the disks themselves.
 """
 
 from collections.abc import Iterable
@@ -10,17 +11,13 @@ from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
 
-_SPARSE, _FILES = 4, 8
-"""Log files have less than four times what lives; beside them are the one written to, and some that
-wait for the index to be written.
-"""
-_GIVES_BACK_SECONDS = 10.0
+_SPARSE = 4  # limit on the bytes of log files for each byte that is kept
+_FILES = 8  # log files on top of that: the one written to, and some that wait for the index
+_GIVES_BACK_SECONDS = 10.0  # files that may be idle for less than that are closed by now
 
 
 def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> None:
-    """Raise `BrokenPromise` where a program has a file open that nobody can read any more, or more
-    files than it should.
-    """
+    """Raise `BrokenPromise` if a program has a removed file open, or too many files."""
     for process in processes:
         for directory in (LOGS, OLD, STATE, STORE):
             for file in process.disk.open_files(directory):
@@ -53,7 +50,7 @@ def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> 
 
 
 def judge_last_handles(processes: Iterable[Process]) -> None:
-    """Raise `BrokenPromise` where a program that was stopped has not closed what it wrote."""
+    """Raise `BrokenPromise` if a stopped program has not closed a file of its own."""
     for process in processes:
         if left := [
             file.path for directory in (STATE, STORE) for file in process.disk.open_files(directory)
@@ -66,10 +63,10 @@ def judge_last_handles(processes: Iterable[Process]) -> None:
 def judge_shares(
     plan: Plan, agents: Iterable[AgentHost], receivers: Iterable[ReceiverHost]
 ) -> None:
-    """Raise `BrokenPromise` where receivers count other sources than agents have registered.
+    """Raise `BrokenPromise` if receivers count other sources than agents have registered.
 
-    Known where receivers began anew once all was calm, unless an agent has ended since, and they
-    have not noticed the end of its connection.
+    Judged only where receivers started again once all was calm (`sources_bytes`), and have noticed
+    the end of every connection.
     """
     hosts, known = list(receivers), list(agents)
     links = (link for agent in known for link in agent.network.connections(agent.name))
@@ -83,10 +80,9 @@ def judge_shares(
 
 
 def judge_disk(plan: Plan, store: Process, kept: int) -> None:
-    """Raise `BrokenPromise` where the disk of *store* is full of what nobody can read: *kept* bytes
-    of the stream are left.
+    """Raise `BrokenPromise` if *store* has many more bytes of log files than the *kept* ones need.
 
-    Where others than agents write to it, more lives there than is known here.
+    *kept* counts only the stream, so a store with other writers is not judged.
     """
     if not plan.retained or plan.clients or plan.writers or plan.tickers:
         return

@@ -47,17 +47,17 @@ from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
 BASIN, S2_PORT = "logs-basin", 8080
-SEGMENTS = 2
+SEGMENTS = 2  # of the stream at its beginning
 FACE_PORT, CONTROLLER_PORT = 6000, 9090
 READER = "pipeline"
-"""The reader that retention waits for."""
+"""Name of the reader that retention waits for."""
 STATE = "/state"
 STORE = "/store"
 _END_AFTER_SECONDS = 3.0
 _QUIET_SECONDS = 2.0
 _RESCAN_SECONDS = 5.0
 _READ_BRINGS = 512 * KIB
-"""A read of 256 KiB, unpacked a step at a time, and the beginning of a window."""
+"""Bytes that a read adds: 256 KiB, unpacked a step at a time, and the beginning of a window."""
 _FORGOTTEN = f"{STATE}/checkpoint.json"
 _TLS = ServerTlsConfig(cert="server.pem", key="server.key", ca="ca.pem")
 _CLIENT_TLS = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
@@ -68,24 +68,28 @@ class AgentHost(Process):
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
         disk = MemoryDisk([LOGS, OLD, STATE])
-        disk.reuses_inodes, disk.tells_births, disk.journalled = (
-            plan.inodes_reused,
-            plan.births_told,
-            (LOGS, OLD),
-        )
+        disk.reuses_inodes = plan.inodes_reused
+        disk.tells_births = plan.births_told
+        disk.journalled = (LOGS, OLD)
         super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
+        # the client identity in its certificate
         self.identity = f"dns:{plan.name}"
-        """What its certificate says."""
+        # its agent.toml, read at each start
         self.settings = _agent_settings(plan)
-        """Its agent.toml, read at each start."""
         # no other store can tell such lives apart for an agent that has lost its checkpoint
         alike = len(whole.stores) == 1
         self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
+        # the running agent, or the last one; None before the first start
         self.agent: Agent | None = None
+        # what each start found in the checkpoint
         self.starts = Starts()
+        # witnesses of the change of files that is being made, with their generations
         self._looked_at: list[tuple[Witness, Generation]] = []
-        self._forgets = self._set_back = False
+        # True: the next start finds no checkpoint
+        self._forgets = False
+        # True: the next start finds the checkpoint of another time
+        self._set_back = False
 
     async def _main(self, stop: asyncio.Event) -> None:
         if self._forgets and _FORGOTTEN in self.disk.paths():
@@ -97,7 +101,7 @@ class AgentHost(Process):
         self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
         config = msgspec.convert(self.settings, AgentConfig)
-        # fewer than an operator may ask for
+        # fewer open files than an operator may ask for
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)
         config = msgspec.structs.replace(config, agent=few)
         agent = Agent(
@@ -115,25 +119,26 @@ class AgentHost(Process):
         await agent.run(stop, lambda wake: NoWatcher())
 
     def pose_as(self, name: str) -> None:
-        """Be a clone of *name*: its agent id, its host name, its certificate."""
+        """Become a clone of *name*: take its agent id, host name and certificate."""
         self.settings["agent"] |= {"id": name, "host": name}
         self.identity = f"dns:{name}"
         self.applications.host = name
         self._set_back = True
 
     def forget(self, *, power: bool, down: float) -> None:
-        """Kill it and lose its checkpoint."""
+        """Kill the agent and remove its checkpoint."""
         self._forgets = True
         self.kill(power=power, down=down)
 
     def set_back(self, disk: MemoryDisk, *, down: float = 1.0) -> None:
-        """Kill it, and let it find *disk*, whose checkpoint is of another time."""
+        """Kill the agent, and start it on *disk*, whose checkpoint is of another time."""
         self._set_back = True
         super().set_back(disk, down=down)
 
     def _disk_after(self, power: bool) -> MemoryDisk:
-        """Return the disk after a kill or power cut; what applications wrote is durable (its loss
-        is a scenario of its own).
+        """Return the disk after a kill or power cut.
+
+        What applications wrote is durable: its loss is a scenario of its own.
         """
         if not power:
             return self.disk.killed()
@@ -146,17 +151,20 @@ class AgentHost(Process):
         return disk
 
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
-        """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not
-        what it has told of *taken* lives.
+        """Return what the agent, or its checkpoint while it is down, knows of the file of *stat*.
+
+        What it knows of earlier lives, those of *taken*, does not count.
         """
         if not self.running or self.agent is None:
             entry = entry_of(
                 self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken)
             )
             return Witness(self.incarnation, entry=entry) if entry else None
+
         followed = self.agent.tailer.followed.get((stat.device, stat.inode))
         if followed is None or not followed.generation.place.is_at(stat):
-            return None
+            return None  # it follows no such file, or an earlier life of it
+
         held = followed.generation.file is not None
         source = (
             followed.source
@@ -170,31 +178,29 @@ class AgentHost(Process):
         return witness
 
     def holds(self, stat: FileStat, witness: Witness) -> bool:
-        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        """Return whether the agent of *witness* still has the file of *stat* open."""
         if not self.running or self.agent is None or self.incarnation != witness.incarnation:
             return False
         followed = self.agent.tailer.followed.get((stat.device, stat.inode))
         return followed is not None and followed.generation.file is not None
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
-        """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no
-        name either.
-        """
+        """Let the next calls fail; with ESTALE, files without a name can't be read any more."""
         self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
         if error == "ESTALE":
             self.let_go()
 
     def let_go(self) -> None:
-        """Let no file that is gone count as held any more."""
+        """Count no file that is gone as held open any more."""
         for life in self.applications.lives:
             if life.witness is not None:
                 life.witness.held = False
 
     def meddle(self, kind: str, values: dict[str, Any]) -> None:
-        """Let applications do something while the agent is in the middle of a look at its files.
+        """Let applications change files while the agent is looking at its files.
 
-        A handle that it gives back in that very look, believing what it saw just before, does not
-        count as held.
+        A file that the agent closes in the same look does not count as held: it believed what it
+        saw just before.
         """
         self._looked_at.clear()
         getattr(self.applications, kind)(**values)
@@ -203,24 +209,24 @@ class AgentHost(Process):
 
     @property
     def others_handles(self) -> Sequence[MemoryFile]:
-        """What applications have open."""
+        """The files that applications have open."""
         return self.applications.handles
 
     @property
     def settled(self) -> bool:
-        """Whether the agent has had everything acknowledged that it knows of."""
+        """True if all that the agent knows of is acknowledged."""
         agent = self.agent
         if not self.running or agent is None:
             return False
         if any(followed.trouble for followed in agent.tailer.followed.values()):
-            return False  # it can't be read just now: for want of a handle, for example
+            return False  # a file can't be read now, perhaps for want of a handle
         return agent.connection.is_settled and not any(
             source.is_behind for source in agent.registry.sources
         )
 
     @property
     def registered_bytes(self) -> int:
-        """What the sources that it has registered take of the receiver's memory, by our count."""
+        """Bytes of the receiver's memory that its registered sources take, by our own count."""
         if not self.running or self.agent is None or self.plan.plain:
             return 0
         registry = self.agent.registry
@@ -235,9 +241,7 @@ class AgentHost(Process):
 
     @property
     def memory_bound(self) -> int:
-        """How many bytes it may hold at any time: runs of the windows in flight, and a read of the
-        file beside each.
-        """
+        """Limit on its bytes: runs of the windows in flight, and a read of the file beside each."""
         return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
 
 
@@ -275,11 +279,14 @@ class ReceiverHost(Process):
         super().__init__(
             name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds
         )
+        # of the running receiver, or the last one; None before the first start
         self.counters: Counters | None = None
         self.shares: SourceQuota | None = None
         self._memory: MemoryBudget | None = None
         self._plan = plan
+        # limit on its peers
         self._clients = len(plan.agents) + len(plan.beats)
+        # its receiver.toml
         self._config = _receiver_config(name, plan)
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -305,14 +312,11 @@ class ReceiverHost(Process):
 
     @property
     def sources_bytes(self) -> int:
-        """What sources may take of its memory."""
+        """Limit on the bytes of its memory for sources."""
         return self._config.limits.sources_bytes
 
     def calm(self) -> None:
-        """Let nothing more go wrong.
-
-        Where it has room for few sources, the operator gives it more, and starts it anew.
-        """
+        """End all faults; a receiver with room for few sources is given more, and starts again."""
         super().calm()
         if self._plan.sources_bytes:
             self._config = _receiver_config(self.name, replace(self._plan, sources_bytes=0))
@@ -320,14 +324,12 @@ class ReceiverHost(Process):
 
     @property
     def counted_bytes(self) -> int:
-        """What the receiver says that it holds of what it has read."""
+        """Bytes of its budget that the receiver counts as used."""
         return self._memory.used if self.running and self._memory is not None else 0
 
     @property
     def memory_bound(self) -> int:
-        """How many bytes it may hold at any time: its limit, and for each connection, lost or not,
-        a read.
-        """
+        """Limit on its bytes: the configured one, and a read for each connection, lost or not."""
         return (
             self._config.limits.total_bytes
             + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS

@@ -7,13 +7,11 @@ from multiprocessing import get_context
 from tests.simulation.drawing import draw
 from tests.simulation.history import play
 
-_CHUNK = 5
+_CHUNK = 5  # seeds that a process plays before it reports
 
 
 def played(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, int]]:
-    """Yield each seed, what it broke ("" for nothing), and how many events it delivered, in
-    order.
-    """
+    """Yield, in order, each seed, the promise that it broke ("" if none), and its event count."""
     if jobs == 1:
         yield from map(_judged, seeds)
         return

@@ -1,6 +1,4 @@
-"""What may come between two calls that one program makes of its disk: its death, or what others do
-to its files.
-"""
+"""Events between two disk calls of a program: its death, failing calls, changes of its files."""
 
 import os
 from collections import deque
@@ -12,59 +10,51 @@ from tests.support.watched_disk import CHANGES
 
 
 class Mortal(Protocol):
-    """The program's host, as far as it can die."""
+    """The host of the program, which can kill it."""
 
     def die(self, why: str, *, power: bool, down: float, then_off: float) -> None:
-        """End the program here; never returns to it."""
+        """Kill the program, for the reason *why*; raises `CancelledError` into it."""
         ...
 
 
 @dataclass(slots=True)
 class Countdown:
-    """A death after so many calls, and as many more as *counts* goes on for, one in each later
-    life.
+    """A death after some disk calls, and further deaths in the next lives."""
 
-    Only calls that change the disk count, unless *reads* do as well; they count from the first call
-    on that *begin* names, with "" from now on.
-    """
-
-    counts: list[int]
-    begin: str
-    reads: bool
-    power: bool
-    down: float
-    then_off: float
+    counts: list[int]  # calls before each death, of this life and the next ones
+    begin: str  # call from which they are counted, as `_is_meant` reads it; "" for the next one
+    reads: bool  # False: only calls that change the disk count
+    power: bool  # True: a power cut, else a kill
+    down: float  # seconds until the next start
+    then_off: float  # seconds from that start to a power cut; 0 for none
 
 
 @dataclass(slots=True)
 class Deed:
-    """What is done right before the call that comes *calls* after the first one that *begin*
-    names.
-    """
+    """A change of files right before a disk call."""
 
-    begin: str
-    calls: int
+    begin: str  # call from which calls are counted, as `_is_meant` reads it; "" for the next one
+    calls: int  # calls from there on that come before
     do: Callable[[], None]
 
 
 @dataclass(slots=True)
 class Failures:
-    """The next *times* calls named in *calls*, or without these the next that change nothing, fail
-    with *number*.
-    """
+    """Disk calls that fail."""
 
-    calls: tuple[str, ...]
-    number: int
-    times: int
+    calls: tuple[str, ...]  # their names; empty for all that change nothing
+    number: int  # errno
+    times: int  # how many are left
 
     def mean(self, call: str) -> bool:
-        """Tell whether *call* is one of those."""
+        """Return whether *call* is one of those that fail."""
         return call in self.calls or (not self.calls and call not in CHANGES)
 
 
 def _is_meant(wanted: str, call: str, path: str) -> bool:
-    """Tell whether *wanted*, as in "create log-" or "replace" (a call, and how the file's name
-    begins), means this call.
+    """Return whether *wanted* means *call* on *path*.
+
+    *wanted* is a call and, perhaps, how the file's name begins: "replace", "create log-".
     """
     kind, _, name = wanted.partition(" ")
     return not kind or (kind == call and os.path.basename(path).startswith(name))
@@ -73,36 +63,35 @@ def _is_meant(wanted: str, call: str, path: str) -> bool:
 class Meddler:
     """Watches the disk calls of one program in all of its lives.
 
-    Deeds come before calls for what is *below* a directory.
+    Calls fail, and deeds are done, only for paths that begin with *below*.
     """
 
     def __init__(self, host: Mortal, below: str = "") -> None:
-        self._host, self._below = host, below
+        self._host = host
+        self._below = below
         self._countdown: Countdown | None = None
         self._deeds: deque[Deed] = deque()
         self._failures: Failures | None = None
 
     def count_down(self, countdown: Countdown) -> None:
-        """Let the program die as *countdown* says, instead of what was asked for before."""
+        """Let the program die as *countdown* says; it replaces an earlier one."""
         self._countdown = countdown
 
     def come_between(self, deeds: list[Deed]) -> None:
-        """Let *deeds* be done one after the other, each counted from the one before, after those
-        that wait already.
-        """
+        """Add *deeds* to those that wait; each is counted from the one before."""
         self._deeds += deeds
 
     def fail(self, failures: Failures) -> None:
-        """Let calls fail as *failures* say, instead of what was asked for before."""
+        """Let calls fail as *failures* say; they replace earlier ones."""
         self._failures = failures
 
     def calm(self) -> None:
-        """Let nothing more come between."""
+        """End all of it."""
         self._countdown = self._failures = None
         self._deeds.clear()
 
     def before(self, call: str, path: str) -> None:
-        """Let be done what is due before a call, which may fail. Raises OSError."""
+        """Do what is due before *call* on *path*. Raises OSError if the call is to fail."""
         if not path.startswith(self._below):
             return
         failures = self._failures
@@ -111,14 +100,15 @@ class Meddler:
             if not failures.times:
                 self._failures = None
             raise OSError(failures.number, os.strerror(failures.number), path)
+
         if not self._deeds:
             return
         deed = self._deeds[0]
         if not _is_meant(deed.begin, call, path):
             return
-        deed.begin = ""
+        deed.begin = ""  # from this call on every call counts
         deed.calls -= 1
-        while deed.calls < 0:
+        while deed.calls < 0:  # further deeds may be due before the same call
             self._deeds.popleft().do()
             if not self._deeds or self._deeds[0].begin or self._deeds[0].calls:
                 break
@@ -126,16 +116,17 @@ class Meddler:
             deed.calls -= 1
 
     def after(self, call: str, path: str) -> None:
-        """Count a call; the program may not survive it."""
+        """Count *call* on *path*, which was made; the program may die here."""
         countdown = self._countdown
         if countdown is None or not (countdown.reads or call in CHANGES):
             return
         if not _is_meant(countdown.begin, call, path):
             return
-        countdown.begin = ""
+        countdown.begin = ""  # from this call on every call counts
         countdown.counts[0] -= 1
         if countdown.counts[0] > 0:
             return
+
         del countdown.counts[0]
         if not countdown.counts:
             self._countdown = None

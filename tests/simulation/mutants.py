@@ -1,9 +1,8 @@
-"""Deliberate bugs: each is patched into one module as it is imported, in a process of its own, and
-hunted.
+"""Hunts deliberate bugs: each is patched into one module as a process of its own imports it.
 
-Seeds are tried first until one finds it; what they leave, the unit tests of the module's room are
-run on. A simulator that finds nothing may be blind; these show what it sees. `docs/simulator.md`
-has the list with the seeds it took.
+Seeds are played until one finds the bug; if none does, the unit tests of the module's room are run.
+A simulator that finds nothing may be blind: the bugs show what it sees. `docs/simulator.md` lists
+them with the seeds that found them.
 """
 
 import os
@@ -22,7 +21,7 @@ from tests.simulation.bugs.mutant import Mutant
 from tests.simulation.patching import VARIABLE, named, patch
 from tests.simulation.plan import ALIKE_OVER_S2
 
-MOST_SEEDS = 400
+MOST_SEEDS = 400  # default limit on the seeds played for one bug
 _ROOT: Final = Path(__file__).parents[2]
 _ROOMS: Final = (
     ("agent.", "tests/agent"),
@@ -34,26 +33,26 @@ _ROOMS: Final = (
     ("logdrive.net.", "tests/logdrive/net"),
     ("logdrive.", "tests/logdrive"),
 )
-_TESTS_SECONDS: Final = 900
+_TESTS_SECONDS: Final = 900  # limit on a run of unit tests
 _WITHOUT: Final = "not process and not spark and not pravega_server"
-"""Whole processes and Spark's don't have the bug: it is in the process of the tests only."""
+"""Tests that start processes are left out: the bug is in the process of the tests only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What found a bug first: a *seed* and the promise that it broke, or where none did, a unit
-    test; *what* is its name.
-    """
+    """What found a bug first."""
 
-    seed: int | None
-    what: str
+    seed: int | None  # None: a unit test
+    what: str  # the promise that the seed broke, or the name of the test
 
 
 def hunt(
     only: Sequence[str], most: int, jobs: int, *, tests: bool = True
 ) -> Iterator[tuple[Mutant, Found | None]]:
-    """Yield each mutant whose name begins with one of *only* (all, without), with what found it;
-    unit tests only with *tests*.
+    """Yield each mutant with what found it, None if nothing did.
+
+    *only* gives beginnings of names, none for all mutants; *most* limits the seeds for each. Unit
+    tests are run only with *tests*.
     """
     chosen = [mutant for mutant in MUTANTS if not only or mutant.name.startswith(tuple(only))]
     count = len(chosen)
@@ -68,6 +67,7 @@ def hunt(
 def _hunted(name: str, most: int, tests: bool) -> Found | None:
     mutant = named(name)
     patch(mutant)
+    # only now: these import the modules under test
     from tests.simulation.drawing import draw
     from tests.simulation.history import play
 
@@ -86,12 +86,12 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
 
 
 def room_of(module: str) -> str:
-    """Return where the unit tests of what *module* does are."""
+    """Return the directory with the unit tests of the room of *module*."""
     return next(tests for room, tests in _ROOMS if module.startswith(room))
 
 
 def failing_test(mutant: Mutant, paths: Sequence[str]) -> str:
-    """Return the first unit test below *paths* that fails with the bug, "" where all pass."""
+    """Return the first unit test below *paths* that fails with the bug, "" if all pass."""
     command = [
         sys.executable,
         "-m",

@@ -1,6 +1,4 @@
-"""Foreign peers that do not do as Beats do: version 1, several windows in flight, windows never
-filled, and lies.
-"""
+"""Foreign peers unlike Beats: version 1, several windows in flight, unfilled windows, lies."""
 
 from collections import deque
 from random import Random
@@ -23,16 +21,16 @@ from logdrive.wire.lumberjack.reader import FrameReader
 from tests.simulation.beats import Beat
 from tests.support.memory_transport import MemoryNetwork
 
-_WINDOW_EVENTS = 50
-_WINDOWS = 3
-_FEW = 5
+_WINDOW_EVENTS = 50  # limit on the events of a window
+_WINDOWS = 3  # limit on the windows in flight
+_FEW = 5  # events that a lazy peer announces and does not send
 
 
 class OldBeat(Beat):
     """Speaks version 1: pairs of keys and values, no JSON, no keepalives."""
 
     def event(self, number: int) -> bytes:
-        """Return an event as it will be stored."""
+        """Return event *number* as it will be stored."""
         return self.mark + b',"number":"%d","message":"something happened"}' % number
 
     def window(self, events: list[bytes]) -> list[bytes]:
@@ -60,13 +58,13 @@ class HastyBeat(Beat):
                     continue
                 self.settle(frame.sequence - done)
                 done = max(done, frame.sequence)
-                if done == windows[0]:
+                if done == windows[0]:  # acknowledgements count anew in the next window
                     windows.popleft()
                     done = 0
 
 
 class LazyBeat(Beat):
-    """Announces more than it sends, and takes what is acknowledged of it."""
+    """Announces more events than it sends, and counts partial acknowledgements."""
 
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return a window that is never filled."""
@@ -74,8 +72,9 @@ class LazyBeat(Beat):
 
 
 class LyingBeat(Beat):
-    """Sends what no writer may, each time something else, and never waits for an answer: its events
-    may be there or not.
+    """Breaks the protocol, each time in another way, and waits for no answer.
+
+    Its events may be stored or not.
     """
 
     def __init__(self, name: str, hosts: list[str], network: MemoryNetwork) -> None:
@@ -83,7 +82,7 @@ class LyingBeat(Beat):
         self._pick = Random(name)
 
     async def serve(self, host: str) -> None:
-        """Tell one lie on one connection."""
+        """Send one lie on one connection to *host*."""
         transport = self.network.host(self.name, f"cn:{self.name}")
         stream = await transport.connect(
             host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
@@ -92,7 +91,7 @@ class LyingBeat(Beat):
         try:
             await stream.write(self._lie(events))
         except LogdriveError:
-            return  # it was found out
+            return  # the receiver has noticed and disconnected
         finally:
             await stream.close()
 
@@ -122,7 +121,7 @@ ODD: Final[dict[str, type[Beat]]] = {
     "lazy": LazyBeat,
     "lying": LyingBeat,
 }
-"""By the beginning of their names."""
+"""Kinds of odd peers, by the beginning of their names."""
 
 
 def beat_of(name: str, hosts: list[str], network: MemoryNetwork) -> Beat:

@@ -1,6 +1,4 @@
-"""An operator at a store's controller: scales the stream, and gives up what was before the
-scaling.
-"""
+"""An operator at a store's controller, who scales the stream and deletes its past."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,11 +14,11 @@ from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 
 OPERATOR = "operator"
-_MOST_SEGMENTS = 6
+_MOST_SEGMENTS = 6  # a stream with so many is not split
 
 
 async def scale(network: MemoryNetwork, store: str, how: str, pick: Random) -> None:
-    """Ask once for the stream to be scaled; whether that is done shows by its segments."""
+    """Ask once for the stream to be scaled; failures of the controller are ignored."""
     async with reaching(network.host(OPERATOR))(store, CONTROLLER_PORT, None, None) as controller:
         # a store that is away, a stream not made yet, or scaled by another meanwhile
         with suppress(LogdriveError):
@@ -49,7 +47,7 @@ async def scaled(
 def _change(
     now: Sequence[StreamSegment], how: str, pick: Random
 ) -> tuple[Sequence[StreamSegment], list[float]]:
-    """Return which segments to replace, and the bounds of those that replace them."""
+    """Return the segments to replace, and the bounds of the key ranges that replace them."""
     if how == "split" and len(now) < _MOST_SEGMENTS:
         one = pick.choice(now)
         return [one], [one.low, (one.low + one.high) / 2, one.high]
@@ -61,7 +59,7 @@ def _change(
 
 
 async def give_up_the_past(controller: ControllerClient, *, stream: str = STREAM) -> None:
-    """Let the stream begin with the segments that it has now: all before them are deleted.
+    """Delete all segments before those that the stream has now.
 
     Raises what the controller raises.
     """

@@ -17,9 +17,10 @@ from tests.simulation.witnesses import Witness
 
 
 class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a program
-    """A history that should not be.
+    """A promise that a history broke.
 
-    *promise* is which one was broken, in few words, the same for all histories that break it.
+    *promise* names it in few words, the same for all histories that break it; *what* is what this
+    history did.
     """
 
     def __init__(self, promise: str, what: str) -> None:
@@ -28,9 +29,7 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
 
 
 def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> None:
-    """Raise `BrokenPromise` unless stores and tables are what they must be once everything has come
-    to rest.
-    """
+    """Raise `BrokenPromise` unless stores and tables are as they must be once all is at rest."""
     _follow_on(tables.batches)
     sources = arrived(tables.batches)
     by_origin = {source.origin: source for source in sources.values()}
@@ -39,12 +38,14 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
         if host.plan.plain:
             _plain(host, tables.batches)
             continue
+
         on_disk = host.applications.on_disk
         for life in host.applications.lives:
             source = owners.get(life)
             if life in on_disk:
                 _whole(life, source, host)
             elif host.plan.start == "beginning":
+                # a life that is gone: what its agent knew of it must have arrived, or be a gap
                 if life.witness is not None:
                     named = by_origin.get(life.witness.origin)
                     if (
@@ -56,6 +57,7 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
                     _told(life, life.witness, source, named, host)
                 if source is not None:
                     _closed(life, source)
+
         if forgotten := host.starts.forgotten():
             raise BrokenPromise(
                 "nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts"
@@ -69,8 +71,9 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
 
 
 def _owners(lives: Sequence[Life], sources: Mapping[str, Arrived]) -> dict[Life, Arrived]:
-    """Return which source each life arrived as: exactly one, whose every byte is the life's."""
+    """Return the one source as which each life arrived, all of whose bytes are the life's."""
     owners: dict[Life, Arrived] = {}
+    # large sources first: the bytes of a small one may be in several lives
     for source in sorted(
         (source for source in sources.values() if source.pieces), key=lambda source: -source.bytes
     ):
@@ -97,9 +100,7 @@ def _matches(life: Life, source: Arrived) -> bool:
 
 
 def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
-    """What is on the disk at the end has arrived, to the last byte, but for what was not wanted
-    from the start.
-    """
+    """Require that *life*, which is on the disk, has arrived whole but for unwanted bytes."""
     if source is not None and source.unwanted and host.plan.start != "end":
         raise BrokenPromise("everything arrives", f"of {life} bytes were declared not wanted")
     have = covered([*source.intervals, *source.unwanted]) if source is not None else 0
@@ -116,10 +117,10 @@ def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
 def _told(
     life: Life, witness: Witness, source: Arrived | None, named: Arrived | None, host: AgentHost
 ) -> None:
-    """What an agent knew when it vanished has arrived, or is told as lost: by that agent, or by the
-    next from its checkpoint.
+    """Require that all of *life*, which is gone, has arrived or is in a gap.
 
-    *named* is the source that the witness knew it as, *source* the one that has its bytes.
+    Its agent reports the gap, or the next one from the checkpoint. *named* is the source as which
+    the witness knew it, *source* the one that has its bytes.
     """
     have = source.bytes if source is not None else 0
     if have >= life.owed:
@@ -129,7 +130,7 @@ def _told(
     if lived_on and witness.held and life.gone == "removed" and not host.plan.keep_removed_bytes:
         raise BrokenPromise("an open file is read to its end", what)
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
-        return
+        return  # no agent since knows of it
     if named is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")
     if not named.lost and not named.open_gap:
@@ -137,8 +138,9 @@ def _told(
 
 
 def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
-    """Tell whether the next life, as *named*, went on for one that no byte read told from it: then
-    an end is told that nobody saw (P4).
+    """Return whether the next life took over the source *named*.
+
+    No byte that was read told the two apart. Another source then has an end that was not seen (P4).
     """
     return bool(named.pieces) and any(
         other.open_gap for other in sources if other.host == named.host and other is not named
@@ -146,9 +148,7 @@ def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
 
 
 def _closed(life: Life, source: Arrived) -> None:
-    """A source that has ended without a gap has all that its life had when it went, whoever knew of
-    that.
-    """
+    """Require that *source*, if it has ended without a gap, has all bytes of *life*."""
     if (
         source.ended is not None
         and source.bytes < life.owed
@@ -162,11 +162,10 @@ def _closed(life: Life, source: Arrived) -> None:
 
 
 def _follow_on(batches: Iterable[Batch]) -> None:
-    """In one store, each batch of a source begins where the one before ended, and nothing follows
-    an end (rules D3, P2, G3).
+    """Require that, in one store, each batch of a source begins where the one before ended.
 
-    Where no numbers are kept, runs may stand there again, but never one before those that it
-    follows (rule S5).
+    Nothing follows an end (rules D3, P2, G3). Where no numbers are kept, runs may be there again,
+    but never one before those that it follows (rule S5).
     """
     reached: dict[tuple[str, str], tuple[int, str]] = {}
     for batch in sorted(
@@ -197,9 +196,8 @@ def _follow_on(batches: Iterable[Batch]) -> None:
 
 
 def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bronze: Bronze) -> None:
-    """The pipeline's tables have what the stores have, each byte once, and its audit counts as we
-    do.
-    """
+    """Require that the tables have each byte of the stores once, and that the audit is right."""
+    # rows against headers
     verdict = bronze.verdict()
     if verdict.faults:
         raise BrokenPromise("headers and rows agree", str(verdict.faults[0]))
@@ -207,6 +205,8 @@ def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bron
         raise BrokenPromise("once", f"the audit counts {verdict.duplicate_events} doubled events")
     for life, source in owners.items():
         _rows(life, source, bronze.rows.get(source.source, []))
+
+    # sources and gaps
     audited = {source.source: source for source in verdict.by_source if not source.foreign}
     if audited.keys() != sources.keys():
         raise BrokenPromise(
@@ -215,6 +215,7 @@ def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bron
         )
     for name, source in sources.items():
         _figures(source, audited[name])
+
     unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
     if unexplained:
         raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
@@ -229,7 +230,7 @@ def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bron
 
 
 def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
-    """Rows are the file's own bytes at their places, and have each byte that arrived once."""
+    """Require that *rows* are the file's bytes, and have each byte that arrived once."""
     for row in rows:
         if row.end - row.start != len(row.data) or life.data[row.start : row.end] != row.data:
             raise BrokenPromise(
@@ -249,7 +250,8 @@ def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
 
 
 def _figures(source: Arrived, audited: AuditedSource) -> None:
-    """The audit says of a source what we find."""
+    """Require that the audit's figures for a source are ours."""
+    # any of several reasons will do
     ended = audited.ended if audited.ended in source.ends else source.ended
     ours = source.bytes, source.lost, source.open_gap, ended
     theirs = audited.bytes, audited.lost_bytes, audited.lost_at_least, audited.ended
@@ -259,6 +261,7 @@ def _figures(source: Arrived, audited: AuditedSource) -> None:
             "perhaps more, why it ended)"
         )
         raise BrokenPromise("the audit's verdict is true", what)
+    # of bytes that came twice the audit may have cut rows
     if not source.doubled and source.events != audited.events:
         raise BrokenPromise(
             "the audit's verdict is true",
@@ -282,7 +285,7 @@ def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
 
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
-    """What a foreign peer had acknowledged is there, at least once; what it never sent is not."""
+    """Require that all acknowledged events of *beat* are stored, and none that it never sent."""
     stored = dict.fromkeys(event for event in foreign_events(batches) if beat.mark in event)
     missing = [event for event in beat.acknowledged if event not in stored]
     if missing:

@@ -22,7 +22,7 @@ VARIABLE: Final = "LOGDRIVE_TESTS_BUG"
 def mutated(mutant: Mutant) -> str:
     """Return the source of the mutant's module with the bug in it.
 
-    Raises ValueError where the code is no longer as expected.
+    Raises ValueError if the module does not have the quoted text exactly once.
     """
     spec = importlib.util.find_spec(mutant.module)
     assert spec is not None
@@ -39,18 +39,18 @@ def mutated(mutant: Mutant) -> str:
 
 
 def named(name: str) -> Mutant:
-    """Return the mutant of that name. Raises StopIteration where there is none."""
+    """Return the mutant *name*. Raises StopIteration if there is none."""
     return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
 def patch(mutant: Mutant) -> None:
-    """Let the module that is imported from now on have the bug."""
+    """Put the bug into the mutant's module, which must not be imported yet."""
     assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
     sys.meta_path.insert(0, _Patcher(mutant))
 
 
 class _Patcher(MetaPathFinder):
-    """Finds one module, patched."""
+    """Finds the mutant's module, with the bug in it."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant

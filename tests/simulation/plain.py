@@ -1,6 +1,4 @@
-"""What must hold of agents that speak the plain dialect: what is on the disk is there at least
-once, and nothing else is.
-"""
+"""The judge of agents that speak the plain dialect: all bytes arrive at least once, no others."""
 
 from collections.abc import Iterable
 
@@ -12,15 +10,15 @@ from tests.support.ledger import bytes_of
 
 
 class NotThereError(AssertionError):
-    """A byte that must be there is not."""
+    """A byte that must have arrived is not stored."""
 
 
 class InventedError(AssertionError):
-    """What is there was never written so."""
+    """An event was stored that was never written."""
 
 
 def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
-    """Hold the full records that *host* sent among *events* against its files.
+    """Compare the full records of *host* among *events* with its files.
 
     Raises `NotThereError`, `InventedError`.
     """
@@ -30,7 +28,7 @@ def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
         if not any(life.data[start : start + len(data)] == data for life in lives):
             raise InventedError(f"{data[:60]!r} at {start}, never written so on {host.name}")
     if host.plan.start == "end":
-        return
+        return  # where it began is not in the records
     for life in host.applications.on_disk:
         own = [
             (start, start + len(data))
@@ -42,7 +40,7 @@ def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
 
 
 def _pieces(host: AgentHost, events: Iterable[bytes]) -> list[tuple[int, bytes]]:
-    """Return what was sent: where it stood in a file, and its bytes."""
+    """Return the records of *host*, without doubles: position in the file, and bytes."""
     pieces: dict[tuple[int, bytes], None] = {}
     for event in events:
         record = orjson.loads(event)

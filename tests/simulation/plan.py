@@ -1,9 +1,8 @@
-"""What happens in one history, as data: so that it can be printed, saved, replayed and cut down.
+"""The plan of a history, as data that can be printed, saved, replayed and cut down.
 
-Who takes part, how the network and the disks are, and steps, each at its time. A step carries its
-own seed for what is random within it, so leaving one out changes nothing in the others. What is not
-planned (how reads split, jitter, backoff) comes from generators of the same seed, one for each
-part.
+It has the hosts, the network, the disks, and steps, each at its time. A step has a seed of its own,
+so that leaving it out changes nothing in the others. What is not planned (how reads split, jitter,
+backoff) comes from generators of the plan's seed, one for each part.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from logdrive.model.units import KIB
 
 WINDOW_BYTES = 64 * KIB
 LONG_PATIENCE_MS = 3_600_000
-"""Longer than any history: who has noted a time is waited for until it leaves."""
+"""Longer than any history: watermarks wait for each writer that noted a time, until it leaves."""
 
 ALIKE_OVER_S2 = frozenset({155})
 """In the histories of these seeds, over S2, a file is truncated while its agent is down, with a
@@ -28,13 +27,13 @@ numbers would tell (rule S5).
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """At *at* seconds *kind* happens to *who*; *values* are what `steps` of that kind takes."""
+    """One step of a history."""
 
-    at: float
-    kind: str
-    who: str
-    values: dict[str, Any] = field(default_factory=dict)
-    number: int = 0
+    at: float  # seconds since its beginning
+    kind: str  # a method of `Steps`, or of `Applications`
+    who: str  # host that it happens to
+    values: dict[str, Any] = field(default_factory=dict)  # arguments of the method
+    number: int = 0  # in the order of drawing, for recipes
 
     def __str__(self) -> str:
         values = " ".join(
@@ -45,79 +44,60 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One host with an agent.
-
-    *handles* is how many it may have open in all, 0 for as many as it likes.
-
-    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual. Its file
-    system gives inodes away again (*inodes_reused*), says when a file was born (*births_told*), and
-    has another device number after a reboot (*devices_renumbered*).
-    """
+    """One host with an agent."""
 
     name: str
-    output: dict[str, Any]
+    output: dict[str, Any]  # its [output] table
     close_idle_seconds: float
-    start: str
+    start: str  # "beginning" or "end"
     max_open_files: int = 8192
-    handles: int = 0
-    keep_removed_bytes: int = 0
-    inodes_reused: bool = False
-    births_told: bool = True
-    devices_renumbered: bool = False
+    handles: int = 0  # limit on its open files of all kinds; 0 for none
+    keep_removed_bytes: int = 0  # 0 for the default
+    inodes_reused: bool = False  # its file system gives inodes of removed files away again
+    births_told: bool = True  # its file system has birth times
+    devices_renumbered: bool = False  # its device numbers change with a reboot
 
     @property
     def plain(self) -> bool:
-        """Whether the agent speaks the plain dialect."""
+        """True if the agent speaks plain Lumberjack."""
         return bool(self.output.get("dialect", "logdrive/1") != "logdrive/1")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One history.
-
-    *shared*: the receivers append to one store over the network; otherwise each has its own.
-
-    *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the
-    stream's segments change; without, they stay as they were made. *kept_bytes* is what retention
-    leaves of the stream, *kept_ms* how old that gets at most, each 0 for no limit; *clients* use a
-    table at the first store, *writers* write transactions there, *tickers* note times, and are
-    waited for *patience_ms* when they don't. *pending_bytes* is what the shared store lets wait for
-    its disk, *outbox_bytes* what may wait for one peer of a receiver, each 0 for its usual.
-    *sources_bytes* is what sources may take of a receiver's memory until the operator, told that
-    some were refused, gives it the usual; 0: from the start.
-
-    *s2*: the receivers append to the shared store by S2's protocol, and it is read by it, too.
-    """
+    """One history."""
 
     seed: int
     agents: tuple[AgentPlan, ...]
-    receivers: tuple[str, ...]
-    beats: tuple[str, ...]
-    shared: bool
-    balanced: bool
-    delay: float
-    jitter: float
-    capacity: int
-    sync_seconds: float
-    log_file_bytes: int
+    receivers: tuple[str, ...]  # hosts
+    beats: tuple[str, ...]  # foreign peers
+    shared: bool  # the receivers append to one store over the network; else each has its own
+    balanced: bool  # agents connect to a balancer before the receivers
+    delay: float  # seconds that bytes take over the network
+    jitter: float  # limit on further seconds, drawn at random
+    capacity: int  # bytes that a connection carries at a time
+    sync_seconds: float  # duration of a sync
+    log_file_bytes: int  # size of a store's log files
     steps: tuple[Step, ...]
-    receiver_bytes: int = 8192 * KIB
-    direct: bool = True
-    scaled: bool = False
-    kept_bytes: int = 0
-    clients: tuple[str, ...] = ()
-    writers: tuple[str, ...] = ()
-    tickers: tuple[str, ...] = ()
-    patience_ms: int = 0
-    kept_ms: int = 0
-    pending_bytes: int = 0
+    receiver_bytes: int = 8192 * KIB  # limit on a receiver's memory
+    direct: bool = True  # log files are written past the page cache
+    scaled: bool = False  # the stores have controllers, and the stream's segments change
+    kept_bytes: int = 0  # bytes of the stream that retention leaves; 0 for no limit
+    clients: tuple[str, ...] = ()  # users of a table at the first store
+    writers: tuple[str, ...] = ()  # writers of transactions at the first store
+    tickers: tuple[str, ...] = ()  # writers that note times at the first store
+    patience_ms: int = 0  # watermarks wait so long for a ticker that notes no time
+    kept_ms: int = 0  # age up to which retention leaves batches; 0 for no limit
+    pending_bytes: int = 0  # limit on what waits for the shared store's disk; 0 for the default
+    # Limit on a receiver's memory for sources, until the operator gives it the default once all is
+    # calm; 0 for the default from the start.
     sources_bytes: int = 0
-    outbox_bytes: int = 0
-    s2: bool = False
+    outbox_bytes: int = 0  # limit on what waits for one peer of a receiver; 0 for the default
+    s2: bool = False  # receivers append to the shared store over S2, and it is read over S2
 
     @property
     def retained(self) -> bool:
-        """Whether there is retention."""
+        """True if there is retention."""
         return bool(self.kept_bytes or self.kept_ms)
 
     @property
@@ -143,7 +123,7 @@ class Plan:
         )
 
     def without_clients(self) -> "Plan":
-        """Return the same without those who use a table."""
+        """Return the same without users of a table."""
         return replace(
             self,
             clients=(),
@@ -151,7 +131,7 @@ class Plan:
         )
 
     def without_writers(self) -> "Plan":
-        """Return the same without those who write transactions."""
+        """Return the same without writers of transactions."""
         return replace(
             self,
             writers=(),
@@ -159,7 +139,7 @@ class Plan:
         )
 
     def without_tickers(self) -> "Plan":
-        """Return the same without those who note times."""
+        """Return the same without writers that note times."""
         return replace(
             self,
             tickers=(),
@@ -189,9 +169,7 @@ class Plan:
         return replace(self, kept_bytes=0, kept_ms=0)
 
     def roomy(self) -> "Plan":
-        """Return the same with the usual room for handles, deleted files, sources and what
-        waits.
-        """
+        """Return the same with the default limits on handles, deleted files, memory and queues."""
         agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
         return replace(self, agents=agents, pending_bytes=0, sources_bytes=0, outbox_bytes=0)
 
@@ -209,5 +187,5 @@ class Plan:
         return replace(self, delay=0.0, jitter=0.0)
 
     def save(self, path: Path) -> None:
-        """Write it down, so that it stays the same history however plans are drawn in future."""
+        """Write the plan to *path*; it stays the same history however plans are drawn in future."""
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")

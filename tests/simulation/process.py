@@ -1,6 +1,4 @@
-"""A host and the program on it: started, killed at any moment or at a named point, powered off,
-stopped, and started again.
-"""
+"""A host and its program: started, killed at any moment or fault point, powered off, stopped."""
 
 import asyncio
 import errno
@@ -20,8 +18,8 @@ from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 from tests.support.watched_disk import WatchedDisk
 
-_RESTART_SECONDS = 1.0
-_DRAIN_SECONDS = 200.0
+_RESTART_SECONDS = 1.0  # from the end of the program to its next start
+_DRAIN_SECONDS = 200.0  # limit on the time that a stop takes
 
 
 @dataclass(slots=True)
@@ -29,10 +27,10 @@ class _Armed:
     """A death at a fault point."""
 
     point: str
-    passages: int
-    power: bool
-    down: float
-    then_off: float
+    passages: int  # of the point, the last one of which is the death
+    power: bool  # True: a power cut, else a kill
+    down: float  # seconds until the next start
+    then_off: float  # seconds from that start to a power cut; 0 for none
 
 
 class Process:
@@ -52,62 +50,74 @@ class Process:
         *,
         below: str = "",
     ) -> None:
-        self.name, self.network, self.trace, self.disk = name, network, trace, disk
+        self.name = name
+        self.network = network
+        self.trace = trace
+        # as applications on the host have it
+        self.disk = disk
         self.meddler = Meddler(self, below)
+        # as the program has it
         self.watched_disk = WatchedDisk(disk, self.meddler)
-        """The disk as the program has it; what else runs on the host has `disk`."""
         self.random = Random(f"{name} {seed}")
         self.clock = VirtualClock()
         self.executor = InlineExecutor(sync_seconds)
+        # duration of a sync, now and without trouble
         self.sync_seconds = self._usual_sync_seconds = sync_seconds
+        # starts so far
         self.incarnation = 0
         self.running = False
+        # errors that ended the program and should not have
         self.failures: list[BaseException] = []
-        """What ended the program and should not have."""
+        # asks the program to end
         self._stop = asyncio.Event()
+        # ends the time until the next start
         self._again = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        # seconds until the next start
         self._restart_in = _RESTART_SECONDS
         self._armed: _Armed | None = None
+        # True: no fault comes any more
         self._calmed = False
+        # True: the program is not started again
         self._over = False
 
     async def _main(self, stop: asyncio.Event) -> None:
+        """Run the program until *stop*."""
         raise NotImplementedError
 
     def _disk_after(self, power: bool) -> MemoryDisk:
-        """Return what the next incarnation finds on the disk."""
+        """Return the disk for the next incarnation."""
         return self.disk.crash(self.random) if power else self.disk.killed()
 
     def _expected(self, error: BaseException) -> bool:
-        """Tell whether the program may end so: its disk failed, and a supervisor starts it
-        again.
-        """
+        """Return whether the program may end with *error*: its disk failed."""
         return isinstance(error, LogdriveError | OSError) and self.disk_failed
 
     @property
     def memory_bound(self) -> int | None:
-        """How many bytes the program may hold at any time, None where nothing is promised."""
+        """Limit on the bytes that the program holds at any time; None if nothing is promised."""
         return None
 
     @property
     def others_handles(self) -> Sequence[MemoryFile]:
-        """What other programs on the host have open."""
+        """The files that other programs on the host have open."""
         return ()
 
+    # True: a step has asked for a fault of the disk, which may come at any time since
     disk_failed = False
-    """A fault of the disk was asked for, and it may come at any time since."""
 
     # Life and death ------------------------------------------------------------------------------
 
     async def supervise(self) -> None:
-        """Run the program again and again, until `finish`."""
+        """Run the program, and start it again whenever it has ended, until `finish`."""
         while not self._over:
             self._begin()
             assert self._task is not None
             await asyncio.wait([self._task])
             self.running = False
             self._note_end(self._task)
+
+            # its connections end, and it is down for a while
             await self.network.vanish(self.name)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._restart_in):
@@ -128,7 +138,7 @@ class Process:
         self.running = True
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
+        if task.cancelled():  # killed
             return
         error = task.exception()
         if error is not None:
@@ -137,8 +147,9 @@ class Process:
                 self.failures.append(error)
 
     def kill(self, *, power: bool = False, down: float = _RESTART_SECONDS) -> None:
-        """End it as SIGKILL does, or as a power cut: whatever it still does reaches neither disk
-        nor network.
+        """End the program as SIGKILL does, or a power cut, for *down* seconds.
+
+        What its tasks still do reaches neither disk nor network.
         """
         self._armed = None
         if not self.running or self._task is None:
@@ -146,6 +157,7 @@ class Process:
         self.trace.add(self.name, "powered off" if power else "killed")
         self.running = False
         self._restart_in = down
+        # the old disk and connections are no longer those of the host
         self.watched_disk.watcher = None
         self.disk = self._disk_after(power)
         for connection in self.network.connections(self.name):
@@ -153,17 +165,17 @@ class Process:
         self._task.cancel()
 
     def start(self) -> None:
-        """Start it now if it is down, however long it was to be."""
+        """Start the program now if it is down."""
         if not self.running:
             self._again.set()
 
     def set_back(self, disk: MemoryDisk, *, down: float = _RESTART_SECONDS) -> None:
-        """Kill it, and let the next incarnation find *disk*: a snapshot, a backup, a clone's."""
+        """Kill the program, and start it on *disk*: a snapshot, a backup, or a clone's."""
         self.kill(down=down)
         self.disk = disk
 
     def stop(self, down: float = _RESTART_SECONDS) -> None:
-        """Ask it to end, as SIGTERM does."""
+        """Ask the program to end, as SIGTERM does, for *down* seconds."""
         if self.running:
             self.trace.add(self.name, "stopped")
             self._restart_in = down
@@ -172,15 +184,15 @@ class Process:
     def arm(
         self, point: str, passages: int, *, power: bool, down: float, then_off: float = 0.0
     ) -> None:
-        """Kill it when it passes the fault point *point* for the *passages*-th time from now.
+        """Kill the program when it passes *point* for the *passages*-th time from now.
 
-        With *then_off* its power is cut so many seconds after it was started again: what it found
-        may not have been durable.
+        With *then_off* its power is cut so many seconds after the next start: what it found may not
+        have been durable.
         """
         self._armed = _Armed(point, passages, power, down, then_off)
 
     def passed(self, point: str) -> None:
-        """Learn that the program is at a fault point; it may not survive that."""
+        """Note that the program is at the fault point *point*; it may die here."""
         armed = self._armed
         if armed is None or armed.point != point or not self.running:
             return
@@ -198,13 +210,11 @@ class Process:
         down: float,
         then_off: float,
     ) -> None:
-        """Kill it right after the n-th disk call from now, or from the first call *begin* on, and
-        its later lives as *counts* goes on.
-        """
+        """Kill the program, and its next lives, after some disk calls; see `Countdown`."""
         self.meddler.count_down(Countdown(list(counts), begin, reads, power, down, then_off))
 
     def die(self, why: str, *, power: bool, down: float, then_off: float = 0.0) -> None:
-        """Kill it where it is just now, in the middle of whatever it does."""
+        """Kill the program where it is now, and raise `CancelledError` into it."""
         self.trace.add(self.name, why)
         self.kill(power=power, down=down)
         if then_off:
@@ -216,7 +226,7 @@ class Process:
             self.kill(power=True, down=down)
 
     async def finish(self) -> None:
-        """Stop it for good. Raises TimeoutError where it does not end."""
+        """Stop the program for good. Raises TimeoutError if it does not end."""
         self._over, self._armed, self._restart_in = True, None, 0.0
         self.meddler.calm()
         self._stop.set()
@@ -228,19 +238,19 @@ class Process:
     # Trouble -------------------------------------------------------------------------------------
 
     async def slow(self, seconds: float, lasting: float) -> None:
-        """Let each sync take *seconds* for a while."""
+        """Let each sync take *seconds*, for *lasting* seconds."""
         self.sync_seconds = self.executor.delay = seconds
         await asyncio.sleep(lasting)
         self.sync_seconds = self.executor.delay = self._usual_sync_seconds
 
     def fail_write(self, error: str, after: int, times: int) -> None:
-        """Let the next writes fail."""
+        """Let the next *times* writes fail with *error*, each *after* so many bytes."""
         self.disk_failed = True
         for _ in range(times):
             self.disk.fail_write(getattr(errno, error), after=after)
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
-        """Let the next calls that only ask or read fail."""
+        """Let the next *times* of *calls*, which only read, fail with *error*."""
         self.disk_failed = True
         self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
 
@@ -250,9 +260,7 @@ class Process:
         self.disk.fail_sync()
 
     async def fill_up(self, room: int, seconds: float) -> None:
-        """Let there be only *room* bytes left on the disk for a while; whoever is killed meanwhile
-        finds it as full.
-        """
+        """Leave only *room* bytes on the disk for *seconds*; a kill meanwhile changes nothing."""
         self.disk_failed = True
         self.disk.capacity = self.disk.used() + room
         await asyncio.sleep(seconds)
@@ -263,14 +271,14 @@ class Process:
         self.clock.wall_ms += ms
 
     def calm(self) -> None:
-        """Let nothing more go wrong that was asked for and has not happened yet."""
+        """Drop all faults that were asked for and have not happened yet."""
         self._armed, self._calmed = None, True
         self.meddler.calm()
         self.disk.mend()
 
 
 def watched(processes: dict[str, Process]) -> None:
-    """Let the fault points know of *processes*; an empty dict ends that."""
+    """Report fault points to *processes*, by speaker; an empty dict ends that."""
 
     def reach(point: str) -> None:
         process = processes.get(SPEAKER.get())

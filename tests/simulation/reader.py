@@ -1,7 +1,7 @@
 """Reads segments over the stores' faces while they grow, and keeps what it has read.
 
-So a store which takes back what it has shown is found out. What the bytes say is read twice: here
-with code of the tests' own, and by the pipeline (`bronze`).
+So a store that takes back what it has shown is noticed. The bytes are decoded twice: by the tests'
+own code here, and by the pipeline's (`bronze`).
 """
 
 import asyncio
@@ -43,9 +43,9 @@ from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import EPOCH_MS
 
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 5.0  # limit on the time for one store
 S2_SEGMENT = segment_name(BASIN, STREAM, 0)
-"""What the whole of an S2 stream is called here."""
+"""Name of the whole of an S2 stream in `Tables`."""
 
 
 class TakenBackError(AssertionError):
@@ -64,38 +64,44 @@ class CutTooFarError(AssertionError):
 class Tables:
     """Everything read so far, of all stores."""
 
+    # Keys of the dictionaries are a store and a segment.
+
+    # the bytes read
     seen: dict[tuple[str, str], bytearray] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
+    # segments whose deletion a test has asked for
     given_up: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Segments that somebody asked to be deleted."""
+    # start of each segment when it was seen last
     starts: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Where each segment began when it was seen last."""
+    # the reader's position in each, as the store has it, or would have it with retention
     told: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Up to where each is needed no more, as its store was told, or would have been."""
+    # number of records read of each S2 stream
     records: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many records were read of each S2 stream."""
+    # sequence number of each batch in an S2 stream, by its id
     stored: dict[bytes, int] = field(default_factory=dict)
-    """Where in an S2 stream each batch stands, by its id."""
+    # what retention cut and left
     retained: Retained = field(default_factory=Retained)
-    """What retention took and left."""
+    # offset behind the last whole batch
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
+    # offsets between batches
     _edges: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    # bytes of the largest batch
     _largest: int = 0
 
     def meet(self, store: str, segments: Sequence[str]) -> None:
-        """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
+        """Check the *segments* that *store* has of the stream. Raises `TakenBackError`."""
         known = [
             segment
-            for there, segment in self.seen
-            if there == store and (there, segment) not in self.given_up
+            for other, segment in self.seen
+            if other == store and (other, segment) not in self.given_up
         ]
-        if gone := [segment for segment in known if segment not in segments]:
-            raise TakenBackError(f"{store} no longer has the segment {gone[0]}")
+        if missing := [segment for segment in known if segment not in segments]:
+            raise TakenBackError(f"{store} no longer has the segment {missing[0]}")
 
     def begin(self, store: str, state: SegmentState, *, again: bool) -> int:
-        """Take in where a segment begins and ends, and return from where it is to be read.
+        """Check where a segment begins and ends; return the offset to read it from.
 
-        Raises `TakenBackError`.
+        Raises `TakenBackError`, `CutTooFarError`.
         """
         place = store, state.segment
         known = len(self.seen.get(place, b""))
@@ -104,6 +110,8 @@ class Tables:
                 f"{store} has {state.length} bytes of {state.segment}, of which {known} "
                 "were read before"
             )
+
+        # retention: the start moves only forward, to a batch, and not beyond the reader
         if state.start < self.starts.get(place, 0):
             raise TakenBackError(
                 f"{state.segment} of {store} begins at {state.start}, and began at "
@@ -118,32 +126,32 @@ class Tables:
             raise CutTooFarError(
                 f"{state.segment} of {store} begins at {state.start}, where no batch does"
             )
+
         self.retained.begins(place, self.starts.get(place, 0), state.start, now_ms())
         self.starts[place] = state.start
         return state.start if again else known
 
     def kept(self, store: str) -> int:
-        """Return how many bytes *store* has of the stream, all of which was read."""
-        there = [place for place in self.seen if place[0] == store and place not in self.given_up]
-        return sum(len(self.seen[place]) - self.starts[place] for place in there)
+        """Return how many bytes *store* has of the stream."""
+        places = [place for place in self.seen if place[0] == store and place not in self.given_up]
+        return sum(len(self.seen[place]) - self.starts[place] for place in places)
 
     def spared(self, store: str, least: int) -> bool:
-        """Tell whether retention has left *least* bytes of the stream in *store*, as far as whole
-        batches allow.
-        """
+        """Return whether retention has left *least* bytes in *store*, as far as batches allow."""
         cut = any(begin for place, begin in self.starts.items() if place[0] == store)
         return not cut or self.kept(store) + self._largest > least
 
     def needs_no_more(self, store: str, segment: str) -> int:
-        """Return up to where a segment was read, by batches: it is about to be told that this is
-        needed no more.
+        """Return the reader's position in *segment*: behind the last whole batch.
+
+        The caller stores it, so that retention may cut what is before it.
         """
         place = store, segment
         self.told[place] = self._taken.get(place, 0)
         return self.told[place]
 
     def add(self, store: str, segment: str, offset: int, data: bytes) -> None:
-        """Take bytes of a segment, whatever was taken of it before. Raises `TakenBackError`."""
+        """Add bytes of a segment; those read before must be the same. Raises `TakenBackError`."""
         place = store, segment
         seen = self.seen.setdefault(place, bytearray())
         known = seen[offset : offset + len(data)]
@@ -153,6 +161,7 @@ class Tables:
                 f"{offset} and {offset + len(known)}"
             )
         seen += data[len(known) :]
+
         at = self._taken.get(place, 0)
         try:
             for begin, end, header, records in whole_batches(bytes(seen[at:])):
@@ -168,28 +177,29 @@ class Tables:
 
     @property
     def events(self) -> int:
-        """How many events all batches have, those sent twice counted twice."""
+        """Count of the events in all batches; those sent twice count twice."""
         return sum(batch.header["events"] for batch in self.batches)
 
     def bronze(self) -> Bronze:
-        """Return what the pipeline makes of it."""
+        """Return the tables that the pipeline makes of all segments."""
         return bronze_of(f"{SCOPE}/{STREAM}", self.seen)
 
     def verdict(self) -> Verdict:
-        """Return what the audit says."""
+        """Return the audit's verdict on these tables."""
         return self.bronze().verdict()
 
 
 def now_ms() -> int:
-    """Return what a clock says that has never jumped."""
+    """Return the time of a clock that was never set, in ms since 1970."""
     return EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
 
 
 async def follow(
     network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False
 ) -> list[str]:
-    """Read on from where the tables end, or with *again* everything from the start; return the
-    stores that could not be read.
+    """Read all stores from where *tables* end, or with *again* from the start.
+
+    Returns the stores that could not be read.
     """
     away = []
     for store in plan.stores:
@@ -210,14 +220,14 @@ async def _read(
     transport = network.host("reader")
     async with connect_segment_store(transport, store, FACE_PORT) as client:
         if plan.scaled:
-            found = await locate_segments(
+            located = await locate_segments(
                 transport,
                 Target(store, CONTROLLER_PORT),
                 SCOPE,
                 STREAM,
                 controllers=reaching(transport),
             )
-            states = [place.state for place in found]
+            states = [place.state for place in located]
         else:
             states = await list_first_segments(client, SCOPE, STREAM)
         tables.meet(store, [state.segment for state in states])

@@ -1,4 +1,4 @@
-"""A history in one line: its seed, and what is left of what that draws."""
+"""A history in one line: its seed, and which of the parts drawn from it are left."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +20,13 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "at_once": Plan.at_once,
     "over_s2": Plan.over_s2,
 }
-"""What else may have been left out, in the order in which it is written."""
+"""Names of the cuts besides agents and steps, in the order in which they are written."""
 
 
 def recipe_of(plan: Plan) -> str:
-    """Return what `cooked` makes this plan of: the seed, and what is left of its history where
-    something was cut away.
+    """Return the recipe of which `cooked` makes *plan*.
+
+    That is the seed, with the agents, steps and cuts that are left if something was cut away.
     """
     whole = draw(plan.seed)
     if plan == whole:
@@ -40,7 +41,7 @@ def recipe_of(plan: Plan) -> str:
 
 
 def cooked(recipe: str) -> Plan:
-    """Return the plan that *recipe* names, or that the file of this name holds.
+    """Return the plan of *recipe*, or the one in the `.json` file of that name.
 
     Raises ValueError, OSError.
     """

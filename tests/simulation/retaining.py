@@ -1,9 +1,7 @@
-"""What retention takes and leaves, judged by what was read and when; nothing here knows how it
-chooses.
+"""The judge of retention, by what was read and when; it does not know how retention chooses.
 
-When a batch was stored lies between two times that the tests know: the receiver had it (its header
-says when), and the reader saw it. Where a clock jumped the programs rightly think otherwise, and
-ages are not judged.
+A batch was stored between two known times: when the receiver got it (in its header), and when the
+reader saw it. If a clock was set, programs have other times, and ages are not judged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,18 +9,14 @@ from dataclasses import dataclass, field
 
 from tests.simulation.arrivals import Batch
 
-_SOON_MS = 5000
-"""Longer than the slowest sync."""
+_SOON_MS = 5000  # longer than the slowest sync
 
 Place = tuple[str, str]
 """A store, and a segment there."""
 
 
 class CutWronglyError(AssertionError):
-    """Retention took what it should have left, or left what it should have taken.
-
-    *promise* is which.
-    """
+    """Retention broke *promise*: it cut what it should have left, or the other way round."""
 
     def __init__(self, promise: str, what: str) -> None:
         super().__init__(what)
@@ -31,22 +25,22 @@ class CutWronglyError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A batch as retention sees it, stored between *received* and *seen*, in ms."""
+    """A batch as retention sees it; times are ms since 1970."""
 
-    offset: int
+    offset: int  # in the segment
     end: int
-    received: int
-    seen: int
+    received: int  # by the receiver: it was stored after that
+    seen: int  # by the reader: it was stored before that
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The beginning of a segment was found to have moved to *start* at *at* ms."""
+    """A cut: the start of a segment has moved."""
 
     place: Place
-    before: int
-    start: int
-    at: int
+    before: int  # the start before
+    start: int  # the start now
+    at: int  # when it was noticed, ms since 1970
 
 
 @dataclass(slots=True)
@@ -57,18 +51,19 @@ class Retained:
     cuts: list[Cut] = field(default_factory=list)
 
     def read(self, batch: Batch, now: int) -> None:
-        """Take in a batch that is read at *now*."""
+        """Add *batch*, which was read at *now*, in ms since 1970."""
         stored = Stored(batch.offset, batch.end, batch.header["received"], now)
         self.batches.setdefault((batch.store, batch.segment), []).append(stored)
 
     def begins(self, place: Place, before: int, start: int, now: int) -> None:
-        """Take in where a segment begins now, that began at *before*."""
+        """Add a cut if the start of a segment has moved from *before*."""
         if start > before:
             self.cuts.append(Cut(place, before, start, now))
 
     def judge_young(self, most_ms: int) -> None:
-        """Raise `CutWronglyError` where something was cut that was not older than *most_ms*, which
-        was the only reason to cut.
+        """Raise `CutWronglyError` if a batch was cut that was younger than *most_ms*.
+
+        Age must be the only reason to cut.
         """
         for cut in self.cuts:
             for batch in self._within(cut.place, cut.before, cut.start):
@@ -80,8 +75,9 @@ class Retained:
                     raise CutWronglyError("retention cuts only what is too old", what)
 
     def judge_old(self, since: int) -> None:
-        """Raise `CutWronglyError` where something is left that was read before *since*, and has
-        become too old by now.
+        """Raise `CutWronglyError` if a batch is left that was read before *since*.
+
+        All of those have become too old since.
         """
         for place, left in self._left(since):
             what = (
@@ -90,10 +86,10 @@ class Retained:
             raise CutWronglyError("retention cuts what is too old", what)
 
     def judge_order(self, since: int, *, own: bool) -> None:
-        """Raise `CutWronglyError` where a batch was cut off after *since*, when all was read, and
-        an older one beside it is left.
+        """Raise `CutWronglyError` if a batch was cut after *since*, and an older one is left.
 
-        *own*: receivers have stores of their own, so what they have is stored soon, or not at all.
+        All was read at *since*. With *own*, receivers have stores of their own, so that a batch is
+        stored soon after it was received, or not at all.
         """
         for cut in self.cuts:
             taken = [
@@ -112,7 +108,7 @@ class Retained:
         return [batch for batch in self.batches.get(place, ()) if start <= batch.offset < end]
 
     def _left(self, since: int) -> Iterator[tuple[Place, Stored]]:
-        """Yield of each segment the first batch that is left, if it was there before *since*."""
+        """Yield the first batch left in each segment, if it was seen before *since*."""
         starts = {cut.place: cut.start for cut in self.cuts}
         for place, batches in self.batches.items():
             first = next((batch for batch in batches if batch.offset >= starts.get(place, 0)), None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from tests.simulation.history import Outcome, play
 from tests.simulation.plan import Plan
 
-MOST_TRIES = 400
+MOST_TRIES = 400  # default limit on the histories played
 
 
 def shrink(
@@ -14,8 +14,9 @@ def shrink(
     tries: int = MOST_TRIES,
     tried: Callable[[Outcome], None] = lambda best: None,
 ) -> Outcome:
-    """Return the shortest failing history found within so many *tries*; *tried* is told the best
-    one after each.
+    """Return the shortest history that breaks the same promise, after at most *tries* histories.
+
+    *tried* is called after each history, with the best outcome so far.
     """
     assert outcome.broken is not None
     promise, best = outcome.broken.promise, outcome
@@ -29,13 +30,13 @@ def shrink(
             if candidate.broken is not None and candidate.broken.promise == promise:
                 best, progress = candidate, True
             tried(best)
-            if progress or left <= 0:
+            if progress or left <= 0:  # cut the better one next
                 break
     return best
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Yield plans with less in them, the boldest cuts first."""
+    """Yield smaller plans, the boldest cuts first."""
     if len(plan.agents) > 1:
         for agent in plan.agents:
             yield plan.without_agent(agent.name)

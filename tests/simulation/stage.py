@@ -1,6 +1,4 @@
-"""All hosts of one history on one network, alive or not, and what must hold of them at any
-moment.
-"""
+"""All hosts of one history on one network, and what must hold of them at any moment."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -30,13 +28,13 @@ from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
 
 _WEIGHED_EACH = 24
-"""So many looks from one weighing to the next, which costs about a millisecond for each program."""
+"""Looks from one weighing to the next: a weighing costs about a millisecond for each program."""
 _AT_REST_BYTES = 64 * KIB
-"""Settings, names, and some buffers."""
+"""Limit on a program's bytes at rest, which are settings, names, and some buffers."""
 
 
 class Stage:
-    """Who takes part in one plan."""
+    """The hosts of one plan, and its judge of every moment."""
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         self.plan, self.trace = plan, trace
@@ -67,18 +65,19 @@ class Stage:
             )
             for name in plan.tickers
         ]
+        # the watermarks that were read last
         self.marks: list[Watermark] = []
-        """The watermarks that were read last."""
         self._balance = Random(f"balancer {plan.seed}")
+        # steps that take a while
         self._later: list[asyncio.Task[None]] = []
+        # calls of `_look` so far
         self._looks = 0
+        # store -> its disk when it was backed up
         self._backups: dict[str, MemoryDisk] = {}
+        # files that are damaged on purpose
         self.rotten: set[str] = set()
-        """Files in which a bit was flipped: what becomes of them is damaged on purpose."""
+        # True: a store was restored from a backup, and may lack what was acknowledged
         self.set_back = False
-        """A store was set back to an earlier state on purpose: agents may be told of less than they
-        had acknowledged.
-        """
 
     @property
     def clients(self) -> list[Client]:
@@ -126,11 +125,11 @@ class Stage:
         self.network.resolve = self._resolve
 
     def _resolve(self, host: str) -> str:
-        """Let the balancer choose, among all: it has not noticed yet who is down."""
+        """Return the host behind a name; the balancer chooses among all receivers, down or not."""
         return self._balance.choice(self.plan.receivers) if host == "balancer" else host
 
     def _look(self) -> None:
-        """Check what must hold at any moment."""
+        """Raise `BrokenPromise` unless all holds that must hold at any moment."""
         for process in self.processes.values():
             if process.failures:
                 raise BrokenPromise(
@@ -143,6 +142,7 @@ class Stage:
             raise BrokenPromise(
                 "no program fails", repr(self.network.failures[0])
             ) from self.network.failures[0]
+
         for agent in self.agents:
             if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
                 raise BrokenPromise(
@@ -161,12 +161,13 @@ class Stage:
                     f"at most {most} may be"
                 )
                 raise BrokenPromise("memory is bounded", what)
+
         self._looks += 1
         if self._looks % _WEIGHED_EACH == 0:
             self._weigh()
 
     def _weigh(self) -> None:
-        """Count what each program holds in memory."""
+        """Raise `BrokenPromise` if a program holds more bytes than its limit."""
         for name, process in self.processes.items():
             if (
                 process.running
@@ -179,7 +180,7 @@ class Stage:
                 )
 
     def _weigh_at_rest(self) -> None:
-        """Nobody keeps what was delivered."""
+        """Raise `BrokenPromise` if a program holds bytes of what was delivered."""
         for name in self.processes:
             if (held := self._weight(name)) > _AT_REST_BYTES:
                 raise BrokenPromise(
@@ -193,9 +194,7 @@ class Stage:
                 )
 
     def _weight(self, name: str) -> int:
-        """Return how many bytes *name* holds; what a store keeps on purpose, of what was written
-        last, is left out.
-        """
+        """Return how many bytes *name* holds, without what a store caches of its last writes."""
         return weigh(name, (Process, Stage, LogReader, CommitGroup))
 
     def _unsettled(self) -> str:

@@ -1,6 +1,4 @@
-"""What may happen in a history: a method for each kind of step, here or, for files, in
-`Applications`.
-"""
+"""The steps of a history: a method for each kind, here or, for files, in `Applications`."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +19,7 @@ from tests.support.memory_transport import Connection
 
 
 class Steps(Stage):
-    """A stage where things happen."""
+    """A stage on which the steps of its plan are done."""
 
     async def _play(self) -> None:
         loop = asyncio.get_running_loop()
@@ -44,7 +42,7 @@ class Steps(Stage):
         return next(agent for agent in self.agents if agent.name == name)
 
     def _within(self, who: str, begin: str, does: list[list[Any]], seed: int) -> None:
-        """Let applications do something between two calls that the agent makes of its disk."""
+        """Let applications change files between two disk calls of the agent."""
         agent = self._agent(who)
 
         def doing(kind: str, values: dict[str, Any]) -> Callable[[], None]:
@@ -133,7 +131,7 @@ class Steps(Stage):
         connection.resume()
 
     def _move(self, who: str, seed: int) -> None:
-        """The balancer forgets its connections."""
+        """Cut most connections of agents, as a balancer that forgets them does."""
         pick = Random(seed)
         for agent in self.agents:
             for connection in self.network.connections(agent.name):
@@ -151,7 +149,7 @@ class Steps(Stage):
     def _hole(
         self, who: str, other: str, to: list[str], seconds: float, reset: bool, seed: int
     ) -> None:
-        """Let what is written vanish without a reset."""
+        """Let bytes vanish on the way, without a reset, for *seconds*."""
 
         async def end() -> None:
             await asyncio.sleep(seconds)
@@ -173,7 +171,7 @@ class Steps(Stage):
         self.processes[who].fail_sync()
 
     def _rot(self, who: str, file: str, seed: int) -> None:
-        """Flip a bit in a file that can be done without."""
+        """Flip a bit in a file that a store can do without."""
         process, pick = self.processes[who], Random(seed)
         paths = [
             path
@@ -184,12 +182,13 @@ class Steps(Stage):
             path = pick.choice(paths)
             offset = pick.randrange(len(process.disk.content(path)))
             self.trace.add(who, f"a bit of {path} is another at {offset}")
-            self.rotten |= {path, f"{path}.old"}  # an index becomes the older one
+            self.rotten |= {path, f"{path}.old"}  # the next checkpoint renames an index so
             process.disk.flip_bit(path, offset, pick.randrange(8))
 
     def _back_up(self, who: str, seed: int) -> None:
-        """Keep what a store has on its disk, if that is one with a stream by then: nobody who has
-        found one makes it again.
+        """Back up the disk of a store, if it has the stream by then.
+
+        A receiver that has found the stream does not create it again after a restore.
         """
         if not self.trace.heard.get(f"{who}: store opened"):
             return
@@ -200,15 +199,17 @@ class Steps(Stage):
         self._backups[who] = self.processes[who].disk.killed()
 
     def _restore(self, who: str, down: float, seed: int) -> None:
-        """Let a store find what it had when it was backed up.
+        """Restore a store from its backup.
 
-        What was acknowledged since is sent again, as far as it is there.
+        Agents send again what was acknowledged since, as far as their files are there.
         """
         backup = self._backups.pop(who, None)
         if backup is None:
             return
         self.trace.add(who, "restored from a backup")
         self.processes[who].set_back(backup, down=down)
+
+        # what was read, or acknowledged to foreign peers, may be lost rightly
         self.set_back, self.tables = True, Tables()
         for beat in self.beats:
             beat.acknowledged.clear()

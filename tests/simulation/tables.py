@@ -1,9 +1,7 @@
-"""Foreign users of a table segment: each counts in one key that all share, on condition that nobody
-else has meanwhile.
+"""Foreign users of a table segment, who share a counter and raise it by conditional updates.
 
-What is put with the counter, in one request, is a key of one's own that must not be there yet, with
-the count. So what the table holds tells which requests were done, each whole, one after the other:
-the counts are 1, 2, 3 … without one missing or twice.
+The request that raises the counter also puts a new key of the user's own, with the count. So the
+table shows which requests were done: their counts are 1, 2, 3 …, none missing and none twice.
 """
 
 import asyncio
@@ -43,35 +41,36 @@ from tests.support.memory_transport import MemoryNetwork
 
 TABLE = "logs/state_kvtable/0.#epoch.0"
 COUNTER = b"counter"
-_PATIENCE_SECONDS = 8.0
-_REMOVES = 0.3
-_PAGE = 50
+_PATIENCE_SECONDS = 8.0  # limit on the time for one request
+_REMOVES = 0.3  # probability that a user removes one of its keys after an update
+_PAGE = 50  # limit on the entries of one answer
 _PROMISE = "a table is what was acknowledged"
 
 
 @dataclass(slots=True)
 class Update:
-    """One request that puts *key* and *count*. *version* is its key's, once it was acknowledged."""
+    """One request that raises the counter and puts a key."""
 
     key: bytes
-    count: int
-    version: int | None = None
+    count: int  # the new value of the counter, and of the key
+    version: int | None = None  # of the key; None: not acknowledged
     refused: bool = False
-    removed: bool | None = False
-    """None: that was asked for, and not answered."""
+    removed: bool | None = False  # None: the removal was not answered
 
 
 Ask = Callable[[Callable[[int], Message]], Awaitable[Message]]
-"""Sends the request that is made around an id, and returns the answer."""
+"""Sends the request that a function makes of a request id, and returns the answer."""
 
 
 class TableUser(Client):
-    """Counts so many times more."""
+    """A user that raises the counter, once for each action."""
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
         super().__init__(name, store, network, random)
         self.updates: list[Update] = []
+        # the counter as it was read last; None after an update that may have failed
         self._seen: TableEntry | None = None
+        # the greatest version of the counter seen so far
         self._newest = NOT_THERE
 
     async def _serve(self) -> None:
@@ -83,7 +82,7 @@ class TableUser(Client):
                 await self._one(ask)
 
     async def _one(self, ask: Ask) -> None:
-        """Count once more from what was seen last; whoever was faster makes that fail."""
+        """Raise the counter from the value seen last; it fails if another user was faster."""
         if self._seen is None:
             read = expect_answer(
                 TableRead,
@@ -95,6 +94,7 @@ class TableUser(Client):
             await self._remove(ask)
 
     def _see(self, version: int, value: bytes) -> None:
+        """Note the counter, which must not go back."""
         if version < self._newest:
             what = f"{self.name} reads the counter at {version}, and read it at {self._newest}"
             self.broken = self.broken or BrokenPromise(_PROMISE, what)
@@ -105,7 +105,8 @@ class TableUser(Client):
         update = Update(b"%s/%06d" % (self.name.encode(), len(self.updates)), count)
         self.updates.append(update)
         self._left -= 1
-        self._seen = None
+        self._seen = None  # unless the update is acknowledged, the counter must be read again
+
         value = b"%d" % count
         entries = (
             TableEntry(TableKey(COUNTER, counter.key.version), value),
@@ -119,7 +120,7 @@ class TableUser(Client):
         self._see(version, value)
 
     async def _remove(self, ask: Ask) -> None:
-        """Remove a key of one's own, on condition that it is as it was put."""
+        """Remove a key of this user's, on condition that its version is the one put."""
         done = [
             update
             for update in self.updates
@@ -138,7 +139,10 @@ class TableUser(Client):
 
 @asynccontextmanager
 async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[Ask]:
-    """Yield what asks *store* on a connection of *who*. Raises `TransientError`, TimeoutError."""
+    """Yield a function that sends requests to *store* as *who*; see `Ask`.
+
+    It raises `TransientError`, TimeoutError.
+    """
     stream = await network.host(who).connect(store, FACE_PORT, None)
     link = RequestChannel(stream, lambda message: None)
     carrying = asyncio.create_task(link.run(), name=f"{who} link")
@@ -157,14 +161,14 @@ async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[A
 
 async def entries_of(network: MemoryNetwork, store: str) -> dict[bytes, TableEntry]:
     """Return the whole table, read page by page. Raises `TransientError`, TimeoutError."""
-    found: dict[bytes, TableEntry] = {}
+    entries: dict[bytes, TableEntry] = {}
     after = b""
     async with asked(network, "reader", store) as ask:
         while True:
             page = expect_answer(TableEntriesRead, await ask(partial(_next_page, after)))
             if not page.entries:
-                return found
-            found |= {entry.key.key: entry for entry in page.entries}
+                return entries
+            entries |= {entry.key.key: entry for entry in page.entries}
             after = page.continuation_token
 
 
@@ -172,41 +176,44 @@ def _next_page(after: bytes, number: int) -> Message:
     return ReadTableEntries(number, TABLE, "", _PAGE, after)
 
 
-def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> None:
-    """Raise `BrokenPromise` unless the table is what its users were told, and what they were not
-    told is there whole or not at all.
+def judge_table(users: Iterable[TableUser], entries: dict[bytes, TableEntry]) -> None:
+    """Raise `BrokenPromise` unless *entries* agree with the answers that *users* got.
+
+    A request without an answer must have been done whole or not at all.
     """
     updates = [update for user in users for update in user.updates]
     for update in updates:
-        _judge_one(update, found.get(update.key))
-    if invented := found.keys() - {update.key for update in updates} - {COUNTER}:
+        _judge_one(update, entries.get(update.key))
+    if invented := entries.keys() - {update.key for update in updates} - {COUNTER}:
         raise BrokenPromise(_PROMISE, f"nobody put {min(invented)!r}")
+
+    # a removed key no longer shows its count, so its request is known only by its answer
     removed = {
         update.key
         for update in updates
         if update.version is not None and update.removed is not False
     }
     counts = sorted(
-        update.count for update in updates if update.key in found or update.key in removed
+        update.count for update in updates if update.key in entries or update.key in removed
     )
-    counter = int(found[COUNTER].value) if COUNTER in found else 0
+    counter = int(entries[COUNTER].value) if COUNTER in entries else 0
     if counts != list(range(1, counter + 1)):
         raise BrokenPromise(_PROMISE, f"the counter is at {counter}, with the counts {counts}")
 
 
-def _judge_one(update: Update, there: TableEntry | None) -> None:
-    if update.version is not None and update.removed is False and there is None:
+def _judge_one(update: Update, entry: TableEntry | None) -> None:
+    if update.version is not None and update.removed is False and entry is None:
         raise BrokenPromise(_PROMISE, f"{update.key!r} was acknowledged and is not there")
-    if there is None:
+    if entry is None:
         return
     if update.refused or update.removed is True:
         raise BrokenPromise(
             _PROMISE,
             f"{update.key!r} was {'refused' if update.refused else 'removed'} and is there",
         )
-    if there.value != b"%d" % update.count or (
-        update.version is not None and there.key.version != update.version
+    if entry.value != b"%d" % update.count or (
+        update.version is not None and entry.key.version != update.version
     ):
         raise BrokenPromise(
-            _PROMISE, f"{update.key!r} is {there.value!r} at {there.key.version}, put was {update}"
+            _PROMISE, f"{update.key!r} is {entry.value!r} at {entry.key.version}, put was {update}"
         )

@@ -32,7 +32,9 @@ def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
 
 def test_bugs_are_found_within_a_few_seeds() -> None:
     missed = [
-        mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None
+        mutant.name
+        for mutant, discovery in hunt(_HUNTED, _SEEDS, 1, tests=False)
+        if discovery is None
     ]
     assert not missed
 

@@ -1,6 +1,4 @@
-"""Histories: always the same ones, some that nobody has seen, those that once found something; and
-that a history repeats.
-"""
+"""Histories: fixed seeds, fresh seeds, those that once found a fault; and that they repeat."""
 
 import subprocess
 import sys
@@ -19,29 +17,29 @@ _GROUP = 20
 _FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
 
 
-def _told(outcome: Outcome) -> str:
+def _failure_text(outcome: Outcome) -> str:
     again = f"python -m tests.simulation replay {recipe_of(outcome.plan)}"
-    return f"{outcome.broken}\n{outcome.trace.text(80)}\ncut down and told: {again}"
+    return f"{outcome.broken}\n{outcome.trace.text(80)}\ncut it down and print it: {again}"
 
 
 @pytest.mark.parametrize("first", FIXED[::_GROUP])
 def test_every_promise_holds_in_fixed_histories(first: int) -> None:
     for seed in range(first, first + _GROUP):
         outcome = play(draw(seed))
-        assert outcome.broken is None, _told(outcome)
+        assert outcome.broken is None, _failure_text(outcome)
 
 
 def test_every_promise_holds_in_fresh_histories() -> None:
-    first = int(time.time()) * 1000  # the seed stands in the failure
+    first = int(time.time()) * 1000  # the failure names the seed
     for seed in range(first, first + FRESH):
         outcome = play(draw(seed))
-        assert outcome.broken is None, _told(outcome)
+        assert outcome.broken is None, _failure_text(outcome)
 
 
 @pytest.mark.parametrize("path", _FOUND, ids=lambda path: path.stem)
 def test_what_was_found_stays_mended(path: Path) -> None:
     outcome = play(cooked(str(path)))
-    assert outcome.broken is None, _told(outcome)
+    assert outcome.broken is None, _failure_text(outcome)
 
 
 def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:

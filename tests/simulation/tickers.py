@@ -1,8 +1,7 @@
-"""Foreign writers on a stream of their own that note the time they have come to, or leave; they
-scale the stream, and cut its past off.
+"""Foreign writers that note their times on a stream of their own, scale it, and delete its past.
 
-Each has a time of its own, which only its events move, far from that of the others. So what a
-watermark says too early shows: an event that is older than it turns up behind it.
+Each has a time of its own, which only its events advance, far from those of the others. So a
+watermark that comes too early shows: an event that is older is behind its place.
 """
 
 import asyncio
@@ -33,42 +32,44 @@ RECORD = b"%-10s %08d\n"
 RECORD_BYTES = len(RECORD % (b"", 0))
 _INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
 _SEGMENTS = 2
-_PATIENCE_SECONDS = 15.0
-_PAUSE_SECONDS = 2.0
-_SCALED, _CUT_OFF, _LEAVES, _COMMIT = 0.15, 0.3, 0.3, 0.25
-_LEASE_MS = 60_000
-_MOST_EVENTS, _LONGEST_STEP, _APART = 3, 40, 2000
+_PATIENCE_SECONDS = 15.0  # limit on the time of one action
+_PAUSE_SECONDS = 2.0  # mean time between two actions
+# probabilities
+_SCALED = 0.15  # the stream is scaled
+_CUT_OFF = 0.3  # after that its past is deleted
+_LEAVES = 0.3  # a writer leaves
+_COMMIT = 0.25  # a writer uses transactions
+_LEASE_MS = 60_000  # of a transaction
+_MOST_EVENTS = 3  # of one action
+_LONGEST_STEP = 40  # between the times of two events of a writer
+_APART = 2000  # limit on the times at which writers begin
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of *time* that was acknowledged when its *segment* had *length* bytes; None where a
-    transaction took it wherever.
-    """
+    """An event that was acknowledged."""
 
-    time: int
+    time: int  # its writer's
     record: bytes
-    segment: StreamSegment | None = None
-    length: int = 0
+    segment: StreamSegment | None = None  # None: it came with a transaction
+    length: int = 0  # of the segment, behind the event
 
 
 @dataclass(slots=True)
 class Spell:
-    """While a writer must be waited for: from the watermark after the *since*th to the *until*th,
-    without one to the last.
+    """A spell during which watermarks must wait for a writer.
 
-    *asked* is the latest time that it asked to be noted, *noted* the latest one that it was told is
-    noted.
+    Spells are given by counts of watermarks.
     """
 
-    since: int
-    asked: int
-    noted: int
-    until: int | None = None
+    since: int  # watermarks before it
+    asked: int  # the latest time that the writer asked to note
+    noted: int  # the latest time that was acknowledged
+    until: int | None = None  # watermarks up to its end; None: it goes on
 
 
 class Ticker(Client):
-    """Writes a few events and notes its time, or leaves, so many times more.
+    """A writer whose actions are to write a few events and note its time, or to leave.
 
     Some write in transactions, and note times by committing.
     """
@@ -77,19 +78,23 @@ class Ticker(Client):
         self, name: str, store: str, network: MemoryNetwork, random: Random, patience_ms: int
     ) -> None:
         super().__init__(name, store, network, random)
+        # watermarks wait so long for a writer that notes no time
         self.patience_ms = patience_ms
         self.events: list[Event] = []
+        # all times that it asked to note
         self.asked: dict[int, None] = {}
         self.spells: list[Spell] = []
         self._time = random.randrange(_APART)
+        # True: it writes in transactions
         self._commits = random.random() < _COMMIT
+        # segment id -> offset behind its last event there
         self._position: dict[int, int] = {}
+        # the watermarks that it has read
         self.seen: list[Watermark] = []
-        """The watermarks that it has read."""
 
     @property
     def spell(self) -> Spell | None:
-        """The present one."""
+        """The present spell; None if watermarks need not wait for this writer."""
         return self.spells[-1] if self.spells and self.spells[-1].until is None else None
 
     async def _serve(self) -> None:
@@ -115,13 +120,15 @@ class Ticker(Client):
         await controller.call_method("createStream", config, pb.CreateStreamStatus)
 
     async def _one(self, controller: GrpcController, client: SegmentClient) -> None:
-        """Whatever comes between, it ends with an answer to what was noted, or to leaving:
-        afterwards it is known who is waited for.
+        """Do one action, which ends with an answer to a noted time, or to leaving.
+
+        Afterwards it is known whether watermarks wait for this writer.
         """
         if not self._commits:
             segments = await controller.current_segments(SCOPE, STREAM)
             for _ in range(self._random.randint(0, _MOST_EVENTS)):
                 await self._write(client, self._random.choice(segments))
+
         if self._random.random() < _SCALED:
             await scaled(
                 controller,
@@ -131,6 +138,7 @@ class Ticker(Client):
             )
             if self._random.random() < _CUT_OFF:
                 await give_up_the_past(controller, stream=STREAM)
+
         if self.spell is not None and self._random.random() < _LEAVES:
             await self._leave(controller, client, self.spell)
         elif self._commits:

@@ -1,6 +1,4 @@
-"""What happened in one history, in the order in which it happened: steps, and what the programs
-logged.
-"""
+"""The trace of one history: its steps and what the programs logged, in the order of time."""
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -11,9 +9,10 @@ from typing import Any
 import structlog
 
 SPEAKER: ContextVar[str] = ContextVar("speaker", default="")
-"""The process in whose tasks we are."""
+"""Name of the process that the present task belongs to."""
 
-_AGAIN = "           … and again"
+_AGAIN = "           … and again"  # in place of repeated lines
+# fields of log messages that are left out
 _DULL = {"peer", "identity", "dialect"}
 
 
@@ -22,16 +21,17 @@ class Trace:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        # time in seconds, speaker, text
         self.lines: list[tuple[float, str, str]] = []
+        # "process: event" -> how often the process has logged the event
         self.heard: dict[str, int] = {}
-        """How often each process logged each event, by "process: event"."""
 
     def add(self, who: str, text: str) -> None:
-        """Write a line."""
+        """Add a line of the speaker *who*."""
         self.lines.append((self._now(), who, text))
 
     def text(self, last: int | None = None) -> str:
-        """Return it for people, all of it or its *last* lines."""
+        """Return the trace for people, all of it or its *last* lines."""
         lines: list[str] = []
         before = ("", "")
         for at, who, what in self.lines:
@@ -59,7 +59,7 @@ class Trace:
 
 @contextmanager
 def recorded(trace: Trace) -> Iterator[None]:
-    """Let all that is logged go to *trace* while the context lasts."""
+    """Send all log messages to *trace* inside the context."""
     before = structlog.get_config()
     structlog.configure(processors=[trace._log], cache_logger_on_first_use=False)
     try:

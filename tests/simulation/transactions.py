@@ -1,8 +1,7 @@
-"""Foreign writers of transactions, on a stream of their own that is scaled meanwhile: each leaves
-one record in every segment.
+"""Foreign writers of transactions, on a stream of their own that is scaled meanwhile.
 
-So what the stream holds at the end tells of each transaction whether it is there whole, once, or
-not at all.
+Each transaction writes one record to every segment. So the stream shows at the end whether a
+transaction is there whole, once, or not at all.
 """
 
 import asyncio
@@ -31,24 +30,23 @@ STREAM = "payments"
 _INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
 _RECORD = b"%-10s %06d %02d of %02d\n"
 _RECORD_BYTES = len(_RECORD % (b"", 0, 0, 0))
-_LEASE_MS = 15_000
-_PATIENCE_SECONDS = 15.0
-_ABORTED, _SCALED = 0.2, 0.15
+_LEASE_MS = 15_000  # of a transaction
+_PATIENCE_SECONDS = 15.0  # limit on the time of one transaction
+_ABORTED = 0.2  # probability that a transaction is aborted
+_SCALED = 0.15  # probability that the stream is scaled before a transaction ends
 _PROMISE = "a transaction is there whole or not at all"
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: the *records* that it leaves, and whether it is *there*: None where nobody
-    was told.
-    """
+    """One transaction, as its writer knows it."""
 
-    records: list[bytes]
-    there: bool | None = False
+    records: list[bytes]  # one for each segment
+    there: bool | None = False  # True: committed; None: the answer did not come
 
 
 class TransactionWriter(Client):
-    """Writes so many transactions more."""
+    """A writer that writes one transaction for each action."""
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
         super().__init__(name, store, network, random)
@@ -70,7 +68,7 @@ class TransactionWriter(Client):
             pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
             pb.CreateTxnResponse,
         )
-        segments = [_segment(found) for found in begun.activeSegments]
+        segments = [_segment(segment) for segment in begun.activeSegments]
         number, mark = len(self.transactions), self.name.encode()
         transaction = Transaction(
             [_RECORD % (mark, number, part, len(segments)) for part in range(len(segments))]
@@ -107,7 +105,7 @@ class TransactionWriter(Client):
             pb.TxnRequest(streamInfo=_INFO, txnId=name),
             self._random.random() >= _ABORTED,
         )
-        transaction.there = None if commits else False
+        transaction.there = None if commits else False  # until the answer comes
         try:
             ended = await controller.call_method(
                 "commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus
@@ -118,12 +116,12 @@ class TransactionWriter(Client):
             transaction.there = commits and ended.status == pb.TxnStatus.SUCCESS
 
 
-def _segment(found: pb.SegmentRange) -> StreamSegment:
-    return StreamSegment(SCOPE, STREAM, found.segmentId.segmentId, found.minKey, found.maxKey)
+def _segment(range_: pb.SegmentRange) -> StreamSegment:
+    return StreamSegment(SCOPE, STREAM, range_.segmentId.segmentId, range_.minKey, range_.maxKey)
 
 
 async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
-    """Return how often each record stands in the stream. Raises `TransientError`."""
+    """Return how often each record is in the stream. Raises `TransientError`."""
     transport = network.host("reader")
     data = b""
     async with connect_segment_store(transport, store, FACE_PORT) as client:
@@ -145,11 +143,11 @@ async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
     return Counter(data[at : at + _RECORD_BYTES] for at in range(0, len(data), _RECORD_BYTES))
 
 
-def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[bytes]) -> None:
-    """Raise `BrokenPromise` unless each transaction is there as its writer was told, and whole."""
+def judge_transactions(writers: Iterable[TransactionWriter], stored: Counter[bytes]) -> None:
+    """Raise `BrokenPromise` unless each transaction is there whole, as its writer knows it."""
     for writer in writers:
         for transaction in writer.transactions:
-            times = [found.pop(record, 0) for record in transaction.records]
+            times = [stored.pop(record, 0) for record in transaction.records]
             what = (
                 f"{transaction.records[0]!r} and so on: there {times} times, told "
                 f"{transaction.there}"
@@ -160,5 +158,5 @@ def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[byte
                 or transaction.there not in (None, times[0] == 1)
             ):
                 raise BrokenPromise(_PROMISE, what)
-    if found:
-        raise BrokenPromise(_PROMISE, f"nobody wrote {min(found)!r}")
+    if stored:
+        raise BrokenPromise(_PROMISE, f"nobody wrote {min(stored)!r}")

@@ -1,6 +1,4 @@
-"""What watermarks must be, held against what was written and noted; nothing here knows how they are
-made.
-"""
+"""The judge of watermarks, by what was written and noted; it does not know how they are made."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,15 +23,16 @@ from tests.support.watermarks import Part, Watermark
 
 
 async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], dict[int, bytes]]:
-    """Return all watermarks, and what is in each segment that they have a place in and that is
-    still there. Raises `TransientError`.
+    """Return all watermarks, and the contents of the segments that they refer to, by id.
+
+    Segments that were deleted are left out. Raises `TransientError`.
     """
     async with connect_segment_store(network.host("reader"), store, FACE_PORT) as client:
         marks = await watermarks_of(client)
         contents: dict[int, bytes] = {}
         for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):
             state = await client.segment_info(segment_name(SCOPE, STREAM, segment))
-            if state is not None:  # whole: where these streams are cut off, it is between segments
+            if state is not None:  # whole, or deleted: these streams are cut only between segments
                 contents[segment] = b"".join(
                     [piece async for piece in client.read_range(state.segment, 0, state.length)]
                 )
@@ -41,9 +40,7 @@ async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], d
 
 
 def overdue(tickers: Sequence[Ticker], marks: Sequence[Watermark]) -> bool:
-    """Tell whether there must be a watermark more, once nobody who may be forgotten is waited
-    for.
-    """
+    """Return whether another watermark must come, once silent writers are not waited for."""
     present = [ticker.spell.noted for ticker in tickers if ticker.spell is not None]
     low = marks[-1].low if marks else -1
     waits = all if tickers[0].patience_ms == LONG_PATIENCE_MS else any
@@ -59,11 +56,15 @@ def judge_watermarks(
         _place(mark, contents)
         if mark.low > mark.high or mark.low not in asked or mark.high not in asked:
             raise BrokenPromise(PROMISE, f"nobody noted {mark.low} or {mark.high}, as {mark} says")
+
+    # time and place only rise
     for one, other in pairwise(marks):
         if other.low <= one.low or not all(
             _reached(part.segment, part, part.offset, other) for part in one.place
         ):
             raise BrokenPromise(PROMISE, f"{other} goes back behind {one}")
+
+    # with a short patience a silent writer may be passed by
     for ticker in tickers if tickers[0].patience_ms == LONG_PATIENCE_MS else ():
         for spell in ticker.spells:
             _waited_for(ticker, spell, marks[spell.since : spell.until], contents)
@@ -75,6 +76,7 @@ def judge_watermarks(
 
 
 def _place(mark: Watermark, contents: Mapping[int, bytes]) -> None:
+    """Require that the place of *mark* covers all keys, and lies between events."""
     bounds = [0.0, *(part.high for part in mark.place)]
     if [part.low for part in mark.place] != bounds[:-1] or bounds[-1] != 1.0:
         raise BrokenPromise(PROMISE, f"{mark} is no whole place")
@@ -91,9 +93,7 @@ def _place(mark: Watermark, contents: Mapping[int, bytes]) -> None:
 def _waited_for(
     ticker: Ticker, spell: Spell, marks: Sequence[Watermark], contents: Mapping[int, bytes]
 ) -> None:
-    """Hold what *ticker* noted and wrote against the watermarks that were made while it had to be
-    waited for.
-    """
+    """Compare *marks*, which came during *spell*, with what *ticker* noted and wrote."""
     for mark in marks:
         if mark.low > spell.asked:
             raise BrokenPromise(
@@ -106,8 +106,9 @@ def _waited_for(
 
 
 def _behind(event: Event, mark: Watermark, contents: Mapping[int, bytes]) -> bool:
-    """Tell whether *event* stands behind the place of *mark*; where nobody knows its segment it is
-    looked for in those of the place.
+    """Return whether *event* is behind the place of *mark*.
+
+    If its segment is not known, all segments of the place are searched.
     """
     if event.segment is not None:
         return not _reached(event.segment.id, event.segment, event.length, mark)
@@ -117,8 +118,9 @@ def _behind(event: Event, mark: Watermark, contents: Mapping[int, bytes]) -> boo
 
 
 def _reached(segment: int, keys: Part | StreamSegment, offset: int, mark: Watermark) -> bool:
-    """Tell whether *offset* in *segment* of these *keys* lies before the place of *mark*, in every
-    part that has some of the keys.
+    """Return whether *offset* in *segment*, which has *keys*, is before the place of *mark*.
+
+    It must be in every part of the place that shares keys with the segment.
     """
     parts = [part for part in mark.place if part.low < keys.high and keys.low < part.high]
     return all(

@@ -1,5 +1,6 @@
-"""How many bytes a program holds in memory, counted by looking: every object that its tasks lead
-to, whatever it counts itself.
+"""Counts the bytes that a program holds in memory: those of every object reachable from its tasks.
+
+What the program counts itself plays no part.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from tests.support.memory_pipe import Pipe
 from tests.support.memory_transport import Connection, MemoryNetwork
 
 _FEW_BYTES = 256
-"""Smaller ones are names, keys and the like; there are very many."""
+"""Size below which bytes and texts are not counted: names, keys and the like, of which many are."""
 _BYTES = bytes, bytearray, str
 _PLAIN = int, float, bool, complex, type(None)
 _OTHERS = (
@@ -34,22 +35,23 @@ _OTHERS = (
     Pipe,
     Trace,
 )
-"""What belongs to the world, or to the interpreter."""
+"""Types of objects that belong to the simulated world or to the interpreter."""
 
 
 def weigh(program: str, world: Iterable[type]) -> int:
-    """Return how many bytes the tasks of *program* hold, those in the objects of *world* left
-    out.
+    """Return how many bytes the tasks of *program* hold.
+
+    Objects of the types *world*, and what only they refer to, are left out.
     """
     aside = (*_OTHERS, *world)
     waiting = [task for task in asyncio.all_tasks() if _speaker(task) == program]
     met = {id(each) for each in waiting}
     total = 0
-    kept = []
+    kept = []  # all objects met: a freed one could pass its id on to another
     while waiting:
-        found = gc.get_referents(*waiting)
+        referents = gc.get_referents(*waiting)
         waiting = []
-        for each in found:
+        for each in referents:
             kind = type(each)
             if kind in _PLAIN or id(each) in met:
                 continue

@@ -1,7 +1,7 @@
-"""Draws what a history has beside agents and faults: scaled streams, retention that frees files,
-users of a table, power cuts in commits.
+"""Draws scaled streams, retention, users of a table, other writers, and power cuts in commits.
 
-Drawn from a generator of its own, so that the rest of a history is the same with and without.
+They come from a generator of its own, so that the rest of a history is the same with and without
+them.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from logdrive.host import faults
 from logdrive.model.units import KIB
 from tests.simulation.plan import LONG_PATIENCE_MS, Plan, Step
 
+# fault points that a store passes while it frees log files
 _FREEING = tuple(
     point
     for point in faults.POINTS
@@ -25,12 +26,13 @@ _WRITING = (
     "store.pages.before_sync",
     "store.pages.between_syncs",
 )
-"""Where a disk holds what was written and not synced, or has just been synced: at no other moment
-does virtual time stand still there.
+"""Fault points with bytes on the disk that are written and not synced, or were just synced.
+
+Virtual time does not pass there, so that no death at a random time hits them.
 """
 
 _TIMED_SECONDS = 20.0, 40.0
-"""A few turns of the watermarks."""
+"""Bounds of the length of a history with tickers: a few turns of the watermarks."""
 
 
 def widened(plan: Plan) -> Plan:
@@ -42,6 +44,7 @@ def widened(plan: Plan) -> Plan:
         pick.choice((2 * KIB, 4 * KIB, 16 * KIB)),
         pick.choice((1.0, 3.0, 6.0)),
     )
+
     if scaled:
         plan = replace(plan, scaled=True)
         plan = with_more(plan, pick, pick.randint(1, 6), _scale)
@@ -59,6 +62,7 @@ def widened(plan: Plan) -> Plan:
         )
         plan = with_more(plan, pick, pick.randint(2, 6), _transact)
     if retained:
+        # small log files, and more time: else retention would find little to free
         plan = replace(plan, kept_bytes=kept, log_file_bytes=files)
         plan = plan.with_steps(
             [replace(step, at=round(step.at * slower, 3)) for step in plan.steps]
@@ -66,15 +70,14 @@ def widened(plan: Plan) -> Plan:
         plan = with_more(plan, pick, pick.randint(5, 15), _follow)
         plan = with_more(plan, pick, pick.randint(1, 4), _arm)
         plan = _aged(plan)
+
     torn = Random(f"torn {plan.seed}")
     plan = with_more(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
     return _timed(plan) if scaled else plan
 
 
 def _aged(plan: Plan) -> Plan:
-    """Return *plan*, one in two of them, with a limit on how old what is kept may be, beside the
-    size or instead of it.
-    """
+    """Return *plan*; some histories get a limit on age, beside the one on size or instead."""
     pick = Random(f"age {plan.seed}")
     kept_ms, size_too = pick.choice((0, 0, 2_000, 8_000, 25_000, 8_000)), pick.random() < 0.3
     return replace(
@@ -83,8 +86,9 @@ def _aged(plan: Plan) -> Plan:
 
 
 def _timed(plan: Plan) -> Plan:
-    """Return *plan*, in one of four, with two or three writers that note times: what follows of
-    these takes its time, too.
+    """Return *plan*; one history in four gets two or three writers that note times.
+
+    Its steps are spread out, since watermarks take their time.
     """
     pick = Random(f"times {plan.seed}")
     if pick.random() >= 0.25:
@@ -108,7 +112,7 @@ def with_more(
     count: int,
     draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]],
 ) -> Plan:
-    """Return *plan* with *count* steps more, at any time between the first and the last."""
+    """Return *plan* with *count* more steps, at random times up to its last step."""
     end = max(step.at for step in plan.steps)
     first = len(plan.steps)
     more = []
@@ -156,7 +160,7 @@ def _cut(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _cut_off(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Cut a ticker's connection, where it has one."""
+    """Cut the connections of a ticker."""
     how = pick.choice(("reset", "half_open", "half_close", "stall"))
     return "cut", pick.choice(plan.tickers), {"how": how, "seconds": pick.choice((0.1, 3.0))}
 

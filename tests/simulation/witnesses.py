@@ -1,9 +1,7 @@
-"""What agents know of files when these go: told by the agent while it runs, by its checkpoint while
-it is down.
+"""What agents know of files when these go: from the agent while it runs, else its checkpoint.
 
-The checkpoint is read with code of the tests' own. What an agent has to tell after a restart is
-what the checkpoint that it found speaks of: whatever was begun since that was written, nobody can
-know.
+The checkpoint is read by the tests' own code. After a restart an agent must account for the files
+in the checkpoint that it found, and for no others: it can't know what began after it was written.
 """
 
 from collections.abc import Iterable
@@ -18,37 +16,27 @@ from tests.support.memory_disk import MemoryDisk
 
 @dataclass(slots=True)
 class Witness:
-    """Who knew a life when it went: the agent's *incarnation*, that ran then or was the last to
-    run.
+    """What an agent knew of a life when it went."""
 
-    *source* is what that had made of the life, None for a file without a first line; *entry* what
-    the checkpoint called it, where the agent was down. *held*: the agent had the file open, so this
-    can still be read to its end (rule G1).
-    """
-
-    incarnation: int
-    source: Source | None = None
-    entry: str = ""
-    held: bool = False
+    incarnation: int  # of the agent: the running one, or the last
+    source: Source | None = None  # None: a file without a first line, or the agent was down
+    entry: str = ""  # the life's origin id in the checkpoint, if the agent was down
+    held: bool = False  # the agent had the file open, and can read it to its end (rule G1)
 
     @property
     def origin(self) -> str:
-        """The origin id that the agent gave the life, "" where it had none."""
+        """The origin id that the agent gave the life, "" if none."""
         return self.entry if self.source is None else str(self.source.origin)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What an agent finds when it starts: the origins in its checkpoint, and which of them are
-    *settled*, their count being known.
-
-    *lost*: the checkpoint was taken away before. *durable*: what was found no power cut takes back.
-    """
+    """What an agent finds in its checkpoint when it starts."""
 
     origins: frozenset[str]
-    settled: frozenset[str]
-    lost: bool
-    durable: bool
+    settled: frozenset[str]  # those of them whose count is known
+    lost: bool  # the checkpoint was removed, or set back, on purpose
+    durable: bool  # no power cut can take the checkpoint back
 
 
 @dataclass(slots=True)
@@ -58,35 +46,32 @@ class Starts:
     found: dict[int, Start] = field(default_factory=dict)
 
     def begin(self, incarnation: int, disk: MemoryDisk, path: str, *, lost: bool) -> None:
-        """Take in what the checkpoint at *path* says to the incarnation that starts now."""
+        """Note what *incarnation*, which starts now, finds in the checkpoint at *path*."""
         entries = entries_in(disk, path)
         origins = frozenset(entry["origin"] for entry in entries)
         settled = frozenset(entry["origin"] for entry in entries if "counting" not in entry)
         self.found[incarnation] = Start(origins, settled, lost, disk.is_durable(path))
 
     def remember(self, witness: Witness) -> bool:
-        """Tell whether each incarnation after that of *witness* has found the life in its
-        checkpoint.
-        """
+        """Return whether each later start has found the life of *witness* in its checkpoint."""
         later = [start for number, start in self.found.items() if number > witness.incarnation]
         return all(not start.lost and witness.origin in start.origins for start in later)
 
     def forgotten(self) -> str:
-        """Return the origin of a life that was in a durable checkpoint and is not in the next one,
-        "" where there is none (rule G6).
+        """Return the origin of a life that a durable checkpoint had and the next one lacks (G6).
+
+        "" if there is none.
         """
         known: frozenset[str] = frozenset()
         for start in self.found.values():
-            if not start.lost and (gone := known - start.origins):
-                return min(gone)
+            if not start.lost and (missing := known - start.origins):
+                return min(missing)
             known = start.settled if start.durable else frozenset()
         return ""
 
 
 def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
-    """Return the entries of the checkpoint at *path*; none where there is none, or a damaged
-    one.
-    """
+    """Return the entries of the checkpoint at *path*, [] if it is missing or damaged."""
     if path not in disk.paths():
         return []
     try:
@@ -97,8 +82,9 @@ def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
 
 
 def entry_of(disk: MemoryDisk, path: str, inode: int, taken: Iterable[str]) -> str:
-    """Return the origin of the living file of *inode* in the checkpoint, "" for none; one that is
-    *taken* is another's.
+    """Return the origin of the living file of *inode* in the checkpoint, "" if none.
+
+    Origins that are *taken* are those of earlier lives.
     """
     claimed = frozenset(taken)
     for entry in entries_in(disk, path):

@@ -1,5 +1,6 @@
-"""A file system of its own that can be made to fail: ext4 in a file, mounted where the test runs as
-root and may mount it.
+"""An ext4 file system in a file, which can be made to fail.
+
+It is mounted where the test runs as root and may mount it.
 """
 
 import contextlib
@@ -19,8 +20,9 @@ class Ext4:
         self.path, self._image = path, image
 
     def abort(self) -> None:
-        """Let it find an error: from now on it is read-only, open files too, as with
-        errors=remount-ro.
+        """Let the file system find an error: it becomes read-only, as with errors=remount-ro.
+
+        Files that are open can't be written to, either.
         """
         _run("mount", "-o", "remount,abort", str(self.path))
 

@@ -9,8 +9,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class InlineExecutor:
-    """Runs each call on the loop itself, in the order in which they were made, after *delay*
-    seconds of the loop's time.
+    """Runs each call on the event loop, in order, after *delay* seconds of the loop's time.
 
     Even without a delay the other tasks get one turn first, as they would while a thread works.
     """

@@ -1,5 +1,6 @@
-"""A whole logdrive on this machine, as processes: certificates, configurations, receiver, agent,
-and the judge at the end.
+"""A whole logdrive on this machine: certificates, configurations, receiver, agent, judge.
+
+The programs are processes; the judge reads what is stored at the end.
 """
 
 import asyncio
@@ -123,9 +124,7 @@ class Installation:
         raise AssertionError(f"the receiver does not listen:\n{process.said()}")
 
     def agent(self, fault: str = "") -> Process:
-        """Start the agent and wait until it has looked at its files: from then on a signal finds it
-        ready.
-        """
+        """Start the agent and wait until it has looked at its files, so that it handles signals."""
         process = self._start("agent", fault)
         until = time.monotonic() + 20
         while (

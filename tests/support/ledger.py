@@ -17,9 +17,7 @@ import orjson
 
 @dataclass
 class Delivered:
-    """What arrived of one source: *data* from *start* on, gaps in between as (start, end,
-    reason).
-    """
+    """What arrived of one source: *data* from *start* on; gaps are (start, end, reason)."""
 
     source: str
     path: str
@@ -66,21 +64,21 @@ class Ledger:
             self._take_foreign(header["mark"], records)
             return
         attributes = header["attributes"]
-        found = self.sources.setdefault(
+        delivered = self.sources.setdefault(
             header["source"], Delivered(header["source"], attributes.get("path", ""), attributes)
         )
-        assert found.ended is None, f"a run after the end record of {found.path}"
-        assert header["previous"] == found.position, (
-            f"{found.path}: previous {header['previous']} after position {found.position}"
+        assert delivered.ended is None, f"a run after the end record of {delivered.path}"
+        assert header["previous"] == delivered.position, (
+            f"{delivered.path}: previous {header['previous']} after position {delivered.position}"
         )
         if header["kind"] == "data":
-            self._take_data(found, header, records)
+            self._take_data(delivered, header, records)
         elif header["kind"] == "gap":
             mark = orjson.loads(records[0])["log"]["gap"]
-            found.gaps.append((mark["start"], mark["end"], mark["reason"]))
+            delivered.gaps.append((mark["start"], mark["end"], mark["reason"]))
         else:
-            found.ended = orjson.loads(records[0])["log"]["ended"]["reason"]
-        found.position = header["position"]
+            delivered.ended = orjson.loads(records[0])["log"]["ended"]["reason"]
+        delivered.position = header["position"]
 
     def _take_foreign(self, mark: dict[str, Any] | None, records: list[bytes]) -> None:
         if mark is None:
@@ -100,26 +98,28 @@ class Ledger:
             else:
                 self.unfinished[mark["event"]] = whole
 
-    def _take_data(self, found: Delivered, header: dict[str, Any], records: list[bytes]) -> None:
+    def _take_data(
+        self, delivered: Delivered, header: dict[str, Any], records: list[bytes]
+    ) -> None:
         position, events = header["previous"], 0
         for record in map(orjson.loads, records):
             log = record["log"]
             assert log["offset"] == position, (
-                f"{found.path}: record at {log['offset']} after {position}"
+                f"{delivered.path}: record at {log['offset']} after {position}"
             )
             piece, count = bytes_of(record)
             assert log["end"] - log["offset"] == len(piece), (
-                f"{found.path}: {log} holds {len(piece)} bytes"
+                f"{delivered.path}: {log} holds {len(piece)} bytes"
             )
-            found.pieces.append((position, piece))
+            delivered.pieces.append((position, piece))
             position, events = log["end"], events + count
         assert position == header["position"], (
-            f"{found.path}: the run ends at {position}, its header says {header['position']}"
+            f"{delivered.path}: the run ends at {position}, its header says {header['position']}"
         )
         assert events == header["events"], (
-            f"{found.path}: {events} events, the header says {header['events']}"
+            f"{delivered.path}: {events} events, the header says {header['events']}"
         )
-        found.events += events
+        delivered.events += events
 
 
 def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
@@ -132,12 +132,10 @@ def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
 
 
 def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], list[bytes]]]:
-    """Yield where each batch begins and ends, its header and its records; a part of a batch at the
-    end is left out.
-    """
+    """Yield start, end, header and records of each whole batch in *segment*."""
     place = 0
-    while (found := _event(segment, place)) is not None:
-        payload, after = found
+    while (event := _event(segment, place)) is not None:
+        payload, after = event
         assert payload.startswith(b'{"logdrive":{"v":'), f"no header at {place}: {payload[:60]!r}"
         header = orjson.loads(payload)["logdrive"]
         end, records = after + header["bytes"], []
@@ -154,9 +152,7 @@ def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], li
 
 
 def _event(segment: bytes, place: int) -> tuple[bytes, int] | None:
-    """Return the payload of the event at *place* and where the next one begins; None where the
-    segment ends before.
-    """
+    """Return the payload of the event at *place* and its end; None if it is not whole."""
     if place + 8 > len(segment):
         return None
     kind, length = struct.unpack_from("!ii", segment, place)

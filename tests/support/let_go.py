@@ -32,4 +32,4 @@ class Made:
 def left_of(made: "list[weakref.ref[Any]]") -> list[str]:
     """Return the names of the kinds of those in *made* that something still leads to."""
     gc.collect()
-    return sorted(type(found).__name__ for each in made if (found := each()) is not None)
+    return sorted(type(left).__name__ for each in made if (left := each()) is not None)

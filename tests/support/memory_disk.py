@@ -26,7 +26,7 @@ from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64
-"""Smaller than a real one, as the files are: so that zeros stand at the end of most."""
+"""Bytes of a block; smaller than a real one, as the files are, so that most end with zeros."""
 
 
 class MemoryFile:
@@ -38,8 +38,8 @@ class MemoryFile:
     def __init__(
         self, disk: "MemoryDisk", path: str, node: Node, *, writable: bool, direct: bool = False
     ) -> None:
+        # its name when it was opened
         self.path = path
-        """Where it was when it was opened."""
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
         self._block = DIRECT_BLOCK if direct else 1
         self._end = len(node.seen)
@@ -92,11 +92,11 @@ class MemoryFile:
 
     def stat(self) -> FileStat:
         """Return what the file is now."""
-        found = self._disk._stat(self._node_if_open())
+        stat = self._disk._stat(self._node_if_open())
         return (
-            found
-            if self._block == 1 or found.size > self._end + self._block
-            else replace(found, size=self._end)
+            stat
+            if self._block == 1 or stat.size > self._end + self._block
+            else replace(stat, size=self._end)
         )
 
     def close(self) -> None:
@@ -111,10 +111,10 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """A `Disk` whose paths are absolute and whose only directories are those made, the durable
-    *directories* among them.
+    """A `Disk` in memory with absolute paths; *directories* are there and durable.
 
-    *capacity* is how many bytes all files together may hold, None for no end.
+    There are no other directories than those made. *capacity* limits the bytes of all files
+    together; None for no limit.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class MemoryDisk:
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
         self.reuses_inodes = False
-        """Whether the next file gets the lowest inode that nobody has, as on ext4."""
+        """True: the next file gets the lowest inode that is free, as on ext4."""
         self.journalled: Sequence[str] = ()
         """Directories that are synced before any crash: what a file had that was removed there is
         free at once.
@@ -177,7 +177,7 @@ class MemoryDisk:
         return file
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*."""
+        """Return the stat of *path*."""
         if path in self._directories:
             return FileStat(self.device, 0, 0, 2, 0, 0, is_file=False)
         if path not in self._files:
@@ -217,8 +217,9 @@ class MemoryDisk:
         self._name(path, None)
 
     def make_directory(self, path: str) -> None:
-        """Create *path* and its parents where missing; their names are durable once their parents
-        are synced.
+        """Create *path* and its parents if missing.
+
+        Their names are durable once their parents are synced.
         """
         if path in self._files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -312,7 +313,7 @@ class MemoryDisk:
         return bytes(self._files[path].seen)
 
     def is_durable(self, path: str) -> bool:
-        """Tell whether *path* is there, with all that it holds, after any power cut."""
+        """Return whether *path* and all of its bytes survive every power cut."""
         node = self._files.get(path)
         return node is not None and self._durable.get(path) is node and not node.pending
 
@@ -332,7 +333,7 @@ class MemoryDisk:
         self._sync_failures.append(number)
 
     def used(self) -> int:
-        """Return how many bytes all files together hold."""
+        """Return how many bytes all files have together."""
         return sum(len(node.seen) for node in self._files.values())
 
     def open_files(self, directory: str) -> list[MemoryFile]:
@@ -350,7 +351,7 @@ class MemoryDisk:
         self.capacity = None
 
     def flip_bit(self, path: str, offset: int, bit: int = 0) -> None:
-        """Damage *path* for whoever reads it, now and after any crash."""
+        """Damage *path*, now and after every crash."""
         node = self._files[path]
         for content in (node.seen, node.durable):
             if offset < len(content):
@@ -364,8 +365,10 @@ class MemoryDisk:
         node.pending.clear()
 
     def killed(self) -> "MemoryDisk":
-        """Return the disk as the next process finds it after a SIGKILL: all that was written, no
-        locks. This one stays to its ghosts.
+        """Return the disk as the next process finds it after a SIGKILL.
+
+        It has all that was written, and no locks. This one stays to the tasks of the killed
+        process.
         """
         return self._copied(lambda node: node.copy(), dict(self._files), durable=False)
 
@@ -444,8 +447,9 @@ class MemoryDisk:
         return self.next_inode - 1
 
     def _coming_back(self) -> set[int]:
-        """Return the inodes of files that a crash may bring back, as that they are gone is not
-        durable: nobody else gets these.
+        """Return the inodes of removed files that a crash may bring back: no file gets these.
+
+        Their removal is not durable.
         """
         names = list(self._durable.items())
         names += [
@@ -480,9 +484,7 @@ class MemoryDisk:
             node.links += 1
 
     def _room_for(self, size: int) -> tuple[int, int]:
-        """Return how many of *size* bytes can be written now, and the error number that comes after
-        them, 0 for none.
-        """
+        """Return how many of *size* bytes can be written, and the errno behind them, 0 for none."""
         if self._write_failures:
             after, number = self._write_failures.pop(0)
             return min(size, after), number

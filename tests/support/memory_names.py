@@ -7,13 +7,11 @@ from tests.support.memory_node import Node
 
 @dataclass(slots=True)
 class Name:
-    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source*
-    losing its name.
-    """
+    """A change of a name that is not durable yet."""
 
     path: str
-    node: Node | None
-    source: str | None = None
+    node: Node | None  # what *path* names now; None: it was removed
+    source: str | None = None  # of a rename: the name that is gone by the same change
 
 
 @dataclass(slots=True)

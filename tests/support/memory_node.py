@@ -60,7 +60,7 @@ class Node:
         self.pending.clear()
 
     def copy(self) -> "Node":
-        """Return the same state, shared with nobody."""
+        """Return a copy that shares nothing with this one."""
         seen, durable = bytearray(self.seen), bytearray(self.durable)
         return Node(
             self.inode,
@@ -73,8 +73,9 @@ class Node:
         )
 
     def after_crash(self, random: random.Random) -> "Node":
-        """Return it with any part of its pending operations kept; often all or none, as the tail of
-        a quiet disk is.
+        """Return the node with any part of its pending operations.
+
+        Often all or none, as on a disk whose tail is quiet.
         """
         content = bytearray(self.durable)
         luck = random.choice((0.0, 0.5, 0.9, 1.0))
@@ -94,8 +95,9 @@ class Node:
 
 
 def _tear(content: bytearray, write: Write, random: random.Random) -> None:
-    """Put down nothing, a prefix cut at any byte, or any sectors of *write*, half of them or
-    most.
+    """Write nothing, a prefix cut at any byte, or any sectors of *write*.
+
+    Half of the sectors are written, or most.
     """
     way = random.choice((0, 1, 2, 2))
     if way == 1:

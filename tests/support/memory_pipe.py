@@ -1,6 +1,4 @@
-"""One direction of a connection in memory: ordered bytes with a bound, a delay, an end, and ways to
-break.
-"""
+"""One direction of a connection in memory: ordered bytes with a bound, delays, an end, failures."""
 
 import asyncio
 import random as random_module
@@ -93,9 +91,7 @@ class Pipe:
             loop.call_at(arrival, self._arrive, self._epoch)
 
     def _arrive(self, epoch: int) -> None:
-        """Deliver the oldest piece on the way; timers for the same instant may come in any order,
-        pieces may not.
-        """
+        """Deliver the oldest piece: timers of one instant may fire in any order, pieces may not."""
         if epoch != self._epoch:
             return
         piece = self._on_the_way.popleft()
@@ -153,7 +149,7 @@ class Pipe:
             self._to_writer.set()
 
     def leave(self) -> None:
-        """Say that nobody reads any more: writes fail from now on, a waiting read gets b""."""
+        """End reading: writes fail from now on, and a waiting read returns b""."""
         self._left = True
         self.refuse_writes("connection reset by the peer")
         self._to_reader.set()

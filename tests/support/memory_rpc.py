@@ -1,9 +1,8 @@
-"""gRPC's place on a network in memory: the real handlers on one side, the real client's calls on
-the other, and no sockets.
+"""gRPC on a network in memory: the real handlers and the real client's calls, no sockets.
 
-A listener greets as an HTTP/2 server does. A call is a connection of its own: method and message
-there, a status and a message back, each with its length. So whatever happens to connections happens
-to calls.
+A listener greets as an HTTP/2 server does. Each call is a connection of its own: method and message
+in one direction, status and message in the other, each with its length. So whatever happens to
+connections happens to calls.
 """
 
 import asyncio
@@ -115,13 +114,13 @@ async def _serve(handlers: grpc.GenericRpcHandler, stream: ByteStream) -> None:
         await _answer(stream, grpc.StatusCode.UNIMPLEMENTED, b"no such method")
         return
     try:
-        found = await handler.unary_unary(
+        answer = await handler.unary_unary(
             handler.request_deserializer(message), SimpleNamespace(abort=_abort)
         )
     except _AbortError as error:
         await _answer(stream, error.code, str(error).encode())
     else:
-        await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(found))
+        await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(answer))
 
 
 async def _answer(stream: ByteStream, code: grpc.StatusCode, message: bytes) -> None:

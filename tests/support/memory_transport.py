@@ -1,14 +1,13 @@
-"""A network in memory: connections with back-pressure, delay, cuts, stalls and silence, on the
-running loop's time.
+"""A network in memory, on the running loop's time: back-pressure, delay, cuts, stalls, silence.
 
 `MemoryNetwork` is the wire, `network.host("name", identity="dns:a")` the `Transport` of one machine
 on it. A listener is found under the name of the host that made it, whatever address it bound;
 loopback names mean the own host. Nothing here reads a clock or starts a thread, so a virtual-time
 loop drives it, and with a seeded `random.Random` every split and every delay repeats.
 
-TLS is told, not spoken: who needs a certificate and does not bring one, or speaks plain to a TLS
-port, is refused as the real transport would, and the dialect is the first of the server's list that
-the client offers.
+TLS is simulated without its bytes. A client without a certificate that the server asks for, or a
+plain client at a TLS port, is refused as by the real transport. The dialect is the first of the
+server's list that the client offers.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from tests.support.memory_pipe import Pipe
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _FIRST_FREE_PORT = 40_000
 _SYN_SECONDS = 130
-"""For how long a system tries to connect to a host that does not answer."""
+"""Time after which a system gives up to connect to a host that does not answer."""
 
 
 class MemoryStream:
@@ -43,7 +42,7 @@ class MemoryStream:
         return await self._incoming.get()
 
     async def write(self, parts: Sequence[Part]) -> None:
-        """Return once the connection's buffer took all *parts*."""
+        """Return once the connection's buffer has room for all *parts*."""
         await self._outgoing.put(parts)
 
     async def end_writing(self) -> None:
@@ -51,8 +50,9 @@ class MemoryStream:
         self._outgoing.end()
 
     async def close(self) -> None:
-        """Let what was written arrive, then end; the peer reads b"", and writes into a broken
-        connection.
+        """End the connection once all that was written has arrived.
+
+        The peer then reads b"", and its writes fail.
         """
         self._outgoing.end()
         self._incoming.leave()
@@ -77,20 +77,18 @@ class Connection:
         self.hosts = (client.name, server.name)
         self.port = port
         link = network.link(client.name, server.name)
-        there, back = (
+        towards, back = (
             Pipe(link, network.random, server.name),
             Pipe(link, network.random, client.name),
         )
         seen_by_client, seen_by_server = peers
-        self.client = MemoryStream(self, back, there, seen_by_client)
-        self.server = MemoryStream(self, there, back, seen_by_server)
-        self._pipes = (there, back)
+        self.client = MemoryStream(self, back, towards, seen_by_client)
+        self.server = MemoryStream(self, towards, back, seen_by_server)
+        self._pipes = (towards, back)
 
     @property
     def swallowed(self) -> bool:
-        """Whether something has vanished on it in silence, so that one end waits for ever for what
-        follows.
-        """
+        """True if bytes have vanished in silence, so that one end waits for ever."""
         return any(pipe.swallowed for pipe in self._pipes)
 
     @property
@@ -128,11 +126,9 @@ class Connection:
         (self._pipes[0] if host == self.hosts[0] else self._pipes[1]).end()
 
     def lose(self, host: str) -> None:
-        """End it for *host* alone; the other end is told nothing and waits (a half-open
-        connection).
-        """
-        there, back = self._pipes
-        incoming, outgoing = (back, there) if host == self.hosts[0] else (there, back)
+        """End the connection for *host* alone; the other end waits (a half-open connection)."""
+        towards, back = self._pipes
+        incoming, outgoing = (back, towards) if host == self.hosts[0] else (towards, back)
         self.stall()
         incoming.fail("the host is gone")
         outgoing.refuse_writes("the host is gone")
@@ -140,19 +136,14 @@ class Connection:
 
 @dataclass(slots=True)
 class Link:
-    """What travels between two hosts suffers: seconds one way, and bytes that fit into one
-    direction of a connection.
+    """The conditions between two hosts, for all of their connections."""
 
-    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost. What is
-    written to the hosts *vanish_to* is taken, and never arrives.
-    """
-
-    delay: float = 0.0
-    jitter: float = 0.0
-    capacity: int = 256 * 1024
-    up: bool = True
-    alpn: bool = True
-    vanish_to: frozenset[str] = frozenset()
+    delay: float = 0.0  # seconds one way
+    jitter: float = 0.0  # limit on further seconds, drawn at random
+    capacity: int = 256 * 1024  # bytes that fit into one direction of a connection
+    up: bool = True  # False: bytes and new connections wait in silence
+    alpn: bool = True  # False: a balancer ends TLS in between, so that no dialect is agreed on
+    vanish_to: frozenset[str] = frozenset()  # hosts to which bytes are accepted, and lost
 
 
 class MemoryListener:
@@ -168,7 +159,7 @@ class MemoryListener:
         self._tasks: list[asyncio.Task[None]] = []
 
     def take(self, stream: MemoryStream) -> None:
-        """Start the task of a new connection, in the context of whoever listens."""
+        """Start the task of a new connection, in the listener's context."""
         name = f"{self.address[0]}:{self.address[1]}"
         task = asyncio.get_running_loop().create_task(
             self._serve(stream), name=name, context=self._context.copy()
@@ -188,13 +179,11 @@ class MemoryListener:
             await stream.close()
 
     async def close(self) -> None:
-        """Take no more connections; those that stand go on."""
+        """Accept no more connections; those that are open go on."""
         self.host.forget(self)
 
     def kill(self) -> list[asyncio.Task[None]]:
-        """Cancel the tasks of all its connections, as the end of their process does; returns
-        them.
-        """
+        """Cancel and return the tasks of all connections, as the end of their process does."""
         self.host.forget(self)
         for task in self._tasks:
             task.cancel()
@@ -309,33 +298,27 @@ class MemoryNetwork:
 
     def __init__(self, random: random_module.Random | None = None) -> None:
         self.random = random
+        # returns the host behind a name, at every connection; a test may put a balancer here
         self.resolve: Callable[[str], str] = lambda host: host
-        """Asked at every connection which host a name stands for: a balancer that passes
-        connections through answers as it likes.
-        """
         self.hosts: dict[str, MemoryHost] = {}
+        # exceptions of accepted connections besides `TransientError`, in order
         self.failures: list[Exception] = []
-        """What accepted connections raised beyond `TransientError`, in order."""
         self._links: dict[tuple[str, str], Link] = {}
         self._connections: list[Connection] = []
         self._port = _FIRST_FREE_PORT
 
     def host(self, name: str, identity: str = "") -> MemoryHost:
-        """Return the transport of *name*; the identity given last holds for its next
-        connections.
-        """
+        """Return the transport of the host *name*; its next connections have *identity*."""
         host = self.hosts.setdefault(name, MemoryHost(self, name, identity))
         host.identity = identity or host.identity
         return host
 
     def link(self, a: str, b: str) -> Link:
-        """Return what holds between two hosts, in either direction; change it at will, standing
-        connections obey.
-        """
+        """Return the link between two hosts; changes hold for open connections, too."""
         return self._links.setdefault((min(a, b), max(a, b)), Link())
 
     def next_port(self) -> int:
-        """Return a port that nobody has."""
+        """Return a port that is not in use."""
         self._port += 1
         return self._port
 
@@ -350,10 +333,10 @@ class MemoryNetwork:
 
     def cut(self, *hosts: str) -> int:
         """Cut the living connections that touch all of *hosts*; returns how many."""
-        found = self.connections(*hosts)
-        for connection in found:
+        connections = self.connections(*hosts)
+        for connection in connections:
             connection.cut()
-        return len(found)
+        return len(connections)
 
     def partition(self, a: str, b: str) -> None:
         """Let nothing through between two hosts, in silence; new connections time out."""
@@ -362,15 +345,13 @@ class MemoryNetwork:
             connection.stall()
 
     def swallow(self, a: str, b: str, to: frozenset[str]) -> None:
-        """Let vanish, in silence and for good, what travels between two hosts to those of *to*,
-        until `give_back`.
-        """
+        """Lose all bytes between two hosts that go to those of *to*, until `give_back`."""
         self.link(a, b).vanish_to = to
 
     def give_back(self, a: str, b: str, *, reset: bool) -> None:
-        """End that for new connections.
+        """End what `swallow` began, for new connections.
 
-        Those that lost something are reset now, or stay silent for ever.
+        Connections that lost bytes are reset now, or stay silent for ever.
         """
         self.link(a, b).vanish_to = frozenset()
         for connection in self.connections(a, b):
@@ -384,14 +365,12 @@ class MemoryNetwork:
             connection.resume()
 
     async def crash(self, host: str) -> None:
-        """End the process on *host* as SIGKILL does: its connections are reset, its ports are free,
-        its tasks are gone.
-        """
+        """End the process on *host* as SIGKILL does: connections are reset, tasks are cancelled."""
         self.cut(host)
         await self._end_tasks(host)
 
     async def vanish(self, host: str) -> None:
-        """Take *host* from the network as a power cut does: nobody is told."""
+        """Take *host* from the network as a power cut does: its peers get no reset."""
         for connection in self.connections(host):
             connection.lose(host)
         await self._end_tasks(host)

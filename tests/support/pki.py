@@ -15,8 +15,9 @@ DIALECTS = ("logdrive/1", "lumberjack/2")
 
 @dataclass(frozen=True)
 class Pki:
-    """A directory with `ca.pem`, `server.*` (localhost, 127.0.0.1) and `client.*`
-    (dns:client.example), and what signs more.
+    """A directory with `ca.pem`, `server.*` and `client.*`, and the keys to sign more.
+
+    The server is localhost and 127.0.0.1, the client is dns:client.example.
     """
 
     directory: Path

@@ -43,9 +43,7 @@ def padded(
 def overflowing(
     events: Sequence[bytes], cut: int, number: int, request: int, writer: UUID = W
 ) -> list[AppendBlock | AppendBlockEnd]:
-    """Framing C, overflowing: *cut* bytes of the last event stand in the block, the rest in its
-    end.
-    """
+    """Return framing C, overflowing: *cut* bytes of the last event in the block."""
     whole, last = frame_events(events[:-1]), frame_event(events[-1])
     block = whole + struct.pack("!ii", PARTIAL_EVENT, cut) + last[:cut]
     return [

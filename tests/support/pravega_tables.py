@@ -50,4 +50,4 @@ async def content(peer: Peer) -> dict[bytes, bytes]:
     """Return all that the table holds, in order."""
     answer = await peer.ask(ReadTableEntries(9, T, "", 1000))
     assert isinstance(answer, TableEntriesRead)
-    return {found.key.key: found.value for found in answer.entries}
+    return {entry.key.key: entry.value for entry in answer.entries}

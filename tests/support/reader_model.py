@@ -1,9 +1,8 @@
-"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every
-way to misbehave on purpose.
+"""A reader of `logdrive/1` whose store is a dict, and which can misbehave on purpose.
 
-It keeps what it accepted per source, and checks at each run what no writer may break: it follows
-the stored number, its records tile its interval, nothing comes after an end. Shares no code with
-agent or receiver.
+It has the rules D2, D3 and P1 in their simplest form. It keeps what it accepted of each source, and
+checks each run for what no writer may break: it follows the stored number, its records tile its
+interval, and nothing comes after an end. It shares no code with agent or receiver.
 """
 
 import asyncio

@@ -1,6 +1,4 @@
-"""A disk in memory whose file system may become read-only under the files that are open, as one
-with errors does.
-"""
+"""A disk in memory whose file system may become read-only under open files, as after an error."""
 
 import contextlib
 import errno

@@ -1,6 +1,4 @@
-"""`logdrive store run` in memory and virtual time: a streaming service that is killed, powered off
-and started again.
-"""
+"""`logdrive store run` in memory and virtual time: killed, powered off and started again."""
 
 import asyncio
 from random import Random
@@ -59,8 +57,9 @@ class StoreService:
         await self._task
 
     async def kill(self, power: Random | None = None) -> None:
-        """End it as SIGKILL does, or with *power*, which decides what its disk keeps, as a power
-        cut does.
+        """End the service as SIGKILL does, or with *power* as a power cut.
+
+        *power* decides what its disk keeps.
         """
         assert self._task is not None
         self.disk = self.disk.killed() if power is None else self.disk.crash(power)

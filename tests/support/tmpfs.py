@@ -19,8 +19,8 @@ class Tmpfs:
     @property
     def free(self) -> int:
         """Bytes that still fit."""
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        stat = os.statvfs(self.path)
+        return stat.f_bavail * stat.f_frsize
 
     def fill(self, *, but: int = 0) -> Path:
         """Write a file that leaves *but* bytes free, in whole pages; return its path."""
@@ -40,8 +40,9 @@ class Tmpfs:
 
 @contextlib.contextmanager
 def tmpfs(path: Path, mebibytes: int) -> Iterator[Tmpfs]:
-    """Mount one at *path*, made where missing; skip where that is not allowed, which in CI is a
-    failure.
+    """Mount a tmpfs at *path*, made if missing; skip the test if that is not allowed.
+
+    In CI that is a failure instead.
     """
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:

@@ -1,7 +1,7 @@
-"""A `Disk` that tells of every call before and after it, so that a test may come between any two.
+"""A `Disk` that reports every call before and after it, so that a test may act between two calls.
 
-It passes everything on to another disk, usually a `MemoryDisk`. The program under test has this
-one; whoever acts on the same host beside it has the disk beneath, of whose calls nothing is told.
+It passes all calls on to another disk, usually a `MemoryDisk`. The program under test has this one;
+other programs on its host use the disk beneath, whose calls are not reported.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ CHANGES: Final = frozenset(
 
 
 class Watcher(Protocol):
-    """What is told of each call; *path* is where a file was when it was opened."""
+    """Is called around each call; *path* is the name that a file had when it was opened."""
 
     def before(self, call: str, path: str) -> None:
         """Act before a call; an OSError that is raised here is what the caller gets."""
@@ -77,9 +77,9 @@ class WatchedFile:
     def stat(self) -> FileStat:
         """Return what the file is."""
         self._disk.before("fstat", self._path)
-        found = self._file.stat()
+        stat = self._file.stat()
         self._disk.after("fstat", self._path)
-        return found
+        return stat
 
     def close(self) -> None:
         """Give the handle back."""
@@ -87,19 +87,19 @@ class WatchedFile:
 
 
 class WatchedDisk:
-    """Passes every call on to *disk* and tells *watcher* of it; None is told nothing."""
+    """Passes every call on to *disk*, and reports it to *watcher* unless that is None."""
 
     def __init__(self, disk: Disk, watcher: Watcher | None) -> None:
         self._disk = disk
         self.watcher = watcher
 
     def before(self, call: str, path: str) -> None:
-        """Tell that *call* is about to be made."""
+        """Report that *call* is about to be made."""
         if self.watcher is not None:
             self.watcher.before(call, path)
 
     def after(self, call: str, path: str) -> None:
-        """Tell that *call* was made."""
+        """Report that *call* was made."""
         if self.watcher is not None:
             self.watcher.after(call, path)
 
@@ -120,28 +120,28 @@ class WatchedDisk:
         return WatchedFile(self, path, file)
 
     def stat(self, path: str) -> FileStat:
-        """Return what stands at *path*."""
+        """Return the stat of *path*."""
         self.before("stat", path)
-        found = self._disk.stat(path)
+        stat = self._disk.stat(path)
         self.after("stat", path)
-        return found
+        return stat
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""
         self.before("names", directory)
-        found = self._disk.names(directory)
+        names = self._disk.names(directory)
         self.after("names", directory)
-        return found
+        return names
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with their inodes."""
         self.before("names", directory)
-        found = self._disk.inodes(directory)
+        inodes = self._disk.inodes(directory)
         self.after("names", directory)
-        return found
+        return inodes
 
     def try_directory(self, path: str) -> None:
-        """Tell whether *path* can be made."""
+        """Check whether *path* can be made."""
         self._disk.try_directory(path)
 
     def replace(self, source: str, target: str) -> None:

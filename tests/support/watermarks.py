@@ -1,4 +1,4 @@
-"""What stands in a stream's mark: watermarks, read as Java's readers do, by a hand of its own."""
+"""Reads the watermarks in a stream's mark, as Java's readers do, by the tests' own code."""
 
 import struct
 from typing import NamedTuple
@@ -23,9 +23,7 @@ class Part(NamedTuple):
 
 
 class Watermark(NamedTuple):
-    """The earliest and the latest time that a writer had come to, and a place in the order of
-    keys.
-    """
+    """The earliest and the latest time of the writers, and a place in the order of keys."""
 
     low: int
     high: int
@@ -37,14 +35,14 @@ def watermarks_in(data: bytes) -> list[Watermark]:
 
     Raises ValueError, `struct.error` where it is something else.
     """
-    found = []
+    marks = []
     while data:
         end = EVENT_HEAD + event_length(data[:EVENT_HEAD])
         if end > len(data):
             raise ValueError(f"an event of {end} bytes has only {len(data)}")
-        found.append(_watermark(data[EVENT_HEAD:end]))
+        marks.append(_watermark(data[EVENT_HEAD:end]))
         data = data[end:]
-    return found
+    return marks
 
 
 def _watermark(event: bytes) -> Watermark:

@@ -16,7 +16,7 @@ class DeletedFiles:
 
     def __init__(self, most_days: float, most_bytes: int) -> None:
         """Set the limits: `keep_removed_days` for each file, `keep_removed_bytes` for all."""
-        self._most_seconds = most_days * _DAY_SECONDS
+        self._most_seconds = most_days * _DAY_SECONDS  # limit on a file's age since its removal
         self._most_bytes = most_bytes
         self._waiting: dict[FileKey, tuple[float, int]] = {}  # since when (s), unread bytes
         self._bytes = 0  # unread bytes of all

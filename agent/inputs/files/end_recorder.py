@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from agent.inputs.files.file import Generation
-from agent.records.batch import Mark
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
+from agent.records.runs import GapOrEndMark
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
@@ -33,7 +33,7 @@ class EndRecorder:
         self._encoder_of = encoder_of
 
     def record_end(
-        self, generation: Generation, source: Source | None, head: bytes, mark: Mark
+        self, generation: Generation, source: Source | None, head: bytes, mark: GapOrEndMark
     ) -> None:
         """End *source* as *mark* says, and enqueue it, so that its end record is sent.
 

@@ -2,7 +2,8 @@
 
 Each read compares what was read before: the first line, and the up to 256 bytes before the
 position, which come in the same `pread` as the new ones. If they differ, or the file is shorter
-than the position, it raises `SourceTruncatedError`.
+than the position, it raises `SourceTruncatedError`. Of those bytes only a CRC-32 is kept: there are
+ten thousand files.
 """
 
 from zlib import crc32
@@ -14,7 +15,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
-from logdrive.model.numbers import check_in, check_of, number_of, position_of
+from logdrive.model.numbers import check_in, check_of, number_of, number_with_crc, position_of
 
 
 class Generation:
@@ -22,9 +23,9 @@ class Generation:
 
     __slots__ = (
         "_check",
+        "_crc",
         "_end",
         "_more",
-        "_tail",
         "file",
         "final",
         "first_line",
@@ -71,11 +72,11 @@ class Generation:
 
         # whether there may be whole lines between position and seen
         self._more = True
-        # the bytes before the position; None if only their check is known
-        self._tail: bytes | None = b""
+        # CRC-32 of the up to 256 bytes before the position; None if only their check is known
+        self._crc: int | None = 0
         self._check = 0
-        # the end at the last look, if it was beyond the position, and the bytes before it
-        self._end: tuple[int, bytes] | None = None
+        # the end at the last look, if it was beyond the position, and the same CRC-32 there
+        self._end: tuple[int, int] | None = None
 
     def open_handle(self, disk: Disk) -> None:
         """Open the file under its name.
@@ -84,13 +85,15 @@ class Generation:
         """
         file = disk.open(self.place.name)
         try:
-            own = self.place.is_at(file.stat())
+            stat = file.stat()
         except OSError:
             file.close()
             raise
-        if not own:
+        if not self.place.is_at(stat):
             file.close()
             raise FileNotFoundError(f"{self.place.name} is another file now")
+        if stat.birth_ns == self.place.birth_ns:
+            self.place.birth_ns = stat.birth_ns  # the object that the handle keeps
         self.file = file
 
     def close_handle(self) -> None:
@@ -122,8 +125,8 @@ class Generation:
         That is the end seen last, or else the position.
         """
         if self._end is not None and self._end[0] > self.position:
-            return number_of(*self._end)
-        return number_of(self.position, self._tail) if self._tail else 0
+            return number_with_crc(*self._end)
+        return 0 if self._crc is None else number_with_crc(self.position, self._crc)
 
     @property
     def has_lines(self) -> bool:
@@ -206,7 +209,7 @@ class Generation:
         """Move to the position of *number*; the next read compares its check."""
         self.position = position_of(number)
         self._check = check_in(number)
-        self._tail = None if self.position else b""
+        self._crc = None if self.position else 0
         self._more = True
         self.seen = max(self.seen, self.position)
 
@@ -237,31 +240,29 @@ class Generation:
         self._verify_first_line()
 
         # one read for the bytes before the position, to compare, and the new ones
-        tail = self._known_tail()
-        data = self.file.pread(len(tail) + limit, self.position - len(tail))
-        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
+        crc, before = self._known_crc(), min(self.position, TAIL_BYTES)
+        data = self.file.pread(before + limit, self.position - before)
+        if crc32(data[:before]) != crc or len(data) - before < min(limit, self.unread):
             raise SourceTruncatedError
 
-        size = len(data) - len(tail)
+        size = len(data) - before
         self._grow_to(self.position + size, now)
         whole = size == limit  # the file may have more
-        end, open_end = _end_of_lines(
-            data, len(tail), whole=whole, final=self.final or self.impatient
-        )
+        end, open_end = _end_of_lines(data, before, whole=whole, final=self.final or self.impatient)
         self._more = whole
-        if end == len(tail):
+        if end == before:
             return None
 
-        chunk = TextChunk(self.position, data, len(tail), end, open_end)
-        self.position += end - len(tail)
-        self._tail = chunk.tail_at(self.position)
+        chunk = TextChunk(self.position, data, before, end, open_end)
+        self.position += end - before
+        self._crc = crc32(chunk.tail_at(self.position))
         if self._end is not None and self._end[0] == self.position:
-            self._end = None  # the tail has the same bytes
+            self._end = None  # the same bytes
         return chunk
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
         """Move back to *position* in *chunk*, the last one read: what follows is read again."""
-        self.position, self._tail, self._more = position, chunk.tail_at(position), True
+        self.position, self._crc, self._more = position, crc32(chunk.tail_at(position)), True
 
     def verify_content(self) -> None:
         """Compare the first line and the bytes before the position (rule G4).
@@ -269,7 +270,7 @@ class Generation:
         Raises `SourceTruncatedError` if they differ.
         """
         self._verify_first_line()
-        if self._read_before(self.position) != self._known_tail():
+        if crc32(self._read_before(self.position)) != self._known_crc():
             raise SourceTruncatedError
 
     def _verify_end(self, size: int) -> None:
@@ -278,9 +279,9 @@ class Generation:
         Unread bytes can be replaced, too. If nothing was read, only this shows that a file with the
         same first line is another generation.
         """
-        if self._end is not None and self._read_before(self._end[0]) != self._end[1]:
+        if self._end is not None and crc32(self._read_before(self._end[0])) != self._end[1]:
             raise SourceTruncatedError
-        self._end = (size, self._read_before(size)) if size > self.position else None
+        self._end = (size, crc32(self._read_before(size))) if size > self.position else None
 
     def _verify_first_line(self) -> None:
         """Compare the first line. Raises `SourceTruncatedError` if it differs."""
@@ -289,19 +290,19 @@ class Generation:
         if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
             raise SourceTruncatedError
 
-    def _known_tail(self) -> bytes:
-        """Return the bytes before the position, as they were read.
+    def _known_crc(self) -> int:
+        """Return the CRC-32 of the bytes before the position, as they were read.
 
         After `resume_from` they are read again and compared with the number's check.
         """
-        if self._tail is None:
+        if self._crc is None:
             tail = self._read_before(self.position)
             if len(tail) < min(self.position, TAIL_BYTES) or (
                 self._check and check_of(tail) != self._check
             ):
                 raise SourceTruncatedError
-            self._tail = tail
-        return self._tail
+            self._crc = crc32(tail)
+        return self._crc
 
     def _read_before(self, position: int) -> bytes:
         """Return the up to 256 bytes before *position*, fewer if the file is shorter."""
@@ -330,8 +331,10 @@ def _cut_character_bytes(text: bytes) -> int:
     """Return the number of bytes at the end of *text* that begin an incomplete UTF-8 character."""
     for back in range(1, 4):
         byte = text[-back]
+        # ASCII, so that no character is cut
         if byte < 0x80:
             return 0
+        # a lead byte: it says how long its character is
         if byte >= 0xC0:
             return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
     return 0

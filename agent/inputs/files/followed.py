@@ -1,14 +1,13 @@
 """A file that is looked at at intervals, from its first match to its end."""
 
-from dataclasses import dataclass
+import msgspec
 
 from agent.inputs.files.file import Generation
 from agent.sources.incarnation_search import Counting
 from agent.sources.source import Source
 
 
-@dataclass(slots=True, eq=False)
-class FollowedFile:
+class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     """A followed file: its current generation, that one's source, and when it is looked at.
 
     A truncation starts a new generation of the same followed file.

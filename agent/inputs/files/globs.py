@@ -25,6 +25,7 @@ class PathPattern:
     """One absolute path or pattern, as a list of names: `/var/log/*.log` has three."""
 
     def __init__(self, text: str) -> None:
+        # the pattern of each name in the path
         self._parts = [part for part in text.split("/") if part and part != "."]
         self._names = [re.compile(fnmatch.translate(part)) for part in self._parts]  # one a part
 
@@ -182,6 +183,8 @@ class MatchedFile:
     """A file that a pattern of an input matches."""
 
     path: str
+    """The path that the pattern matches."""
+
     settings: InputTable
     """The input: the first one that matches the path."""
 
@@ -193,6 +196,7 @@ class FileInputs:
     """The inputs of a configuration. A file belongs to the first input that matches it."""
 
     def __init__(self, tables: Sequence[InputTable]) -> None:
+        # each table with its patterns and those that it excludes
         self._inputs = [
             (table, [PathPattern(p) for p in table.paths], [PathPattern(p) for p in table.exclude])
             for table in tables

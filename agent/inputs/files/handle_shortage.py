@@ -28,7 +28,7 @@ class HandleShortage:
         self._lacking: set[FileKey] = set()  # files to warn of
         self._since = 0.0  # when the first of them failed (s)
         self._handles = 0  # the most files that were open then
-        self._warned_at: float | None = None
+        self._warned_at: float | None = None  # when the last warning was logged (s)
         self._system = False  # whether the last failure was the machine's limit
 
     def on_open_failed(self, key: FileKey, error: OSError, now: float, handles: int) -> None:

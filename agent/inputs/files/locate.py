@@ -89,6 +89,7 @@ class Locator:
                 ):
                     return path, stat
 
+            # a file may have been rotated during the first scan
             if self._scans == _SCANS or self._inputs is None:
                 return None
             self._scans += 1

@@ -40,10 +40,10 @@ class OpenFiles:
         """
         self._disk = disk
         self._clock = clock
-        self._most_open = min(max_open_files, handles)
+        self._most_open = min(max_open_files, handles)  # open files above which idle ones close
         self._handles = handles
         self._close_idle_seconds = close_idle_seconds
-        self._shortage = HandleShortage(log)
+        self._shortage = HandleShortage(log)  # warns of files that could not be opened
         self._open = 0  # files that are open
         self._failed_at = -_SHORTAGE_SECONDS  # when an open last failed for lack of a handle (s)
 
@@ -65,6 +65,7 @@ class OpenFiles:
             return
 
         try:
+            # some handles are kept for the connection and the checkpoint
             if self._open >= self._handles:
                 raise OSError(
                     errno.EMFILE,

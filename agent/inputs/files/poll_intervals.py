@@ -6,6 +6,7 @@ s (2 s at most) within a minute of growth; N / 2000 s after that, or N / 1000 s 
 (10 s at most). No limit is below 0.25 s.
 """
 
+from functools import lru_cache
 from typing import Final
 
 _POLLS_PER_SECOND: Final = 5000
@@ -36,11 +37,19 @@ def next_interval(interval: float, files: int, rested: float, *, is_open: bool) 
 
     *interval* are the seconds between the last two looks, *files* the number of files.
     """
-    if rested < _AT_REST_AFTER_SECONDS:
-        longest = min(_LONGEST_SECONDS, files / _POLLS_PER_SECOND)
-    else:
+    longest = _longest_interval(files, rested >= _AT_REST_AFTER_SECONDS, is_open)
+    if interval >= longest:
+        return longest
+    return min(longest, max(shortest_interval(files), interval * _SLOWING))
+
+
+@lru_cache(maxsize=4)
+def _longest_interval(files: int, at_rest: bool, is_open: bool) -> float:
+    """Return the limit on the interval; it is cached so that files share one object."""
+    if at_rest:
         share = files / _POLLS_AT_REST_PER_SECOND
         # a look at a closed file asks for its name, and costs ten times as much
         longest = min(_LONGEST_AT_REST_SECONDS, share if is_open else 2 * share)
-
-    return min(max(_RESTING_SECONDS, longest), max(shortest_interval(files), interval * _SLOWING))
+    else:
+        longest = min(_LONGEST_SECONDS, files / _POLLS_PER_SECOND)
+    return max(_RESTING_SECONDS, longest)

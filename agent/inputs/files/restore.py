@@ -24,7 +24,7 @@ from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
-from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
+from agent.records.runs import REMOVED, TRUNCATED, UNSURE, GapOrEndMark
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
@@ -71,7 +71,7 @@ class Restorer:
             if entry.done is not None:
                 self._registry.add_ended(entry)
             elif entry.ended is not None:
-                self._restore_ended(entry, Mark(entry.ended, entry.exact))
+                self._restore_ended(entry, GapOrEndMark(entry.ended, entry.exact))
             else:
                 self._restore_living(entry, locator)
 
@@ -98,15 +98,15 @@ class Restorer:
         inputs = self._inputs
         try:
             settings = inputs.settings_for(path)
-            found = locator.find_file(place, moved=True)
-            if found is None and settings is not None:
-                found = locator.find_in_inputs(place)
-            if settings is None and found is not None:
-                settings = inputs.settings_for(found[0])  # its new name belongs to an input
+            location = locator.find_file(place, moved=True)
+            if location is None and settings is not None:
+                location = locator.find_in_inputs(place)
+            if settings is None and location is not None:
+                settings = inputs.settings_for(location[0])  # its new name belongs to an input
 
             if settings is None:  # no input matches it: kept in the checkpoint, not read
                 self._registry.add_absent(entry)
-            elif found is None:
+            elif location is None:
                 self._file_log.warning(
                     "file gone while the agent was away",
                     path,
@@ -114,9 +114,9 @@ class Restorer:
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
-                self._restore_ended(entry, Mark(REMOVED, exact=False))
+                self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))
             else:
-                place.name, stat = found
+                place.name, stat = location
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
                 place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns
                 generation = Generation(
@@ -159,7 +159,7 @@ class Restorer:
                 path=generation.place.path,
                 position=generation.position,
             )
-            self._restore_ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
+            self._restore_ended(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))
             if reborn:
                 self._tailer.open_files.close_file(generation)
             else:
@@ -168,7 +168,7 @@ class Restorer:
 
         generation.set_first_line(first_line)
         place = generation.place
-        identity = self._fingerprinter.identify(stat, place.mount, first_line)
+        identity = self._fingerprinter.identify(stat, place, first_line)
         source = self._registry.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
         if _has_only_first_line(entry, stat):
@@ -201,13 +201,14 @@ class Restorer:
             acknowledged=0,
             undecided=False,
         )
+
         self._file_log.warning(
             "file may be another than before: only its first line could be compared",
             path_from_text(entry.path),
         )
-        self._restore_ended(lost, Mark(UNSURE, exact=False))
+        self._restore_ended(lost, GapOrEndMark(UNSURE, exact=False))
 
-    def _restore_ended(self, entry: CheckpointEntry, mark: Mark) -> None:
+    def _restore_ended(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
         """Restore a source whose bytes are gone.
 
         It sends a gap for the bytes that were seen and not acknowledged, then its end record.

@@ -17,8 +17,8 @@ file's status with the generation:
 |                                          | generation ends as out of sight (G1)              |
 | an error                                 | `FollowedFile.trouble` says it; later looks retry |
 
-A connection calls the same rules before it reads (`Input`). This runs on the event loop, and does
-no I/O but on files.
+`Endings` has the rules by which generations end. A connection calls the same rules before it reads
+(`Input`). This runs on the event loop, and does no I/O but on files.
 """
 
 import errno
@@ -27,6 +27,7 @@ from typing import Any
 
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.end_recorder import EndRecorder
+from agent.inputs.files.endings import Endings
 from agent.inputs.files.file import Generation
 from agent.inputs.files.file_locations import FileLocations
 from agent.inputs.files.followed import FollowedFile
@@ -36,8 +37,8 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
-from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark
 from agent.records.blocks import Encoder
+from agent.records.runs import OUT_OF_SIGHT, GapOrEndMark
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine
 from agent.sources.incarnation_search import Counting
@@ -79,18 +80,28 @@ class Tailer:
         self._fingerprinter = fingerprinter
         self._disk = disk
         self._clock = clock
-        self._deleted_files = deleted_files
-        self._log = log
         self._file_log = file_log
-        self._locations = FileLocations(disk, fingerprinter)
-        self._ends = EndRecorder(
-            registry, send_queue, fingerprinter=fingerprinter, clock=clock, encoder_of=encoder_of
-        )
+        self._locations = FileLocations(disk, fingerprinter)  # real names and mount points
 
         self.open_files = open_files  # opens and closes all followed files
         self.missing = MissingFiles(scans=scans)  # files that scans must look for
         self.followed: dict[FileKey, FollowedFile] = {}  # by device and inode
-        self._schedule = LookSchedule(clock, self.followed)
+        self._schedule = LookSchedule(clock, self.followed)  # when to look at which file
+        self._endings = Endings(
+            self.followed,
+            EndRecorder(
+                registry,
+                send_queue,
+                fingerprinter=fingerprinter,
+                clock=clock,
+                encoder_of=encoder_of,
+            ),
+            open_files=open_files,
+            missing=self.missing,
+            deleted_files=deleted_files,
+            log=log,
+            file_log=file_log,
+        )
 
     def on_match(self, match: MatchedFile, counting: Counting) -> None:
         """Follow a file that an input matches, unless it is followed already.
@@ -108,7 +119,7 @@ class Tailer:
                     self._registry.mark_changed()
                 return
             # the inode was freed and given to another file
-            self._end_removed(known, Mark(OUT_OF_SIGHT, exact=False))
+            self._endings.end_removed(known, GapOrEndMark(OUT_OF_SIGHT, exact=False))
 
         place = self._locations.locate_match(match)
         self.follow_file(FollowedFile(Generation(place, match.settings), counting=counting))
@@ -136,7 +147,7 @@ class Tailer:
         """Look at up to *most* files that are due.
 
         Returns the seconds until the next one is due, None without any file. Takes about 2 µs for a
-        file at rest: the heap, and one read.
+        file at rest: the schedule, and one read.
         """
         now, schedule = self._clock.monotonic(), self._schedule
         self.open_files.warn_if_due(now)
@@ -146,6 +157,8 @@ class Tailer:
             followed = schedule.next_due(now)
             if followed is None:
                 break
+
+            # most files: replacing the heap's first entry costs less than removing and adding one
             if not followed.dropped and self._is_at_rest(followed, now):
                 schedule.postpone_next(now)
                 continue
@@ -208,8 +221,9 @@ class Tailer:
         try:
             stat = self._open_and_stat(followed)
             if stat is None:
-                self._on_missing(followed)
+                self._endings.on_missing(followed)
                 return
+
             followed.generation.on_stat(stat, now)
             if followed.generation.first_line is None:
                 self._begin_source(followed, stat)
@@ -219,7 +233,8 @@ class Tailer:
         except OSError as error:
             self._on_error(followed, error)
         else:
-            self._end_if_due(followed, now)
+            self._endings.end_if_due(followed, now)
+            # the source may have got lines, a gap or its end record
             if followed.source is not None and followed.source.has_more:
                 self._send_queue.enqueue(followed.source, now)
 
@@ -234,34 +249,18 @@ class Tailer:
             self.open_files.close_if_idle(followed, stat)
             return stat
 
-        found = Locator(self._disk, self._fingerprinter).find_file(generation.place)
-        if found is None:
+        location = Locator(self._disk, self._fingerprinter).find_file(generation.place)
+        if location is None:
             return None
-        generation.place.name, stat = found
+        generation.place.name, stat = location
         self.missing.on_file_found(generation.place.key)
 
+        # a file at rest is not opened if that would close another one
         has_grown = stat.size > generation.seen
         may_have_first_line = generation.first_line is None and stat.size > 0
         if self.open_files.has_room or has_grown or may_have_first_line:
             self.open_files.open_file(generation)
         return stat
-
-    def _on_missing(self, followed: FollowedFile) -> None:
-        """Wait for scans to find a closed file whose name is gone; end it if they don't."""
-        generation = followed.generation
-        if not self.missing.on_file_missing(generation.place.key):
-            followed.set_trouble("it is looked for under other names")
-            return
-
-        self._file_log.warning(
-            "file gone while it was not open",
-            generation.place.path,
-            position=generation.position,
-            seen=generation.seen,
-            remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
-            "LimitNOFILE)",
-        )
-        self._end_removed(followed, Mark(OUT_OF_SIGHT, exact=False))
 
     def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
         """Add the source of a file as soon as its first line is complete (rule G2)."""
@@ -278,7 +277,7 @@ class Tailer:
         first_line = FirstLine.find_in(head, ended=followed.ships_unfinished)
         if first_line is None:
             return
-        identity = self._fingerprinter.identify(stat, generation.place.mount, first_line)
+        identity = self._fingerprinter.identify(stat, generation.place, first_line)
         generation.set_first_line(first_line)
         source = self._registry.add_generation(
             generation,
@@ -287,32 +286,6 @@ class Tailer:
             closes_when_complete=FirstLine.find_in(head) is None,
         )
         followed.set_source(source)
-
-    def _end_if_due(self, followed: FollowedFile, now: float) -> None:
-        """Release a last line without newline (P3) or end a deleted file (G1), if it is time."""
-        generation, settings = followed.generation, followed.generation.settings
-        quiet = now - generation.grown_at
-        if generation.unread and quiet >= settings.quiet_seconds:
-            generation.release_last_line()
-
-        # a file with a name does not end
-        if generation.unnamed_since is None:
-            self._deleted_files.untrack(generation.place.key)
-            return
-
-        rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
-        if rests:
-            generation.release_last_line()
-        if rests and (followed.source is None or generation.unread == 0):
-            self._end_removed(followed, Mark(REMOVED))
-            return
-
-        if reason := self._deleted_files.track_unread(generation.place.key, generation.unread, now):
-            about = {"unread": generation.unread, "reason": reason}
-            self._file_log.warning(
-                "deleted file closed before it was read", generation.place.path, **about
-            )
-            self._end_removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -355,33 +328,9 @@ class Tailer:
         return followed if followed is not None and followed.generation is generation else None
 
     def _end_truncated(self, followed: FollowedFile) -> None:
-        """End the generation of a truncated file, and start the next one (rule G3)."""
-        old, source, head = followed.generation, followed.source, followed.head
-        followed.start_generation(old.make_successor())
-        self._ends.record_end(old, source, head, Mark(TRUNCATED, exact=False))
-        self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
+        """End the generation of a truncated file, and look at the next one (rule G3)."""
+        self._endings.end_truncated(followed)
         self._look_at(followed)
-
-    def _end_removed(self, followed: FollowedFile, mark: Mark) -> None:
-        """End the generation of a file that is gone as *mark* says, and follow it no more."""
-        generation = followed.generation
-        key = generation.place.key
-        self.open_files.close_file(generation)
-        self.missing.on_file_found(key)
-        self._deleted_files.untrack(key)
-        followed.drop()
-        # the key may belong to another file already
-        if self.followed.get(key) is followed:
-            del self.followed[key]
-
-        generation.retire()
-        self._ends.record_end(generation, followed.source, followed.head, mark)
-        self._log.info(
-            "file removed",
-            path=generation.place.path,
-            position=generation.position,
-            seen=generation.seen,
-        )
 
     def _on_error(self, followed: FollowedFile, error: OSError) -> None:
         """Note why a file can't be read, and log it if it is new."""

@@ -68,7 +68,7 @@ class DirectoryWatcher:
         """Start the observer's thread. *wake* is called on the running loop, for each event."""
         loop = asyncio.get_running_loop()
         self._wake = wake
-        self._observer = Observer()
+        self._observer = Observer()  # watchdog's thread
         self._handler = _WakeHandler(lambda: loop.call_soon_threadsafe(wake))
         self._watches: dict[str, ObservedWatch] = {}  # by directory
         self._observer.start()

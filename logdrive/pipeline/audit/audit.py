@@ -34,20 +34,20 @@ UNEXPLAINED = "unexplained"
 
 
 class Head(NamedTuple):
-    """The columns of `batches` that the audit reads; *received* in µs since 1970."""
+    """The columns of `batches` that the audit reads."""
 
     segment: str
-    offset: int
+    offset: int  # of the header, in the segment
     kind: str
     source: str | None
     host: str | None
     path: str | None
-    position: int | None
+    position: int | None  # in the file, behind the batch
     kept: list[Interval] | None
     rows: int
     bytes: int
-    skipped: int
-    received: int | None
+    skipped: int  # bytes of the file that the agent dropped
+    received: int | None  # µs since 1970
     mark_start: int | None
     mark_end: int | None
     mark_reason: str | None
@@ -65,7 +65,7 @@ class UnknownEnd:
 
     source: str
     path: str | None
-    position: int
+    position: int  # in the file
     reason: str
 
 
@@ -74,20 +74,19 @@ class Verdict:
     """The result of an audit.
 
     `complete` is about what has arrived: an open source may have more to come. It is False if there
-    is no source. *rows* and *events* are equal; scripts use the latter. *dead_letters* counts those
-    of *letters* that are waiting: neither replayed nor dismissed.
+    is no source. Counts of events are counts of rows.
     """
 
     complete: bool
     sources: int
-    events: int
+    events: int  # the same as *rows*; scripts use this one
     bytes: int
     lost_bytes: int
-    lost_at_least: bool
-    lost_events: int
+    lost_at_least: bool  # more than *lost_bytes* may be lost: the end of a file is not known
+    lost_events: int  # rows that headers count and `events` lacks
     duplicate_events: int
-    quarantined_events: int
-    skipped_bytes: int
+    quarantined_events: int  # could not be decoded
+    skipped_bytes: int  # dropped by agents on purpose
     open_sources: int
     foreign_events: int
     gaps: list[Gap]
@@ -95,12 +94,12 @@ class Verdict:
     copies: list[CopiedSource]
     by_source: list[AuditedSource]
     faults: list[Fault]
-    cut_events: int
-    overlapping_events: int
-    uncommitted_rows: int
-    lines: int
+    cut_events: int  # a part of an event: the rest came before
+    overlapping_events: int  # a whole event of which a part came before
+    uncommitted_rows: int  # of a commit that is half done
+    lines: int  # a line over the limit of length is in several rows
     rows: int
-    dead_letters: int
+    dead_letters: int  # those of *letters* that are waiting: neither replayed nor dismissed
     dead_letter_bytes: int
     dismissed_dead_letters: int
     letters: list[AuditedLetter]
@@ -114,11 +113,11 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
-        found = asdict(self)
-        for source, whole in zip(found["by_source"], self.by_source, strict=True):
+        values = asdict(self)
+        for source, whole in zip(values["by_source"], self.by_source, strict=True):
             del source["kept"], source["gaps"], source["first_heard"]
             source["heard"] = whole.heard_at or None
-        return found
+        return values
 
 
 def audit(directory: str, spark: Any) -> Verdict:
@@ -131,14 +130,15 @@ def audit(directory: str, spark: Any) -> Verdict:
     events = open_table(events_path, EVENTS)
     sources = audit_sources(heads_from_table(batches.read_rows(Head._fields)))
     proof = prove_rows(spark, events, batches)
+
+    # each of these is another Spark job, needed only if the headers or the proof call for it
     doubled = [source.source for source in sources if source.doubled_bytes]
     continuing = continuing_rows(spark, events) if proof.unended else {}
-    doubles, letters = (
-        doubled_rows(spark, events, doubled) if doubled else 0,
-        read_dead_letters(batches),
-    )
-    found = verdict(sources, proof, doubles, continuing, letters)
-    return with_copies(found, find_copies(spark, events, find_pairs(sources)))
+    doubles = doubled_rows(spark, events, doubled) if doubled else 0
+
+    letters = read_dead_letters(batches)
+    judged = verdict(sources, proof, doubles, continuing, letters)
+    return with_copies(judged, find_copies(spark, events, find_pairs(sources)))
 
 
 def verdict(
@@ -155,6 +155,8 @@ def verdict(
     """
     for source in sources:
         source.lines = source.events - continuing.get(source.source, 0)
+
+    # faults of rows come on top of what the headers say
     waiting = _counted(sources, letters)
     rows = proof.rows - proof.uncommitted
     missing = sum(fault.missing_bytes for fault in proof.faults)
@@ -162,6 +164,7 @@ def verdict(
     at_least = any(source.lost_at_least for source in sources)
     lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
     duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
+
     return Verdict(
         complete=bool(sources)
         and not (lost_bytes or at_least or duplicates or proof.faults or waiting),
@@ -204,17 +207,17 @@ def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> 
     return waiting
 
 
-def with_copies(found: Verdict, copies: list[CopiedSource]) -> Verdict:
-    """Return *found* with the lines of *copies* counted as doubled (ADR 16).
+def with_copies(verdict: Verdict, copies: list[CopiedSource]) -> Verdict:
+    """Return *verdict* with the lines of *copies* counted as doubled (ADR 16).
 
     They are in the tables under two sources, each of which is complete by itself.
     """
     lines = sum(copy.lines for copy in copies)
     return replace(
-        found,
+        verdict,
         copies=copies,
-        complete=found.complete and not lines,
-        duplicate_events=found.duplicate_events + lines,
+        complete=verdict.complete and not lines,
+        duplicate_events=verdict.duplicate_events + lines,
     )
 
 
@@ -246,8 +249,9 @@ def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
         if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
             continue
-        if row.kind == FOREIGN and row.mark_reason == DISMISSED:  # its client said nothing
-            continue
+        if row.kind == FOREIGN and row.mark_reason == DISMISSED:
+            continue  # a person's note about a dead letter: the client did not send it
+
         source = sources.setdefault(row.source, AuditedSource(row.source))
         _add_head(source, row)
         if row.kind == "gap":
@@ -255,6 +259,7 @@ def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
         # the file may have gone on: a gap of unknown length (ADR 5)
         elif row.kind == "end" and row.mark_exact is False:
             gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
+
     for name, source in sources.items():
         _judge_source(source, gaps.get(name, []))
     return sorted(
@@ -264,6 +269,7 @@ def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
 
 def _add_head(source: AuditedSource, row: Head) -> None:
     """Add one header to its source."""
+    # the latest names, the first origin
     source.host, source.path = row.host or source.host, row.path or source.path
     source.origin = source.origin or row.origin
     source.first_heard = source.first_heard or (row.received or 0) // 1000
@@ -272,6 +278,7 @@ def _add_head(source: AuditedSource, row: Head) -> None:
     source.resend = source.resend or row.resend
     if row.kind != FOREIGN:  # the mark of a foreign batch has bytes of an event, no positions
         source.last = max(source.last, row.position or 0, row.mark_end or 0)
+
     if row.kind == "end":
         source.state, source.ended = "ended", row.mark_reason
     elif row.kind == FOREIGN:
@@ -284,6 +291,7 @@ def _add_head(source: AuditedSource, row: Head) -> None:
 
 def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
     """Find out which bytes of [0, last) are missing, and which are there twice."""
+    # What is in rows, and what the agent was told not to send.
     have = union(source.kept)
     source.bytes += total_size(have)
     source.doubled_bytes = total_size(source.kept) - total_size(have)

@@ -1,5 +1,6 @@
-"""Small SVG charts whose shapes stretch with the page; their words are HTML, so they stay readable
-on a phone.
+"""Small SVG charts whose shapes stretch with the page.
+
+Their words are HTML, so they stay readable on a phone.
 """
 
 import math
@@ -19,7 +20,7 @@ class Tick:
 class Column:
     """One column of a chart, in percent."""
 
-    x: float
+    x: float  # of its left side
     width: float
     height: float
     title: str
@@ -27,12 +28,12 @@ class Column:
 
 def scale(most: float, steps: int = 4) -> tuple[float, list[float]]:
     """Return a round top not below *most*, and the round values up to it."""
-    if most <= 0:
+    if most <= 0:  # an empty chart
         return 1.0, [0.0]
     rough = most / steps
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough)
-    count = math.ceil(most / step - 1e-9)
+    count = math.ceil(most / step - 1e-9)  # less a little: a quotient of floats may exceed it
     return count * step, [step * n for n in range(count + 1)]
 
 
@@ -47,12 +48,12 @@ def columns(values: Sequence[float], titles: Sequence[str], top: float) -> list[
 
 def decades(values: Sequence[float]) -> tuple[float, float, list[Tick]]:
     """Return the bounds, as powers of ten, of a logarithmic axis for *values*, and its ticks."""
-    known = [max(value, 1e-3) for value in values]
+    known = [max(value, 1e-3) for value in values]  # a logarithm of 0 has no place
     low, high = (
         math.floor(math.log10(min(known, default=1))),
         math.ceil(math.log10(max(known, default=1)) + 1e-9),
     )
-    high = max(high, low + 1)
+    high = max(high, low + 1)  # an axis without length would divide by zero
     return (
         low,
         high,
@@ -61,14 +62,16 @@ def decades(values: Sequence[float]) -> tuple[float, float, list[Tick]]:
 
 
 def line(values: Sequence[float | None], low: float, high: float) -> str:
-    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100; it
-    breaks where a value is missing.
+    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100.
+
+    *low* and *high* are the axis's bounds as powers of ten. The line breaks where a value is
+    missing.
     """
     width = 100 / max(1, len(values))
     parts, pen = [], "M"
     for n, value in enumerate(values):
         if value is None:
-            pen = "M"
+            pen = "M"  # the next point begins another line
             continue
         y = 100 - 100 * (math.log10(max(value, 10**low)) - low) / (high - low)
         parts.append(f"{pen}{(n + 0.5) * width:.2f} {y:.2f}")

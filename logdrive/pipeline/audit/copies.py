@@ -34,12 +34,12 @@ class CopiedSource:
     *lines* and *bytes* count these lines; *why* says why the two were compared.
     """
 
-    source: str
+    source: str  # the one that came later
     other: str
     path: str | None
     lines: int
     bytes: int
-    why: str
+    why: str  # `TWO_CLIENTS` or `SENT_AGAIN`
 
 
 SourcePair = tuple[AuditedSource, AuditedSource, str]
@@ -54,19 +54,21 @@ def find_pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
         if source.origin is not None and source.path is not None and not source.foreign:
             by_origin.setdefault(source.origin, []).append(source)
             by_path.setdefault(source.path, []).append(source)
-    found: list[SourcePair] = []
+
+    pairs: list[SourcePair] = []
     for alike in by_origin.values():
         first, *later = sorted(alike, key=lambda source: (source.first_heard, source.source))
-        found += [(source, first, TWO_CLIENTS) for source in later]
+        pairs += [(source, first, TWO_CLIENTS) for source in later]
     for alike in by_path.values():
+        # a user who had a file sent again knows that its lines are there twice
         if not any(source.ended == _RESENT for source in alike):
-            found += [
+            pairs += [
                 (again, other, SENT_AGAIN)
                 for again in alike
                 if again.resend
                 for other in _others(again, alike)
             ]
-    return found
+    return pairs
 
 
 def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[AuditedSource]:
@@ -83,15 +85,16 @@ def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[Audite
     return [source for source in others if source.host == again.host] or others
 
 
-def find_copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list[CopiedSource]:
-    """Return, for the pairs *found*, the sources that begin as copies of another one."""
+def find_copies(spark: Any, events: BronzeTable, pairs: Sequence[SourcePair]) -> list[CopiedSource]:
+    """Return the sources of *pairs* that begin as copies of the other one."""
     from pyspark.sql import functions as f
 
-    if not found:
+    if not pairs:
         return []
     which = spark.createDataFrame(
-        [(source.source, other.source) for source, other, _ in found], "a string, b string"
+        [(source.source, other.source) for source, other, _ in pairs], "a string, b string"
     )
+    # the messages themselves are not compared, only their hashes
     line = (
         events_frame(spark, events)
         .selectExpr("source", "start", "end", "xxhash64(message, original) as text")
@@ -103,11 +106,14 @@ def find_copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) ->
         .join(line.withColumnRenamed("source", "b"), "b")
         .withColumn("both", f.lit(True))
     )
+
+    # the first row of a source that the other one lacks is where the two part
     matched = ours.join(theirs, ["a", "b", "start", "end", "text"], "left")
     part = matched.groupBy("a", "b").agg(
         f.expr("min(start) filter (where both is null)").alias("part")
     )
     equal = matched.join(part, ["a", "b"]).filter("both and (part is null or start < part)")
+
     counted = (
         equal.groupBy("a", "b")
         .agg(f.count("*").alias("lines"), f.expr("sum(end - start)").alias("bytes"))
@@ -115,7 +121,7 @@ def find_copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) ->
     )
     sizes = {(row["a"], row["b"]): (int(row["lines"]), int(row["bytes"])) for row in counted}
     return _longest_per_source(
-        [(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in found]
+        [(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in pairs]
     )
 
 

@@ -17,15 +17,15 @@ _IDS = 10_000  # limit on the ids in one query
 
 
 class Note(NamedTuple):
-    """The columns of `batches` that are read of foreign batches; *received* in µs since 1970."""
+    """The columns of `batches` that are read of foreign batches."""
 
     source: str
-    received: int
-    attributes: str | None
-    mark_end: int | None
-    mark_reason: str | None
-    mark_exact: bool | None
-    mark_store: str | None
+    received: int  # µs since 1970
+    attributes: str | None  # of a dismissal: who decided, and why
+    mark_end: int | None  # of a note: bytes of the letter
+    mark_reason: str | None  # `DEAD_LETTER`, `DISMISSED`, or the id of a replayed letter
+    mark_exact: bool | None  # of a piece: True if it is the last one
+    mark_store: str | None  # the letter's id
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class AuditedLetter:
     *at*, *by* and *why* say when it was dismissed, by whom and for what reason.
     """
 
-    id: str | None
+    id: str | None  # None: its note is of the first versions, which wrote no id
     source: str | None
     bytes: int
     state: State = "waiting"
@@ -72,6 +72,7 @@ def letters_from_notes(notes: Iterable[Note]) -> list[AuditedLetter]:
             if note.mark_exact:  # the last piece of a replay: the event is a row
                 rows.add(note.mark_reason)
             continue
+
         name = note.mark_store
         # The first versions' notes have no id in the tables: each is a letter of its own.
         key = number if name is None else name
@@ -81,6 +82,8 @@ def letters_from_notes(notes: Iterable[Note]) -> list[AuditedLetter]:
             letter.source = note.source
         else:
             _dismiss(letter, note)
+
+    # a letter that was replayed is a row, even if it had been dismissed
     for letter in letters.values():
         if letter.id in rows and letter.id is not None:
             letter.state = "replayed"

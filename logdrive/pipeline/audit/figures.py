@@ -14,8 +14,8 @@ from logdrive.pipeline.decode.coverage import Interval, union
 
 Values = npt.NDArray[np.float64]
 
-_BINS = 60
-# seconds
+_BINS = 60  # limit on the bins of a chart
+# lengths of a bin, in seconds
 _STEPS = (
     0.1,
     0.2,
@@ -52,8 +52,8 @@ class Bin:
     """
 
     label: str
-    events: float
-    bytes: float
+    events: float  # per second
+    bytes: float  # per second
     low: float | None
     high: float | None
 
@@ -129,18 +129,21 @@ def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[
     received, delay, rows, size = received[known], delay[known], rows[known], size[known]
     if not len(received):
         return [], 1.0
+
+    # the shortest step that gives few enough bins
     first, last = received.min(), received.max()
     step = next(
         (step for step in _STEPS if (last - first) / step < _BINS),
         _STEPS[-1] * max(1, round((last - first) / _STEPS[-1] / _BINS)),
     )
+
     start = first // step * step
     where = ((received - start) // step).astype(np.int64)
-    found = []
+    bins = []
     for number in range(int(where.max()) + 1):
         here = where == number
         low, high = _quantiles(delay[here], rows[here], (0.5, 0.99)) if here.any() else (None, None)
-        found.append(
+        bins.append(
             Bin(
                 _clock(start + number * step, step),
                 rows[here].sum() / step,
@@ -149,7 +152,7 @@ def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[
                 high,
             )
         )
-    return found, float(step)
+    return bins, float(step)
 
 
 def _clock(seconds: float, step: float) -> str:
@@ -171,9 +174,11 @@ def _leg(name: str, delay: Values, rows: Values) -> Leg | None:
 
 
 def _quantiles(values: Values, weights: Values, wanted: Sequence[float]) -> list[float]:
-    """Return quantiles of *values*, each counted so many times; clocks of two hosts may differ, so
-    never below 0.
+    """Return the quantiles *wanted* of *values*, each counted *weights* times.
+
+    They are never below 0: clocks of two hosts may differ.
     """
+    # the share of all weights that is reached at each value, in rising order
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
     places = np.minimum(np.searchsorted(reached, wanted), len(values) - 1)
@@ -197,8 +202,9 @@ def _paths(data: pa.Table, most: int) -> list[PathFigures]:
 
 
 def cover_bar(source: AuditedSource) -> list[BarPart]:
-    """Return the pieces of a bar that stands for [0, last) of *source*; what is lost is drawn over
-    the rest, never too thin to see.
+    """Return the parts of a bar for the bytes [0, last) of *source*.
+
+    What is lost is drawn over the rest, never too thin to see.
     """
     last = max(1, source.last)
     pieces = [
@@ -228,6 +234,7 @@ def _coarse(intervals: Iterable[Interval], last: int) -> list[Interval]:
     joined = union(intervals)
     if len(joined) <= _BARS:
         return joined
+    # round outwards to grains of one bar's width, so that neighbors join
     grain = last // _BARS + 1
     return union(
         (start // grain * grain, (end + grain - 1) // grain * grain) for start, end in joined

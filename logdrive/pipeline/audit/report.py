@@ -32,7 +32,7 @@ def render_report(directory: str, verdict: Verdict, made: datetime | None = None
 
     *made* is the time on the page; now by default.
     """
-    found = compute_figures(open_table(table_paths(directory)[1], BATCHES).read_rows(COLUMNS))
+    figures = compute_figures(open_table(table_paths(directory)[1], BATCHES).read_rows(COLUMNS))
     environment = Environment(
         loader=PackageLoader("logdrive.pipeline"),
         autoescape=True,
@@ -47,20 +47,20 @@ def render_report(directory: str, verdict: Verdict, made: datetime | None = None
         "number": lambda value: f"{value:,}",
     }
     shown = _shown(verdict.by_source)
-    judgement, told = verdict_line(verdict).split(": ", 1)
+    judgement, counts = verdict_line(verdict).split(": ", 1)
     return environment.get_template("report.html.j2").render(
         directory=directory,
         made=f"{made or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         verdict=verdict,
         judgement=judgement.capitalize(),
-        figures=told,
+        figures=counts,
         ended_sources=sum(source.state == "ended" for source in verdict.by_source),
-        rate=_rate(found),
-        delay=_delay(found),
-        legs=found.legs,
-        times=_times(found),
-        paths=found.paths,
-        most_events=max((path.events for path in found.paths), default=1),
+        rate=_rate(figures),
+        delay=_delay(figures),
+        legs=figures.legs,
+        times=_times(figures),
+        paths=figures.paths,
+        most_events=max((path.events for path in figures.paths), default=1),
         sources=[(source, cover_bar(source)) for source in shown],
         more_sources=len(verdict.by_source) - len(shown),
         dismissals=dismissals(verdict.letters),
@@ -79,30 +79,30 @@ def _shown(sources: list[AuditedSource]) -> list[AuditedSource]:
     )
 
 
-def _rate(found: Figures) -> dict[str, object]:
+def _rate(figures: Figures) -> dict[str, object]:
     """Return the chart of lines per second."""
-    values = [one.events for one in found.bins]
+    values = [one.events for one in figures.bins]
     top, ticks = scale(max(values, default=0))
     titles = [
-        f"{one.label}: {short(one.events)} lines/s, {size(one.bytes)}/s" for one in found.bins
+        f"{one.label}: {short(one.events)} lines/s, {size(one.bytes)}/s" for one in figures.bins
     ]
     return {
         "ticks": [Tick(100 * tick / top, short(tick)) for tick in ticks],
         "columns": columns(values, titles, top),
-        "step": found.step,
+        "step": figures.step,
     }
 
 
-def _delay(found: Figures) -> dict[str, object]:
+def _delay(figures: Figures) -> dict[str, object]:
     """Return the chart of the delay, median and 99th percentile."""
-    lows, highs = [one.low for one in found.bins], [one.high for one in found.bins]
+    lows, highs = [one.low for one in figures.bins], [one.high for one in figures.bins]
     low, high, ticks = decades([value for value in (*lows, *highs) if value is not None])
     return {"ticks": ticks, "median": line(lows, low, high), "p99": line(highs, low, high)}
 
 
-def _times(found: Figures) -> list[str]:
+def _times(figures: Figures) -> list[str]:
     """Return a few labels for the time axis, evenly spread."""
-    labels = [one.label for one in found.bins]
+    labels = [one.label for one in figures.bins]
     if len(labels) <= _LABELS:
         return labels
     return [labels[round(n * (len(labels) - 1) / (_LABELS - 1))] for n in range(_LABELS)]

@@ -47,15 +47,22 @@ class AuditedSource:
     heard: int = 0
     # rows: a line that is too long for one row is in several
     events: int = 0
+    # bytes in rows, each counted once
     bytes: int = 0
+    # dropped by the agent on purpose
     skipped_bytes: int = 0
     lost_bytes: int = 0
+    # True: more than *lost_bytes* may be lost, since an end was not seen
     lost_at_least: bool = False
+    # bytes that are in rows more than once
     doubled_bytes: int = 0
+    # True: its agent said that it may send lines again
     resend: bool = False
+    # intervals of its batches, in order of arrival; they may overlap
     kept: list[Interval] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     lines: int = 0
+    # events of a foreign peer that wait as dead letters
     dead_letters: int = 0
     dead_letter_bytes: int = 0
 

@@ -12,7 +12,7 @@ from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 
-_MOST = 60  # limit on the sources in the table; those with gaps come first
+_MOST = 60  # limit on the sources in the table
 _SHORT_ID, _ID = 8, 36  # characters
 _WHY = {
     TWO_CLIENTS: (
@@ -38,110 +38,122 @@ _UNSEEN = {
 }
 
 
-def print_verdict(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
-    """Print the verdict *found* on standard output.
+def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None:
+    """Print *verdict* on standard output.
 
     With *allow_unknown_ends* the last line says "complete" also if only ends of files are unknown.
     """
+    # in a file or a pipe, tables are not cut to the width of a terminal
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
-    if found.by_source:
-        console.print(_source_table(found.by_source))
-    for gap in found.gaps:
+    if verdict.by_source:
+        console.print(_source_table(verdict.by_source))
+    for gap in verdict.gaps:
         console.print(escape(_gap(gap)))
-    for copy in found.copies:
+    for copy in verdict.copies:
         console.print(escape(_copy(copy)))
-    for one in dismissals(found.letters):
+    for one in dismissals(verdict.letters):
         console.print(escape(dismissal(one)))
-    for fault in found.faults:
+    for fault in verdict.faults:
         console.print(
             f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: "
             f"{fault.what} ({fault.found:,} of {fault.expected:,})"
         )
     for count, noun, text in (
-        (found.quarantined_events, "event", "quarantined: see the column flag"),
-        (found.overlapping_events, "event", "whole though a part had come before"),
-        (found.uncommitted_rows, "row", "in a commit that is half done: the next run finishes it"),
+        (verdict.quarantined_events, "event", "quarantined: see the column flag"),
+        (verdict.overlapping_events, "event", "whole though a part had come before"),
+        (
+            verdict.uncommitted_rows,
+            "row",
+            "in a commit that is half done: the next run finishes it",
+        ),
     ):
         if count:
             console.print(f"{count:,} {noun if count == 1 else noun + 's'} {text}")
-    print(verdict_line(found, allow_unknown_ends=allow_unknown_ends))
+    # not by the console, which would wrap the line that programs read
+    print(verdict_line(verdict, allow_unknown_ends=allow_unknown_ends))
 
 
-def verdict_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
+def verdict_line(verdict: Verdict, *, allow_unknown_ends: bool = False) -> str:
     """Return the verdict in one line.
 
     The figures have a fixed format, which programs may rely on. Remarks on what they don't cover
     follow, each after a semicolon.
     """
-    if not found.sources:
+    if not verdict.sources:
         return "nothing to judge: " + (
-            f"{found.events:,} records name no source"
-            if found.events
+            f"{verdict.events:,} records name no source"
+            if verdict.events
             else "no batch has been read yet"
         )
     figures = (
-        f"{found.lines:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
-        f"{found.lost_bytes:,} bytes lost, {found.duplicate_events:,} lines doubled"
+        f"{verdict.lines:,} lines, {verdict.bytes:,} bytes, {verdict.sources:,} sources, "
+        f"{verdict.lost_bytes:,} bytes lost, {verdict.duplicate_events:,} lines doubled"
     )
-    return "; ".join([f"{_judgement(found, allow_unknown_ends)}: {figures}", *_remarks(found)])
+    return "; ".join([f"{_judgement(verdict, allow_unknown_ends)}: {figures}", *_remarks(verdict)])
 
 
-def _judgement(found: Verdict, allow_unknown_ends: bool) -> str:
-    if found.complete_but_for_ends and allow_unknown_ends:
-        return f"complete but for {_counted(len(found.unknown_ends), 'unknown end')}"
-    return "complete" if found.complete else "NOT COMPLETE"
+def _judgement(verdict: Verdict, allow_unknown_ends: bool) -> str:
+    if verdict.complete_but_for_ends and allow_unknown_ends:
+        return f"complete but for {_counted(len(verdict.unknown_ends), 'unknown end')}"
+    return "complete" if verdict.complete else "NOT COMPLETE"
 
 
-def _remarks(found: Verdict) -> Iterator[str]:
+def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover."""
-    if found.rows != found.lines:
-        yield f"{found.rows:,} rows: long lines are in several"
-    if found.dead_letters:
-        letters, size = _counted(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
+    if verdict.rows != verdict.lines:
+        yield f"{verdict.rows:,} rows: long lines are in several"
+    if verdict.dead_letters:
+        letters, size = (
+            _counted(verdict.dead_letters, "event"),
+            f"{verdict.dead_letter_bytes:,} bytes",
+        )
         yield (
             f"{letters} of foreign peers ({size}) went to the dead letters and are in no row: "
             "see `logdrive store dead-letters`"
         )
-    if found.dismissed_dead_letters:
-        yield f"{_counted(found.dismissed_dead_letters, 'dead letter')} dismissed"
-    if found.faults:
-        missing = f", {_counted(found.lost_events, 'line')} missing" if found.lost_events else ""
+    if verdict.dismissed_dead_letters:
+        yield f"{_counted(verdict.dismissed_dead_letters, 'dead letter')} dismissed"
+    if verdict.faults:
+        missing = (
+            f", {_counted(verdict.lost_events, 'line')} missing" if verdict.lost_events else ""
+        )
         yield (
-            f"{_counted(len(found.faults), 'batch', 'batches')} whose rows do not match the "
+            f"{_counted(len(verdict.faults), 'batch', 'batches')} whose rows do not match the "
             f"header{missing}"
         )
-    if found.copies:
-        files = _counted(len(found.copies), "file")
+    if verdict.copies:
+        files = _counted(len(verdict.copies), "file")
         yield (
             f"the first lines of {files} are there under two sources: a clone, a restored "
             "host, or a certificate with a new name"
         )
-    if found.unknown_ends:
-        yield _unknown_ends(found)
-    heard = [source for source in found.by_source if source.is_open and source.heard]
-    if found.open_sources:
+    if verdict.unknown_ends:
+        yield _unknown_ends(verdict)
+    heard = [source for source in verdict.by_source if source.is_open and source.heard]
+    if verdict.open_sources:
         oldest = (
             min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
         )
-        sources = _counted(found.open_sources, "source")
+        sources = _counted(verdict.open_sources, "source")
         yield f"{sources} open, the one heard of longest ago {oldest}"
-    if found.foreign_events:
-        foreign = sum(source.lines for source in found.by_source if source.foreign)
+    if verdict.foreign_events:
+        foreign = sum(source.lines for source in verdict.by_source if source.foreign)
         yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
 
 
-def _unknown_ends(found: Verdict) -> str:
-    ends, one = found.unknown_ends, len(found.unknown_ends) == 1
-    told = (
+def _unknown_ends(verdict: Verdict) -> str:
+    ends, single = verdict.unknown_ends, len(verdict.unknown_ends) == 1
+    remark = (
         f"the end of {_counted(len(ends), 'file')} was not seen: "
-        f"{' or '.join(sorted({_unseen(end.reason, one=one) for end in ends}))}"
+        f"{' or '.join(sorted({_unseen(end.reason, one=single) for end in ends}))}"
     )
+    # where bytes before the end are lost, "complete" would be wrong
     names = {end.source for end in ends}
-    if any(source.lost_bytes for source in found.by_source if source.source in names):
-        return told
+    if any(source.lost_bytes for source in verdict.by_source if source.source in names):
+        return remark
     return (
-        f"{told}; up to "
-        f"{f'{ends[0].position:,} it is' if one else 'where they were last seen they are'} "
+        f"{remark}; up to "
+        f"{f'{ends[0].position:,} it is' if single else 'where they were last seen they are'} "
         "complete"
     )
 
@@ -201,6 +213,8 @@ def _source_table(sources: list[AuditedSource]) -> Table:
     )
     for column in (4, 5, 6):
         table.columns[column].justify = "right"
+
+    # sources with gaps first, if there are too many for the screen
     length = _unique_length([source.source for source in sources])
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
     for source in sorted(

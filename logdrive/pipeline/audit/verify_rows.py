@@ -22,9 +22,11 @@ from typing import Any
 from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
+# of a hash: sums over the rows of a batch then stay within 64 bits
 _BITS = (1 << 40) - 1
 _HASH = "(xxhash64({0}) & {1}L)"
 
+# column -> SQL for what one row of `events` adds to it
 _OF_ROWS = {
     "found": "1L",
     "row_bytes": "end - start",
@@ -36,6 +38,7 @@ _OF_ROWS = {
     "whole": "int(flag = 'whole')",
     "unended": "int(eol = '')",
 }
+# column -> SQL for what one row of `batches` adds to it
 _OF_HEADERS = {
     "expected": "rows",
     "kept_bytes": "aggregate(kept, 0L, (a, x) -> a + x.end - x.start)",
@@ -74,10 +77,10 @@ class Fault:
     source: str | None
     path: str | None
     kind: str
-    expected: int
-    found: int
+    expected: int  # rows, by the header
+    found: int  # rows
     missing_bytes: int
-    what: str
+    what: str  # is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,43 @@ def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
     Open *batches* before *events*, whose commit comes first: rows may then be ahead of headers, but
     never behind.
     """
+    sums = _sum_by_batch(_frame(spark, events, EVENTS), _frame(spark, batches, BATCHES))
+    totals = _judge_batches(sums)
+    faults = [Fault(**fault.asDict()) for fault in totals["faults"]]
+    faults.sort(key=lambda fault: (fault.source or "", fault.batch))
+    return Proof(
+        totals["found"],
+        totals["quarantined"],
+        totals["cut"],
+        totals["whole"],
+        totals["uncommitted"],
+        faults,
+        totals["unended"],
+    )
+
+
+def _sum_by_batch(events: Any, batches: Any) -> Any:
+    """Return a row for each batch: the sums over its rows and its header, and header columns."""
     from pyspark.sql import functions as f
 
-    both = _rows(_frame(spark, events, EVENTS)).unionByName(
-        _headers(_frame(spark, batches, BATCHES)), allowMissingColumns=True
-    )
-    summed = both.groupBy("batch").agg(
+    both = _rows(events).unionByName(_headers(batches), allowMissingColumns=True)
+    return both.groupBy("batch").agg(
         *(
             f.expr(f"coalesce(sum({name}), 0L)").alias(name)
             for name in (*_OF_ROWS, *_OF_HEADERS, "arrows")
         ),
+        # a batch has one header, so its greatest value is its only one; null without a header
         *(
             f.max(name).alias(name)
             for name in ("source", "path", "kind", "events", "skipped", "wide")
         ),
     )
+
+
+def _judge_batches(sums: Any) -> Any:
+    """Return one row: the totals of *sums* over all batches, and the faults among the batches."""
+    from pyspark.sql import functions as f
+
     fault = f.struct(
         "batch",
         "source",
@@ -124,25 +149,14 @@ def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
         f.expr(_MISSING).alias("missing_bytes"),
         f.expr(_WHAT).alias("what"),
     )
-    found = (
-        summed.select(*_OF_ROWS, "kind", fault.alias("fault"))
+    return (
+        sums.select(*_OF_ROWS, "kind", fault.alias("fault"))
         .agg(
             *(f.expr(f"coalesce(sum({name}), 0L)").alias(name) for name in _OF_ROWS),
             f.expr("coalesce(sum(found) filter (where kind is null), 0L)").alias("uncommitted"),
             f.expr("collect_list(fault) filter (where fault.what is not null)").alias("faults"),
         )
         .first()
-    )
-    faults = [Fault(**one.asDict()) for one in found["faults"]]
-    faults.sort(key=lambda one: (one.source or "", one.batch))
-    return Proof(
-        found["found"],
-        found["quarantined"],
-        found["cut"],
-        found["whole"],
-        found["uncommitted"],
-        faults,
-        found["unended"],
     )
 
 
@@ -156,14 +170,14 @@ def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int
     rows = _frame(spark, events, EVENTS).filter(
         f.col("source").isin(list(sources)) & f.col("start").isNotNull()
     )
-    found = (
+    doubled = (
         rows.groupBy("source", "start")
         .count()
         .filter("count > 1")
         .agg(f.sum(f.col("count") - 1))
         .first()
     )
-    return int(found[0] or 0)
+    return int(doubled[0] or 0)
 
 
 def events_frame(spark: Any, events: BronzeTable) -> Any:
@@ -183,13 +197,13 @@ def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
     rows = _frame(spark, events, EVENTS).filter("start is not null")
     unended = rows.filter("eol = ''").selectExpr("source", path, "end as start").distinct()
     places = rows.selectExpr("source", path, "start")
-    found = (
+    counted = (
         places.join(f.broadcast(unended), ["source", "file", "start"], "left_semi")
         .groupBy("source")
         .count()
         .collect()
     )
-    return {row["source"]: row["count"] for row in found}
+    return {row["source"]: row["count"] for row in counted}
 
 
 def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:

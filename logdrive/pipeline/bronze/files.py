@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from logdrive.pipeline.decode.schema import LABEL
 
-_PACKED = ("ordinal", "start", "end")
-_REPEATED = ("batch", "offset", "received")
-_COUNTED = ("batch", "offset", "start", "end", "received")
-_LEVELS = {"zstd": 1}
+_PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
+_REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
+_COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
+_LEVELS = {"zstd": 1}  # compression -> its level, if not the default
 DEFAULT_COMPRESSION = "snappy"
 
 
@@ -40,9 +40,11 @@ class EventFile:
     def __init__(
         self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION
     ) -> None:
+        # relative to the table's directory
         self.name = f"part-{uuid4()}.parquet"
         self._path = os.path.join(directory, self.name)
         self._writer = pq.ParquetWriter(self._path, schema, **parquet_options(schema, compression))
+        # rows so far
         self.rows = 0
 
     def __enter__(self) -> Self:
@@ -50,7 +52,7 @@ class EventFile:
 
     def write_row_group(self, table: pa.Table) -> None:
         """Add *table* as one row group."""
-        if table.num_rows:
+        if table.num_rows:  # an empty row group would be of no use to readers
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.rows += table.num_rows
 

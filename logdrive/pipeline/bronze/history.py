@@ -36,6 +36,8 @@ def read_coverage(batches: BronzeTable) -> Coverage:
     table = batches.read_rows(["source", "kept"], pc.field("kind") == "data").combine_chunks()
     if not table.num_rows:
         return cover
+
+    # one row for each interval, by source and position
     kept = table["kept"].combine_chunks()
     flat = pa.table(
         {
@@ -46,8 +48,10 @@ def read_coverage(batches: BronzeTable) -> Coverage:
     ).sort_by([("source", "ascending"), ("start", "ascending")])
     sources = flat["source"].combine_chunks().dictionary_encode()
     codes, start, end = sources.indices.to_numpy(), flat["start"].to_numpy(), flat["end"].to_numpy()
-    if not len(codes):
+    if not len(codes):  # batches whose bytes were all there before
         return cover
+
+    # an interval that begins where the one before it ends, in the same source, is joined to it
     heads = np.flatnonzero(
         np.concatenate(([True], (codes[1:] != codes[:-1]) | (start[1:] != end[:-1])))
     )
@@ -69,11 +73,13 @@ def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[Know
     ending = {
         row["next"]: KnownHeader(**row) for row in table.drop_columns("committed").to_pylist()
     }
-    found: list[KnownHeader] = []
+
+    # from *end* backwards: each header is found by where the next one is
+    chain: list[KnownHeader] = []
     while end > 0 and (known := ending.get(end)) is not None:
-        found.append(known)
+        chain.append(known)
         end = known.offset
-    return found[::-1]
+    return chain[::-1]
 
 
 def read_unfinished_events(
@@ -86,8 +92,10 @@ def read_unfinished_events(
     unfinished = UnfinishedEvents()
     if not known:
         return unfinished
-    names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]
+
+    # a piece is at most so far before the last one of its event
     near = pc.field("offset") >= known[-1].next - PIECES_WITHIN
+    names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]
     pieces = (
         (pc.field("segment") == segment)
         & (pc.field("kind") == FOREIGN)
@@ -95,9 +103,11 @@ def read_unfinished_events(
         & near
     )
     table = batches.read_rows(names, pieces).sort_by("offset")
-    there = {one.batch for one in known} if table.num_rows else set()
+
+    # other rows are of headers that were lost when the store was restored
+    batch_ids = {one.batch for one in known} if table.num_rows else set()
     for row in table.to_pylist():
-        if row["batch"] in there:
+        if row["batch"] in batch_ids:
             unfinished.add_piece(
                 row["offset"],
                 row["next"],

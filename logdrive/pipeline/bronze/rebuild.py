@@ -32,10 +32,13 @@ def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
     rows = rows.select(COLUMNS).sort_by("start")
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     pieces = row_bytes(rows).combine_chunks()
+
     if not (pc.binary_length(pieces).to_numpy(zero_copy_only=False) == end - start).all():
         raise ValueError("some messages are not the file's own bytes, so it can't be rebuilt")
     if (start[1:] < end[:-1]).any():
         raise ValueError("some rows overlap, so the file can't be rebuilt")
+
+    # rows at which a piece begins: each one behind a gap
     breaks = [0, *(int(n) + 1 for n in (start[1:] > end[:-1]).nonzero()[0]), len(rows)]
     for first, after in pairwise(breaks):
         if first < after:
@@ -88,21 +91,23 @@ def find_source(directory: str, wanted: str) -> str:
         [known for known in sources if wanted in known.paths],
         [known for known in sources if wanted and known.source.startswith(wanted.lower())],
     )
-    found = next((way for way in ways if way), [])
-    if len(found) == 1:
-        return found[0].source
-    listed, many = found or sources, f"{len(found)} sources" if found else "no source"
+    matches = next((way for way in ways if way), [])
+    if len(matches) == 1:
+        return matches[0].source
+
+    # without a match, list all sources: the user may have mistyped a path
+    listed, many = matches or sources, f"{len(matches)} sources" if matches else "no source"
     more = (
         [f"… and {len(listed) - _LISTED:,} more: see `logdrive pipeline audit --json`"]
         if len(listed) > _LISTED
         else []
     )
-    there = [str(known) for known in listed[:_LISTED]] + more or ["(no file has been read)"]
+    candidates = [str(known) for known in listed[:_LISTED]] + more or ["(no file has been read)"]
     raise ValueError(
         "\n  ".join(
             [
                 f"{wanted!r} matches {many}; give an id, or enough of its beginning to be unique:",
-                *there,
+                *candidates,
             ]
         )
     )
@@ -117,6 +122,8 @@ def _known_sources(directory: str) -> list[KnownSource]:
     named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]
     )
+
+    # by the time of the last batch, so that the latest path of each source comes last
     sources: dict[str, KnownSource] = {}
     for row in named.sort_by("received_max").to_pylist():
         before = sources.get(row["source"])

@@ -22,8 +22,8 @@ from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.bronze.files import AddedFile, sync_file
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
-_METADATA = "logdrive"
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_METADATA = "logdrive"  # key of our metadata in a commit
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
 
 SegmentEnds = Mapping[str, tuple[int, int]]
@@ -38,7 +38,9 @@ class BronzeTable:
     """One Delta table of append-only files."""
 
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
-        self.path, self._schema, self._delta = path, schema, delta
+        self.path = path
+        self._schema = schema
+        self._delta = delta  # the version that was opened, or written last
 
     def next_offset(self, segment: str) -> int:
         """Return the offset in *segment* of the next batch to read, 0 if it was never read."""
@@ -64,10 +66,13 @@ class BronzeTable:
             )
             for file in files
         ]
+
+        # where this commit ends, twice: for `read_last_note`, and for Delta's check of writers
         metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
         marks = [
             Transaction(_application_id(segment), end) for segment, (_, end) in sorted(ends.items())
         ]
+
         try:
             properties = CommitProperties(custom_metadata=metadata, app_transactions=marks)
             self._delta.create_write_transaction(
@@ -80,12 +85,13 @@ class BronzeTable:
             ) from error
         except (DeltaError, OSError) as error:
             raise _storage_error(self.path, error) from error
+        # delta-rs does not sync its log: a commit is durable only now
         sync_file(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
 
     def read_last_note(self) -> dict[str, Any]:
         """Return `ends` and the note of our last commit, {} for a new table."""
         for commit in self._delta.history(_HISTORY):
-            if _METADATA in commit:
+            if _METADATA in commit:  # else it is maintenance, such as a compaction
                 return dict(orjson.loads(commit[_METADATA]))
         return {}
 
@@ -133,7 +139,7 @@ def open_table(path: str, schema: pa.Schema) -> BronzeTable:
         return _check_columns(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
-        if not _is_listed(log):
+        if not _is_listed(log):  # there may well be a table
             raise StorageError(
                 f"{path} can't be read: run this as the user who owns the tables"
             ) from error
@@ -164,9 +170,11 @@ def _storage_error(path: str, error: Exception) -> StorageError:
 
 
 def _check_columns(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
-    found = [field.name for field in delta.schema().fields]
-    if found != schema.names:
-        raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
+    columns = [field.name for field in delta.schema().fields]
+    if columns != schema.names:
+        raise StorageError(
+            f"{path} has other columns than this version writes: {', '.join(columns)}"
+        )
     return BronzeTable(path, schema, delta)
 
 

@@ -22,22 +22,23 @@ def trim_rows(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
     new part keeps the whole message, with a flag, and further parts have none: *start* and *end*
     never overlap those of other rows. Rows without positions stay unless *kept* is empty.
     """
-    found: list[Row] = []
+    trimmed: list[Row] = []
     for row in rows.to_pylist():
         if row["start"] is None or row["end"] is None:
-            found += [row] if kept else []
+            trimmed += [row] if kept else []
             continue
+
         parts = intersect([(row["start"], row["end"])], kept)
         if parts == [(row["start"], row["end"])]:
-            found.append(row)
-        elif parts:
+            trimmed.append(row)
+        elif parts:  # a row without new parts is left out
             exact = _file_bytes(row)
-            found += (
+            trimmed += (
                 [_cut_row(row, exact, part) for part in parts]
                 if exact is not None
                 else _keep_message(row, parts)
             )
-    return pa.Table.from_pylist(found, schema=rows.schema)
+    return pa.Table.from_pylist(trimmed, schema=rows.schema)
 
 
 def _file_bytes(row: Row) -> bytes | None:
@@ -49,6 +50,7 @@ def _file_bytes(row: Row) -> bytes | None:
 
 def _cut_row(row: Row, exact: bytes, part: Interval) -> Row:
     start, end = part
+    # only the last part of a row can have its line end
     text = exact[start - row["start"] : end - row["start"]]
     eol = (
         next(eol for eol in (*LINE_ENDS[1::-1], "") if text.endswith(eol.encode()))
@@ -58,7 +60,7 @@ def _cut_row(row: Row, exact: bytes, part: Interval) -> Row:
     bare = text[: len(text) - len(eol)]
     try:
         message, original = bare.decode(), None
-    except UnicodeDecodeError:
+    except UnicodeDecodeError:  # cut inside a character, or not UTF-8 before
         message, original = bare.decode(errors="replace"), bare
     return row | {
         "start": start,

@@ -52,11 +52,11 @@ class WrittenRange:
 
 @dataclass(frozen=True, slots=True)
 class CommitCounts:
-    """What one commit added. Bytes are stored bytes."""
+    """What one commit added."""
 
     batches: int = 0
     events: int = 0
-    bytes: int = 0
+    bytes: int = 0  # of the batches, as stored in their segments
 
 
 class MismatchError(LogdriveError):
@@ -73,7 +73,7 @@ class Bronze:
         self._clock = clock
         self._disk = disk
         self._compression = compression
-        # the lock
+        # holds the lock on the directory inside the context
         self._held = ExitStack()
         # ids of batches that are read again, and whose rows are in the tables
         self._again: set[int] = set()
@@ -98,7 +98,7 @@ class Bronze:
             raise StorageError(f"{place} can't be written: {error}") from error
         try:
             self.reload_tables()
-        except BaseException:
+        except BaseException:  # `__exit__` is not called then
             self._held.close()
             raise
         return self
@@ -113,7 +113,10 @@ class Bronze:
             create_table(self._paths[1], BATCHES),
         )
         self._repair()
-        self._cover, self._ends, self._again = read_coverage(self.batches), {}, set()
+
+        self._cover = read_coverage(self.batches)
+        self._ends = {}
+        self._again = set()
         self._unfinished = {}
         self._compacted = len(self.batches.files)
         self._sound = True
@@ -186,20 +189,25 @@ class Bronze:
         if not fresh:
             return CommitCounts()
 
+        # from here on the coverage in memory is ahead of the disk
         self._sound = False
         files = [self._keep_new_rows(part) for part in fresh]
         headers = [row for part in fresh for row in part.headers]
         now = self._clock.now_ms()
         for row in headers:
             row.committed = now
+
+        # segment -> where its first range begins, and its last one ends
         ends: dict[str, tuple[int, int]] = {}
         for part in fresh:
             ends[part.segment] = (ends.get(part.segment, (part.start, 0))[0], part.end)
         self._commit_both([file for file in files if file], headers, ends)
+
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
         self._compact_if_due()
         self._sound = True
+
         return CommitCounts(
             len(headers),
             sum(row.rows for row in headers),
@@ -207,6 +215,7 @@ class Bronze:
         )
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
+        """Note which events in pieces have begun, and which are whole now (rule R6)."""
         for row in headers:
             if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
                 unfinished = self._unfinished.setdefault(row.segment, UnfinishedEvents())
@@ -263,6 +272,7 @@ class Bronze:
             for group in range(source.num_row_groups):
                 table = source.read_row_group(group).cast(plain_schema(EVENTS))
                 batches = table["batch"].combine_chunks()
+                # the rows of all other batches as they are, and then what is kept of these
                 met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
                 target.write_row_group(
                     table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64()))))
@@ -273,12 +283,14 @@ class Bronze:
                     )
                     partial[batch].rows = kept.num_rows
                     target.write_row_group(kept)
+        # not committed yet, so no table names it
         os.unlink(os.path.join(directory, file.name))
         return target.added_file
 
     def _commit_both(
         self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
     ) -> None:
+        # the headers' file first: `_repair` needs it if a crash comes between the commits
         staged = write_file(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
         faults.reach("pipeline.commit.before_events")
@@ -295,13 +307,15 @@ class Bronze:
     def _repair(self) -> None:
         """Make the commit to `batches` if a crash came between it and the one to `events`."""
         half, self._last = self.events.read_last_note(), self.batches.read_last_note().get("id")
-        if half.get("id") == self._last:
+        if half.get("id") == self._last:  # both halves are there
             return
-        if half.get("after") != self._last:
+        if half.get("after") != self._last:  # more than one half is missing: no crash does that
             raise StorageError(
                 f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was "
                 "restored from a backup; restore both from the same one"
             )
+
+        # the file of headers was durable before the first half was made
         staged = half["batches"]
         self.batches.add_files(
             [AddedFile(**staged)] if staged else [], half["ends"], {"id": half["id"]}

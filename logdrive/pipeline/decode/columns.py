@@ -59,7 +59,7 @@ class Sparse:
 
     def extend_values(self, first: int, values: Sequence[Any]) -> None:
         """Set the rows from *first* on to *values*; None leaves a row at the usual value."""
-        if None not in values:
+        if None not in values:  # the usual case, without a loop in Python
             self.rows += range(first, first + len(values))
             self.values += values
             return
@@ -80,10 +80,12 @@ class Sparse:
         values = pa.array(self.values, kind)
         if len(self.rows) == count:
             return values
+
         index = np.zeros(count, np.int64)
         missing = np.ones(count, np.bool_)
         index[self.rows] = np.arange(len(self.rows))
         missing[self.rows] = False
+        # Arrow takes null where the index is null
         return values.take(pa.array(index, mask=missing))
 
 
@@ -98,12 +100,13 @@ def parse_times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
     try:
         return texts.cast(TIME), []
     except pa.ArrowInvalid:  # one lacks a zone, has more than six digits, or is no time
-        found = pa.array(
+        times = pa.array(
             [None if text is None else _parse_time(text) for text in texts.to_pylist()], TIME
         )
-    lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
+
+    lost = pc.and_not(pc.is_null(times), pc.is_null(texts))
     finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
-    return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
+    return times, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
 
 
 def _parse_time(text: str) -> datetime | None:

@@ -55,7 +55,7 @@ class Decoder:
         """
         for batch in walk_batches(segment, offset, data):
             if batch.header is None or batch.header.kind != FOREIGN:
-                continue
+                continue  # another source's batch between the pieces
             if (piece := piece_in_header(batch.header)) is not None:
                 record = data[batch.body + EVENT_HEAD - offset : batch.next - offset]
                 self._recalled.append((piece, record))
@@ -122,21 +122,23 @@ class Decoder:
         if row.kind == HEADLESS:
             self._next_single(row).add_quarantined(batch.payload, HEADLESS_ROW)
             return
-        if row.kind not in ("data", FOREIGN):
+        if row.kind not in ("data", FOREIGN):  # marks are in the header, so there is no row
             return
         try:
             payloads = list(split_events(data, start, end))
         except ValueError:
             self._next_single(row).add_quarantined(data[start:end], MALFORMED)
             return
+
         if (
             batch.header is not None
             and row.kind == FOREIGN
             and (piece := piece_in_header(batch.header)) is not None
         ):
-            if piece.last:
+            if piece.last:  # the other pieces were recalled before, and are no rows by themselves
                 self._put_together(piece, payloads, row)
             return
+
         decode = self._decode_foreign if row.kind == FOREIGN else self._decode_own
         for payload in payloads:
             value = parse_record(payload)
@@ -152,6 +154,7 @@ class Decoder:
         """
         at, parts = 0, list[bytes]()
         for piece, payload in [*self._recalled, *((last, payload) for payload in payloads)]:
+            # pieces of other events are skipped, and those that were appended twice
             if (piece.event, piece.start) == (last.event, at):
                 at, parts = piece.end, [*parts, payload]
         self._recalled, event = [], b"".join(parts)
@@ -187,16 +190,20 @@ class Decoder:
             and 0 <= start < end < MAX_POSITION
         ):
             raise ValueError("a block without text or positions")
+
+        # A block with lengths: its events are cut by these, and bytes may have been dropped.
         text = message.encode()
         if (lengths := value.get("lengths")) is not None:
             lines, dropped = split_lengths(text, start, lengths)
             if max([start, *lines.stops[-1:], *(stop for _, stop in dropped[-1:])]) != end:
                 raise ValueError("lengths do not end where the block does")
             row.dropped += dropped
-            self._flush_pending()
+            self._flush_pending()  # rows stay in the order of the events
             self._columns.add_lines(lines)
             row.rows += len(lines.starts)
             return
+
+        # A block of lines: the last one may have no line end, as at the end of a file.
         if len(text) != end - start:
             raise ValueError("the text is not as long as its interval")
         whole = text.rfind(b"\n") + 1

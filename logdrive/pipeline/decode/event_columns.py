@@ -18,7 +18,7 @@ from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, SingleEvents
 from logdrive.pipeline.decode.schema import EVENTS, TIME
 
-_ABSENT = -1
+_ABSENT = -1  # position, or code of a line end, that an event lacks
 _END_CODES = {eol: code for code, eol in enumerate(LINE_ENDS)}
 _SPARSE = ("host", "path", "original", "form", "flag", "fields", "time")
 
@@ -31,12 +31,18 @@ def _sparse_columns() -> dict[str, Sparse]:
 class EventColumns:
     """The columns of some batches' events, in order; each list has an item per piece added."""
 
+    # without line ends
     messages: list[pa.StringArray] = field(default_factory=list)
+    # positions in the file, `_ABSENT` where an event has none
     starts: list[npt.NDArray[np.int64]] = field(default_factory=list)
     stops: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    # codes of line ends, as in `LINE_ENDS`
     ends: list[npt.NDArray[np.int8]] = field(default_factory=list)
+    # line ends that have no code: their rows have another one in `ends`
     odd_ends: Sparse = field(default_factory=Sparse)
+    # columns of `_SPARSE`, where they differ from what the batch or most rows have
     sparse: dict[str, Sparse] = field(default_factory=_sparse_columns)
+    # rows so far
     count: int = 0
 
     def add_lines(self, lines: Lines) -> None:
@@ -52,12 +58,14 @@ class EventColumns:
         columns = events.columns()
         for name, sparse in self.sparse.items():
             sparse.extend_values(self.count, columns[name])
+
         codes = [_END_CODES.get(eol, _ABSENT) for eol in columns["eol"]]
-        if _ABSENT in codes:
+        if _ABSENT in codes:  # null, or a line end without a code
             for row, code in enumerate(codes):
                 if code == _ABSENT:
                     self.odd_ends.set_value(self.count + row, columns["eol"][row])
-                    codes[row] = LF
+                    codes[row] = LF  # replaced in `_line_ends`
+
         self.add_lines(
             Lines(
                 pa.array(columns["message"], pa.string()),
@@ -81,8 +89,9 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
     Values of *batches* are repeated for each batch's `rows`, strings as dictionaries.
     """
     counts = np.array([batch.rows for batch in batches], np.int64)
-    first = np.cumsum(counts) - counts
+    first = np.cumsum(counts) - counts  # row at which each batch begins
     sparse = columns.sparse
+
     known = {
         name: label_column([getattr(batch, name) for batch in batches], counts, sparse.get(name))
         for name in ("stream", "segment", "source", "host", "path")
@@ -108,7 +117,7 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "form": label_column([BLOCK], np.array([columns.count]), sparse["form"]),
         "flag": label_column([None], np.array([columns.count]), sparse["flag"]),
     }
-    known["time"] = _times(columns)
+    known["time"] = _times(columns)  # before `fields`, to which it may add
     known |= {
         name: sparse[name].to_array(columns.count, EVENTS.field(name).type)
         for name in ("original", "fields")
@@ -119,12 +128,12 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
 def _times(columns: EventColumns) -> pa.Array:
     """Return the column `time`; a text that says more than its time is also kept in `fields`."""
     texts = columns.sparse["time"].to_array(columns.count, pa.string())
-    found, rows = parse_times(texts)
+    times, rows = parse_times(texts)
     if rows:
         fields = columns.sparse["fields"]
         known = dict(zip(fields.rows, fields.values, strict=True))
         fields.replace_values({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
-    return found
+    return times
 
 
 def _with_time(text: str, fields: str | None) -> str:

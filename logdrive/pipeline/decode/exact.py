@@ -39,7 +39,7 @@ def dump_as_written(value: Any, payload: bytes, *place: str) -> str:
 
 
 def _text(value: Any, written: Any) -> str:
-    if isinstance(written, _Number):
+    if isinstance(written, _Number):  # its own text, whatever orjson made of it
         return str(written)
     if isinstance(value, dict) and isinstance(written, dict):
         return (

@@ -27,22 +27,22 @@ class BatchRow:
     batch: int
     stream: str
     segment: str
-    offset: int
-    next: int
-    crc: int
+    offset: int  # of the header record, in the segment
+    next: int  # where the next header is
+    crc: int  # CRC-32 of the header record
     store: str | None
     kind: str
     source: str | None
     origin: str | None
     host: str | None
     path: str | None
-    previous: int | None
-    position: int | None
+    previous: int | None  # position in the file before the batch
+    position: int | None  # position in the file after it
     kept: list[Interval] | None
     records: int
     events: int
     bytes: int
-    skipped: int
+    skipped: int  # bytes of the file that the agent dropped
     read: int | None
     received: int | None
     mark_start: int | None = None
@@ -75,6 +75,7 @@ class HeaderRows:
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        # attributes in JSON -> their columns
         self._attributes: dict[bytes, AttributeColumns] = {}
 
     def make_row(self, segment: str, ref: BatchRef) -> BatchRow:
@@ -82,33 +83,17 @@ class HeaderRows:
 
         The decoder fills in `rows` and `dropped`, and the commit `committed`.
         """
-        header, batch = ref.header, batch_id(segment, ref.offset, ref.payload)
-        if header is None:
-            return BatchRow(
-                batch=batch,
-                stream=self._stream,
-                segment=segment,
-                offset=ref.offset,
-                next=ref.next,
-                crc=ref.crc,
-                store=None,
-                kind=HEADLESS,
-                source=None,
-                origin=None,
-                host=None,
-                path=None,
-                previous=None,
-                position=None,
-                kept=None,
-                records=1,
-                events=1,
-                bytes=0,
-                skipped=0,
-                read=None,
-                received=None,
-            )
+        batch = batch_id(segment, ref.offset, ref.payload)
+        if ref.header is None:
+            return self._headless_row(segment, ref, batch)
+        row = self._header_row(segment, ref, ref.header, batch)
+        _set_mark(row, ref.header)
+        return row
+
+    def _header_row(self, segment: str, ref: BatchRef, header: BatchHeader, batch: int) -> BatchRow:
+        """Return the row of *header*, without the columns of its mark."""
         columns = self._parse_attributes(bytes(header.attributes))
-        row = BatchRow(
+        return BatchRow(
             batch=batch,
             stream=self._stream,
             segment=segment,
@@ -134,23 +119,32 @@ class HeaderRows:
             peer=bytes(header.peer).decode(),
             attributes=columns.text,
         )
-        if header.kind == FOREIGN and (piece := piece_in_header(header)) is not None:
-            row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
-                piece.start,
-                piece.end,
-                piece.event,
-                piece.last,
-            )
-        elif mark := _parse_object(bytes(header.mark)):
-            row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
-            row.mark_reason, row.mark_store = (
-                _string_or_name(mark.get("reason")),
-                _string_or_name(mark.get("store")),
-            )
-            row.mark_exact = bool(mark.get("end_exact", True))
-            if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
-                row.mark_store = _string_or_name(mark.get("letter"))
-        return row
+
+    def _headless_row(self, segment: str, ref: BatchRef, batch: int) -> BatchRow:
+        """Return the row of a record that is where a header should be (rule R5)."""
+        return BatchRow(
+            batch=batch,
+            stream=self._stream,
+            segment=segment,
+            offset=ref.offset,
+            next=ref.next,
+            crc=ref.crc,
+            store=None,
+            kind=HEADLESS,
+            source=None,
+            origin=None,
+            host=None,
+            path=None,
+            previous=None,
+            position=None,
+            kept=None,
+            records=1,
+            events=1,
+            bytes=0,
+            skipped=0,
+            read=None,
+            received=None,
+        )
 
     def _parse_attributes(self, raw: bytes) -> AttributeColumns:
         columns = self._attributes.get(raw)
@@ -162,10 +156,27 @@ class HeaderRows:
                 values.get("resend") is True,
                 raw.decode(),
             )
-            if len(self._attributes) >= _KNOWN_SOURCES:
+            if len(self._attributes) >= _KNOWN_SOURCES:  # rare: what is in use is parsed again
                 self._attributes.clear()
             self._attributes[raw] = columns
         return columns
+
+
+def _set_mark(row: BatchRow, header: BatchHeader) -> None:
+    """Set the columns `mark_…` of *row*: of a piece, a gap, an end, or a note."""
+    if header.kind == FOREIGN and (piece := piece_in_header(header)) is not None:
+        row.mark_start = piece.start
+        row.mark_end = piece.end
+        row.mark_reason = piece.event
+        row.mark_exact = piece.last
+    elif mark := _parse_object(bytes(header.mark)):
+        row.mark_start = _integer(mark.get("start"))
+        row.mark_end = _integer(mark.get("end"))
+        row.mark_reason = _string_or_name(mark.get("reason"))
+        row.mark_store = _string_or_name(mark.get("store"))
+        row.mark_exact = bool(mark.get("end_exact", True))
+        if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
+            row.mark_store = _string_or_name(mark.get("letter"))
 
 
 def _claimed_intervals(header: BatchHeader) -> list[Interval] | None:
@@ -189,6 +200,7 @@ def _string_or_name(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
+    # a bool is an int in Python, and the column has 64 bits
     return (
         value
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
@@ -207,7 +219,7 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
                 None if value is None else [{"start": start, "end": end} for start, end in value]
                 for value in values
             ]
-        elif name in ("read", "received", "committed"):
+        elif name in ("read", "received", "committed"):  # ms here, µs in the table
             values = [None if value is None else value * 1000 for value in values]
         columns.append(pa.array(values, BATCHES.field(name).type))
     return pa.table(columns, schema=BATCHES)
@@ -215,7 +227,7 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
 
 def rows_from_table(table: pa.Table) -> list[BatchRow]:
     """Return the rows in a table that `batches_table` made."""
-    found = []
+    rows = []
     for values in table.cast(_raw_times(table.schema)).to_pylist():
         for name in ("kept", "dropped"):
             intervals = values[name]
@@ -225,8 +237,8 @@ def rows_from_table(table: pa.Table) -> list[BatchRow]:
         for name in ("read", "received", "committed"):
             values[name] = None if values[name] is None else values[name] // 1000
         values["dropped"] = values["dropped"] or []
-        found.append(BatchRow(**values))
-    return found
+        rows.append(BatchRow(**values))
+    return rows
 
 
 def _raw_times(schema: pa.Schema) -> pa.Schema:

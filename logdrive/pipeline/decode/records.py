@@ -105,6 +105,7 @@ class SingleEvents:
 
         *placed*: the event must have positions in its file. Raises ValueError if it has none.
         """
+        # positions, path and host, wherever this form has them
         message = record.pop("message", None)
         start, end, eol, path = _of_log(record) if "log" in record else (None, None, "\n", None)
         host = record.pop("host") if type(record.get("host")) is str else _of_host(record)
@@ -112,10 +113,14 @@ class SingleEvents:
             message, start, path, host = _flat(record, payload, message, start, path, host)
         if type(message) is not str:
             raise ValueError("no message")
+
+        # exact bytes, and where they end in the file
         original = _original(record) if "event" in record else None
         flag = None
         if placed:
             end, flag = _placed(message, start, end, eol, original)
+
+        # what is left has no column of its own
         time = record.pop(TIMESTAMP, None)
         if time is not None and type(time) is not str:
             record[TIMESTAMP], time = time, None
@@ -150,6 +155,7 @@ def _of_log(record: dict[str, Any]) -> tuple[int | None, int | None, str, str | 
     file = log.get("file")
     if type(file) is dict and type(file.get("path")) is str:
         path = file.pop("path")
+        # an object that has become empty is not kept in `fields`
         if not file:
             del log["file"]
     if not log:
@@ -172,10 +178,12 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
         "event.original_base64",
     } & record.keys()
     ours = {name: record[name] for name in named}
+    # another shipper may use some of these names; ours sends all of them, and as text
     if len(named & {"line", "offset", "file"}) < 3 or any(
         type(value) is not str for value in ours.values()
     ):
         return record
+
     rest = {name: value for name, value in record.items() if name not in named}
     log: dict[str, Any] = {
         "file": {"path": ours["file"]},
@@ -211,9 +219,9 @@ def _flat(
 ) -> tuple[str, int | None, str | None, str | None]:
     """Fill in what is missing from the keys that Lumberjack v1 and old shippers use."""
     name = "message"
-    if message is None:
+    if message is None:  # Lumberjack v1 calls it "line"
         name, message = "line", record.pop("line", "")
-    if type(message) is not str:
+    if type(message) is not str:  # kept as JSON
         dumped = orjson.dumps(message)
         message = (
             dump_as_written(message, payload, name)
@@ -238,6 +246,7 @@ def _position(values: dict[str, Any], name: str) -> int | None:
     A value that is no position stays, and None is returned.
     """
     value = values.get(name)
+    # 15 digits are enough for any position, so a longer text need not be parsed
     if type(value) is str and value.isascii() and value.isdigit() and len(value) < 16:
         value = int(value)
     if type(value) is not int or not 0 <= value < MAX_POSITION:
@@ -278,6 +287,8 @@ def _placed(
         raise ValueError("no bytes")
     if end == ends:
         return end, None
+
+    # A message may have been changed, as by a processor; exact bytes may not.
     if original is not None:
         raise ValueError("the exact bytes don't fill their interval")
     return end, CHANGED

@@ -33,17 +33,18 @@ def open_stream(
     loop of its own: Spark's workers need to connect, too.
     """
     try:
-        found = choose_reader(uri, tls, login)
+        chosen = choose_reader(uri, tls, login)
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
-    if not isinstance(found, StreamAddress):
-        yield found
+    if not isinstance(chosen, StreamAddress):  # a service on the network
+        yield chosen
         return
 
+    # The store is served in a thread, since the caller blocks in the context.
     ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
-        target=_serve_store, args=(loop, found, tls, ready, done), name="logdrive-attach"
+        target=_serve_store, args=(loop, chosen, tls, ready, done), name="logdrive-attach"
     )
     thread.start()
     try:
@@ -83,9 +84,9 @@ def _serve_store(
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             runner.run(serve())
     except BaseException as error:
-        if ready.done():
+        if ready.done():  # the caller is inside the context: the thread reports it
             raise
-        ready.set_exception(error)
+        ready.set_exception(error)  # raised by `open_stream`
 
 
 def relocate_stream(uri: str, stream: ServiceReader) -> ServiceReader:
@@ -97,9 +98,9 @@ def relocate_stream(uri: str, stream: ServiceReader) -> ServiceReader:
     address = choose_reader(uri)
     if not isinstance(address, StreamAddress):
         return stream
-    found = endpoint.read_endpoint(SystemDisk(), address.path)
-    if found is None:
+    published = endpoint.read_endpoint(SystemDisk(), address.path)
+    if published is None:  # no process serves the store: calls fail until one does
         return stream
     assert isinstance(stream, StreamClient), "a store is read through its Pravega face"
-    target = Target(*host_port(found.pravega), stream.target.tls, found.token)
+    target = Target(*host_port(published.pravega), stream.target.tls, published.token)
     return StreamClient(target, stream.scope, stream.stream)

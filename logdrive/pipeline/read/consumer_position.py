@@ -65,10 +65,12 @@ class ConsumerPosition:
                     reason=str(error),
                 )
             self._failing = True
+
             # a segment may have moved, and a token expired, until the next attempt
             stream.location.homes.clear()
             stream.location.tokens.clear()
             return
+
         if self._failing:
             self._log.info("the reader's position is published again")
         self._failing = False
@@ -78,6 +80,7 @@ class ConsumerPosition:
             async with asyncio.timeout(_SECONDS):
                 stream.location.tokens.pop(True, None)  # it may have expired since the last commit
                 homes: dict[Target, dict[str, int]] = {}
+                # the segments by their segment store: one connection each
                 for segment, end in ends.items():
                     home = await stream.locate_store(segment, update=True)
                     homes.setdefault(home, {})[segment] = end
@@ -94,7 +97,9 @@ class ConsumerPosition:
                 advance_reader_position(client, segment, self._name, end)
                 for segment, end in ends.items()
             ]
+            # one segment that fails does not keep the others back
             answers = await asyncio.gather(*asked, return_exceptions=True)
+
         failures: list[BaseException] = []
         for (segment, end), answer in zip(ends.items(), answers, strict=True):
             if isinstance(answer, NoSuchSegmentError):
@@ -108,7 +113,7 @@ class ConsumerPosition:
 
     def _on_position(self, segment: str, end: int, position: int) -> None:
         self._set[segment] = end
-        if position > end:
+        if position > end:  # positions only rise, so it was not lowered to *end*
             self._others.add(segment)
             remedy = (
                 "give these tables another reader name (--reader) if others use this one, else: "

@@ -33,6 +33,7 @@ class Point:
             self.next,
             self.offset,
             self.crc,
+            # left out if there is none: the JSON that versions without pieces wrote
             *([] if self.since == NO_UNFINISHED else [self.since]),
         ]
 
@@ -46,8 +47,8 @@ class Progress:
     they were read.
     """
 
-    points: Mapping[int, Point]
-    restarts: Mapping[int, int]
+    points: Mapping[int, Point]  # by segment number
+    restarts: Mapping[int, int]  # segment number -> offset
 
     def point(self, number: int) -> Point:
         """Return the point in segment *number*; the segment's start if it was never read."""

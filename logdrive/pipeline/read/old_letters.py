@@ -60,54 +60,61 @@ def note_old_letters(stream: ServiceReader) -> None:
         )
 
 
-async def _note_all(stream: StreamClient, beside: StreamClient, there: SegmentState) -> int:
-    """Append notes for the letters in the segment *there* since the last look; return how many."""
-    home = await beside.locate_store(there.segment)
+async def _note_all(stream: StreamClient, beside: StreamClient, dead_segment: SegmentState) -> int:
+    """Append notes for the letters in *dead_segment* since the last look; return how many."""
+    home = await beside.locate_store(dead_segment.segment)
     async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
-        seen = await reader_position(client, there.segment, _READER) or 0
-        if seen >= there.length:
+        seen = await reader_position(client, dead_segment.segment, _READER) or 0
+        if seen >= dead_segment.length:  # nothing came since the last look
             return 0
-        state = replace(there, start=max(seen, there.start))
+        state = replace(dead_segment, start=max(seen, dead_segment.start))
         letters = await read_dead_letters([ReadableSegment(client, state)])
+
+    # a letter whose last pieces are not there yet is looked at again next time
     old = [letter for letter in letters if letter.whole and not letter.has_note]
     if old:
         await _append(stream, old)
-    await _remember(beside, there, letters)
+    await _remember(beside, dead_segment, letters)
     return len(old)
 
 
 async def _append(stream: StreamClient, letters: Sequence[DeadLetter]) -> None:
-    there = [state for state in await asyncio.to_thread(stream.list_segments) if not state.sealed]
-    if not there:
+    segments = await asyncio.to_thread(stream.list_segments)
+    open_segments = [state for state in segments if not state.sealed]
+    if not open_segments:
         raise ValueError("the stream is sealed: nothing can be appended")
-    home = await stream.locate_store(there[0].segment, update=True)
+
+    # any open segment will do: a note names the letter's source itself
+    segment = open_segments[0].segment
+    home = await stream.locate_store(segment, update=True)
     async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
         for letter in letters:
-            place = await client.set_up_writer(there[0].segment, uuid5(_NAMESPACE, letter.id))
-            if place.durable < _NOTED:
+            # a writer per letter: a run that failed before `_remember` does not note it twice
+            writer = await client.set_up_writer(segment, uuid5(_NAMESPACE, letter.id))
+            if writer.durable < _NOTED:
                 header, mark = letter.header, Letter(DEAD_LETTER, letter.size, letter.id)
                 data = encode_note(
                     mark, UUID(header.source), header.store, header.received, peer=header.peer
                 )
-                await place.append_data([data], events=1, number=_NOTED)
+                await writer.append_data([data], events=1, number=_NOTED)
 
 
 async def _remember(
-    beside: StreamClient, there: SegmentState, letters: Sequence[DeadLetter]
+    beside: StreamClient, dead_segment: SegmentState, letters: Sequence[DeadLetter]
 ) -> None:
     """Store where the next look begins.
 
-    That is the end of *there*, or the first letter that may still get its last pieces.
+    That is the end of *dead_segment*, or the first letter that may still get its last pieces.
     """
     begun = [letter.extents[0][0] for letter in letters if letter.extents and not letter.whole]
-    home = await beside.locate_store(there.segment, update=True)
+    home = await beside.locate_store(dead_segment.segment, update=True)
     async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
         await advance_reader_position(
-            client, there.segment, _READER, min(begun, default=there.length)
+            client, dead_segment.segment, _READER, min(begun, default=dead_segment.length)
         )

@@ -42,18 +42,18 @@ def find_whole_events(
     *unfinished* holds the events that have begun before *batches*, and is updated to those that
     have begun before their end.
     """
-    found: list[WholeEvent] = []
+    events: list[WholeEvent] = []
     for batch in batches:
         if batch.header is None or batch.header.kind != FOREIGN:
             continue
-        if (piece := piece_in_header(batch.header)) is None:
+        if (piece := piece_in_header(batch.header)) is None:  # an event in one record
             continue
         whole = unfinished.add_piece(
             batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
         )
         if whole is not None:
-            found.append(whole)
-    return found
+            events.append(whole)
+    return events
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Planner:
         waiting = []
         for number, (first, length) in sorted(bounds.items()):
             at = self._resume_at(number, start.point(number), first, length)
-            if at != start.point(number).next:
+            if at != start.point(number).next:  # its ranges don't begin where the last ones ended
                 restarts[number] = at
             points.setdefault(number, Point(first))
             if at < length:
@@ -109,11 +109,14 @@ class Planner:
             share = None if left is None else left // (len(waiting) - turn)
             segment = self.stream.name_of_segment(number)
             batches = self.stream.read_batch_refs(segment, at, length, share)
-            if not batches:
+            if not batches:  # only a part of a batch is there yet
                 continue
+
             point = self._keep_plan(number, start.point(number), at, batches)
             points[number] = self._checked[number] = point
             left = None if left is None else max(0, left - (point.next - at))
+
+        # a segment of which nothing is read keeps its point: the next plan finds its restart again
         return Progress(
             points, {number: at for number, at in restarts.items() if number in self._plans}
         )
@@ -123,10 +126,10 @@ class Planner:
 
         A range ends with the batch that brings it to `range_bytes`.
         """
-        found = []
+        ranges = []
         for number, point in sorted(end.points.items()):
             at = end.restarts.get(number, start.point(number).next)
-            if at >= point.next:
+            if at >= point.next:  # nothing of this segment is in the micro-batch
                 continue
 
             segment = self.stream.name_of_segment(number)
@@ -138,11 +141,12 @@ class Planner:
                 plan = self._plans[number]
 
             for place in plan.places:
+                # cut where the range is long enough, and at the end of the micro-batch
                 if place > at and (place - at >= self.range_bytes or place == point.next):
                     events = tuple(event for event in plan.events if at <= event.last < place)
-                    found.append(BatchRange(segment, at, place, events))
+                    ranges.append(BatchRange(segment, at, place, events))
                     at = place
-        return found
+        return ranges
 
     def _keep_plan(self, number: int, start: Point, at: int, batches: Sequence[BatchRef]) -> Point:
         """Keep *batches*, which begin at *at*, as the plan; return the point behind them."""
@@ -187,6 +191,7 @@ class Planner:
 
         That is at *point*, unless the segment no longer has its header (rule R5).
         """
+        # a header that this process has read, or asked for before, is not asked for again
         known = point.offset == NO_HEADER or self._checked.get(number) == point
         if point.next > length or not (
             known
@@ -194,6 +199,7 @@ class Planner:
             or self.stream.count_known_headers(self.stream.name_of_segment(number), [point])
         ):
             return first
+
         if 0 < point.next < first:
             raise StorageError(
                 f"{self.stream.name_of_segment(number)}: the bytes from {point.next} to {first} "

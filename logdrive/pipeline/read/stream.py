@@ -34,8 +34,8 @@ from logdrive.wire.pravega.names import SegmentName, segment_name
 
 T = TypeVar("T")
 
-_PIECE_BYTES = 4 * MIB
-_ATTEMPTS = 8
+_PIECE_BYTES = 4 * MIB  # limit on the bytes of one read
+_ATTEMPTS = 8  # limit on the attempts of one call
 _WAIT = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 
 
@@ -95,6 +95,7 @@ class StreamClient:
         """Return the full name of segment *number*. Raises `TransientError`."""
         if number not in self.location.names:
             self.list_segments()
+        # not listed, as after retention removed it: then the name that it has in the first epoch
         return self.location.names.get(number) or segment_name(self.scope, self.stream, number)
 
     def list_segments(self) -> list[SegmentState]:
@@ -119,12 +120,13 @@ class StreamClient:
         """
 
         async def ask(client: SegmentClient) -> list[BatchRef]:
-            found: list[BatchRef] = []
-            async for hop in SegmentReader(client, segment).read_batch_refs(start, end):
-                if found and most is not None and hop.next - start > most:
+            batches: list[BatchRef] = []
+            async for batch in SegmentReader(client, segment).read_batch_refs(start, end):
+                # the first batch is returned though it is larger than *most*: else nothing moves on
+                if batches and most is not None and batch.next - start > most:
                     break
-                found.append(hop)
-            return found
+                batches.append(batch)
+            return batches
 
         return self._ask_segment_store(segment, ask)
 
@@ -158,7 +160,8 @@ class StreamClient:
                 yield data
 
     def _ask_segment_store(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        async def asked() -> T:
+        async def connect_and_ask() -> T:
+            # True: the token is not a new one, so it may just have expired
             renewable = bool(self.location.tokens)
             home = await self.locate_store(segment)
             try:
@@ -169,10 +172,11 @@ class StreamClient:
             except TokenError as error:
                 raise self.forget_tokens(error, renewable) from error
             except TransientError:
+                # the segment may have moved to another segment store
                 self.location.homes.pop(segment, None)
                 raise
 
-        return _persisted(asked)
+        return _persisted(connect_and_ask)
 
     def forget_tokens(self, error: TokenError, renewable: bool) -> TransientError:
         """Forget the tokens, since one was refused, and return the error to try again after.
@@ -192,20 +196,22 @@ class StreamClient:
         return self.location.controller
 
     async def _ask_segments(self) -> list[SegmentState]:
-        found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
-        self.location.names.update({one.number: one.state.segment for one in found})
-        self.location.homes.update({one.state.segment: one.target for one in found})
-        return [one.state for one in found]
+        located = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
+        self.location.names.update({one.number: one.state.segment for one in located})
+        self.location.homes.update({one.state.segment: one.target for one in located})
+        return [one.state for one in located]
 
     async def locate_store(self, segment: str, *, update: bool = False) -> Target:
         """Return the segment store that has *segment*, with a token to read or to *update* it.
 
         Raises `TransientError`.
         """
-        if not await self._asks_controller():
+        if not await self._asks_controller():  # one segment store has all segments
             return self.target
+
         if segment not in self.location.homes or update not in self.location.tokens:
             id_ = SegmentName.parse(segment).id
+            # a segment is located by its id alone: the range of keys plays no part
             asked = StreamSegment(self.scope, self.stream, id_, 0.0, 1.0)
             async with connect_controller(
                 self.target.host, self.target.port, self.target.tls, self.target.login
@@ -221,8 +227,9 @@ class StreamClient:
 
 
 class _Reading:
-    """A connection to the segment store of one segment, made when it is needed and again after a
-    failure.
+    """A connection to the segment store of one segment.
+
+    It is made when it is needed, and again after a failure.
     """
 
     def __init__(self, stream: StreamClient, segment: str) -> None:
@@ -250,9 +257,11 @@ class _Reading:
             self._disconnect()
             raise self._stream.forget_tokens(error, self._renewable) from error
         except TransientError:
+            # the segment may have moved to another segment store
             self._stream.location.homes.pop(self._segment, None)
             self._disconnect()
             raise
+        # the token was accepted: if it is refused later, it has expired
         self._renewable = True
         return data
 
@@ -280,13 +289,13 @@ def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     # not the task's result: where that is long, the runner spends seconds on its repr for signal
     # handlers
-    found: list[T] = []
+    results: list[T] = []
 
     async def main() -> None:
-        found.append(await ask())
+        results.append(await ask())
 
     _retrying()(lambda: asyncio.run(main()))
-    return found[0]
+    return results[0]
 
 
 def _retrying() -> Retrying:

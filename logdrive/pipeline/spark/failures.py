@@ -9,6 +9,7 @@ from logdrive.errors import TransientError
 
 _LONGEST = 500  # limit on the characters of a cause
 _APPENDIX = "=== Streaming Query ==="  # what follows it describes the query, not the failure
+# texts of errors that mean that a Python worker did not start in time
 _SLOW_WORKER = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker",
@@ -52,6 +53,7 @@ def _reason(error: Any) -> str:
     """Return the line with the cause: in Python, the last one of the innermost traceback."""
     text = _text(error).split(_APPENDIX)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # a traceback ends with the exception; Spark puts its own lines around it
     ours = ("logdrive.", "OSError", "MemoryError")
     causes = [line for line in lines if line.startswith(ours) or "Error: " in line]
     return (causes or lines or ["Spark gives no reason"])[-1][:_LONGEST]
@@ -60,7 +62,7 @@ def _reason(error: Any) -> str:
 def _text(error: Any) -> str:
     """Return the text of *error*; for an error of the JVM, that of its innermost cause."""
     java = getattr(error, "java_exception", None)
-    if java is None:
+    if java is None:  # raised in Python
         return str(error)
     try:
         while (cause := java.getCause()) is not None:

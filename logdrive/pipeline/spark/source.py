@@ -53,8 +53,8 @@ from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import ServiceReader
 
-MAX_BYTES_PER_BATCH = 256 * MIB
-RANGE_BYTES = 64 * MIB
+MAX_BYTES_PER_BATCH = 256 * MIB  # default limit on the bytes of a micro-batch
+RANGE_BYTES = 64 * MIB  # default size of what one task reads
 _EARLIEST, _LATEST = "earliest", "latest"
 _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 
@@ -105,13 +105,14 @@ def parse_options(given: Mapping[str, str]) -> Options:
         stream = _open_reader(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
-    if mistakes:
+    if mistakes:  # all at once
         raise ConfigError("options of the data source logdrive", mistakes)
     return Options(stream, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
 
 
 def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
     stream = choose_reader(uri, tls, login, token)
+    # a directory would have to be served first, and Spark has no end at which to stop that
     if isinstance(stream, StreamAddress):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     return stream
@@ -195,10 +196,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._initial is None:
             start = self._options.start
             if start in (_EARLIEST, _LATEST):
-                ends = self._planner.segment_bounds() if self._frozen is None else self._frozen
+                bounds = self._planner.segment_bounds() if self._frozen is None else self._frozen
                 points = {
                     number: Point(first if start == _EARLIEST else length)
-                    for number, (first, length) in ends.items()
+                    for number, (first, length) in bounds.items()
                 }
                 self._initial = Progress(points, {}).as_json()
             else:
@@ -220,8 +221,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if isinstance(limit, ReadAllAvailable)
             else getattr(limit, "max_bytes", self._options.max_bytes)
         )
-        lengths = self._planner.segment_bounds() if self._frozen is None else self._frozen
-        return self._planner.plan_micro_batch(parse_progress(start), lengths, most).as_json()
+        bounds = self._planner.segment_bounds() if self._frozen is None else self._frozen
+        return self._planner.plan_micro_batch(parse_progress(start), bounds, most).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         """Return a partition a range."""
@@ -256,11 +257,15 @@ def read_chunks(
     """
     at = wanted.start
     for event in wanted.events:
+        # up to the batch with the event's last piece
         for piece in pieces(at, event.last):
             yield SegmentChunk(at, piece)
             at += len(piece)
+        # the batches with its other pieces
         for start, end in event.extents:
             yield SegmentChunk(start, b"".join(pieces(start, end)), recalled=True)
+
+    # the rest, which begins with that last piece
     for piece in pieces(at, wanted.end):
         yield SegmentChunk(at, piece)
         at += len(piece)
@@ -286,9 +291,12 @@ def _event_rows(
         if chunk.recalled:
             decoder.recall_pieces(wanted.segment, chunk.offset, chunk.data)
             continue
+
+        # a chunk may end inside a batch: that part is decoded with the next chunk
         data = rest + chunk.data
         following = decoder.decode_batches(wanted.segment, at, data)
         rest, at = data[following - at :], following
+
         if decoder.text_bytes >= _ROWS_BYTES or at == wanted.end:
             yield from decoder.take_tables()[0].cast(columns).combine_chunks().to_batches()
     if rest:

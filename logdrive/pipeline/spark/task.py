@@ -31,7 +31,7 @@ CHUNKS = pa.schema(
 class SegmentChunk:
     """Stored bytes of a segment, cut anywhere."""
 
-    offset: int
+    offset: int  # of the first byte, in the segment
     data: bytes
     recalled: bool = False
     """True: whole batches from before, with pieces of the event that ends next (rule R6)."""
@@ -50,7 +50,7 @@ MESSAGES = pa.schema(
 )
 """Columns in which a `WrittenRange` goes to the driver; *headers* is a compressed Arrow stream."""
 
-_ROW_GROUP_BYTES = 48 << 20
+_ROW_GROUP_BYTES = 48 << 20  # stored bytes that become one row group of a file
 
 
 def write_events(
@@ -68,15 +68,17 @@ def write_events(
         for stream, name, chunk in _rows(chunks):
             if decoder is None:
                 decoder, segment = Decoder(stream), name
-            if chunk.recalled:
+            if chunk.recalled:  # batches from before: not a part of the range
                 decoder.recall_pieces(name, chunk.offset, chunk.data)
                 continue
-            if start < 0:
+            if start < 0:  # the first chunk of the range itself
                 start = at = chunk.offset
             if (name, chunk.offset) != (segment, at + len(rest)):
                 raise StorageError(
                     f"{name} at {chunk.offset} does not follow {segment} at {at + len(rest)}"
                 )
+
+            # a chunk may end inside a batch: that part is decoded with the next chunk
             data = rest + chunk.data
             following = decoder.decode_batches(segment, at, data)
             rest, at = data[following - at :], following
@@ -86,6 +88,8 @@ def write_events(
             raise StorageError(f"{segment}: {len(rest)} bytes at {at} are no whole batch")
         if decoder is not None:
             headers += _flush(decoder, file)
+
+    # behind the context: the file is durable now
     if decoder is not None:
         yield encode_result(WrittenRange(segment, start, at, file.added_file, headers))
 

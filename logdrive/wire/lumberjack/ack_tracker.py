@@ -19,14 +19,14 @@ class AckTracker(Generic[Token]):
     acknowledgement counts within the oldest one. "connection" (`logdrive/1`): numbers run on, and
     an acknowledgement means everything up to it. *version* is the windows' own.
 
-    *Token* is whatever the caller knows a window by.
+    *Token* is the caller's own value for a window.
     """
 
     def __init__(
         self, numbering: Literal["window", "connection"], version: bytes = VERSION_2
     ) -> None:
-        self._running = numbering == "connection"
-        self._version = version
+        self._running = numbering == "connection"  # whether sequence numbers run on
+        self._version = version  # version byte of the windows
         self._windows: deque[tuple[Token, int]] = deque()  # with the number of the last event
         self._sent = 0  # number of the last event sent
         self._acknowledged = 0  # number acknowledged last, with running numbers only
@@ -65,6 +65,8 @@ class AckTracker(Generic[Token]):
                 f"{self._version.decode()}"
             )
             raise ProtocolError(reason, offset=offset)
+
+        # a keepalive
         if sequence == 0:
             return []
         return (
@@ -74,6 +76,7 @@ class AckTracker(Generic[Token]):
         )
 
     def _ack_oldest(self, sequence: int, offset: int) -> list[Token]:
+        # nothing is awaited without a window
         count = self._windows[0][1] if self._windows else 0
         if sequence > count:
             raise ProtocolError(
@@ -89,7 +92,8 @@ class AckTracker(Generic[Token]):
             )
             raise ProtocolError(reason, offset=offset)
         self._acknowledged = sequence
-        done: list[Token] = []
+
+        completed: list[Token] = []
         while self._windows and self._windows[0][1] <= sequence:
-            done.append(self._windows.popleft()[0])
-        return done
+            completed.append(self._windows.popleft()[0])
+        return completed

@@ -70,8 +70,11 @@ class Unpacking:
     def __init__(
         self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
     ) -> None:
-        self._payload, self._exact = payload, exact
+        self._payload = payload
+        self._exact = exact  # nothing may follow the end of the stream
+        # limit on the unpacked bytes
         self._allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
+        # limit on the history of a zstd frame, in bytes; None for a zlib stream
         self._window = limits.zstd_window if zstd and payload[:4] == ZSTD_MAGIC else None
         self.held = 0
         """Unpacked bytes that are kept here between two steps."""
@@ -84,9 +87,11 @@ class Unpacking:
         """
         if not self._payload and not self._exact:
             return
+        # never more than 8 MiB, so it is unpacked in one step
         if self._window is not None:
             yield _unpack_zstd(self._payload, self._allowed, self._window)
             return
+
         kept: list[bytes] | None = []
         for step in self._inflated():
             if kept is not None and self.held + len(step) <= KEPT:
@@ -95,6 +100,8 @@ class Unpacking:
             else:  # too long to be kept: from here on, only checked
                 kept, self.held = None, 0
             yield b""
+
+        # the check is passed: a payload that was not kept is unpacked once more
         if kept is None:
             yield from self._inflated()
         else:
@@ -112,6 +119,7 @@ class Unpacking:
                     source = view[at : at + _FED]
                     at += len(source)
                 step = inflater.decompress(source, min(_STEP, room))
+                # no input is left, and the stream has not ended
                 if not step and not source:
                     raise EnvelopeError("an envelope whose zlib stream is cut off")
                 room -= len(step)
@@ -121,6 +129,7 @@ class Unpacking:
                 yield step
         except _InflateError as error:
             raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
+
         if self._exact and (inflater.unused_data or at < len(view)):
             raise EnvelopeError("an envelope with bytes after its zlib stream")
 
@@ -136,6 +145,7 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
             )
         if head.content_size == 0:
             raise EnvelopeError("an envelope that holds nothing")
+        # the size must be known before memory is taken for it
         if head.content_size == zstandard.CONTENTSIZE_UNKNOWN:
             return _unpack_unsized(unpacker, payload, allowed)
         if head.content_size > allowed:
@@ -160,6 +170,7 @@ def _unpack_unsized(
             size += len(step)
             if size > allowed:
                 raise _too_much(allowed)
+
     stream = unpacker.decompressobj()
     data = stream.decompress(payload)
     if not stream.eof:

@@ -33,7 +33,7 @@ class FrameMeter:
     __slots__ = ("_items", "_limits", "_reach")
 
     def __init__(self, limits: LumberjackLimits) -> None:
-        self._limits = limits
+        self._limits = limits  # what a peer may send
         self._items = 0  # keys and values that the D frame at hand lacks
         self._reach = 0  # bytes of it that are measured; 0 between frames
 
@@ -106,6 +106,7 @@ class FrameMeter:
             if have - reach < LENGTH.size:
                 wanted = LENGTH.size
                 break
+            # compared here, as a call of `_check` for each length would cost more than the loop
             if (length := length_at(data, at + reach)[0]) > limits.item:
                 self._check("a key or value of {} bytes", length, limits.item, offset)
             reach += LENGTH.size + length

@@ -31,26 +31,27 @@ SEQUENCES: Final = 2**32
 
 SHORT = struct.Struct("!2sI")  # W, A, C: version and type, one number
 EVENT = struct.Struct("!2sII")  # J: sequence, length; D: sequence, pairs
-SOURCE = struct.Struct("!2sI16sI")  # index, origin id, length
-POSITION = struct.Struct("!2sIq16s")  # index, number, store id
-RUN = struct.Struct("!2sIBqqqqII")  # index, kind, previous, number, read, skipped, events, records
-REFUSAL = struct.Struct("!2sIHI")  # index, code, length
-LENGTH = struct.Struct("!I")
+SOURCE = struct.Struct("!2sI16sI")  # S: index, origin id, length
+POSITION = struct.Struct("!2sIq16s")  # P: index, number, store id
+# B: index, kind, previous, number, read, skipped, events, records
+RUN = struct.Struct("!2sIBqqqqII")
+REFUSAL = struct.Struct("!2sIHI")  # E: index, code, length
+LENGTH = struct.Struct("!I")  # of a key or a value in a D frame
 
 
 class RefusalCode(IntEnum):
     """Why a reader refuses, in an E frame. Writers take an unknown code as INTERNAL."""
 
-    DRAINING = 0
-    PROTOCOL = 1
-    LIMIT = 2
-    TRY_LATER = 3
-    NOT_ALLOWED = 4
-    NO_ROUTE = 5
-    NO_PROGRESS = 6
-    BAD_ATTRIBUTES = 7
-    REGISTERED_LATER = 8
-    INTERNAL = 9
+    DRAINING = 0  # the reader ends: connect to another one
+    PROTOCOL = 1  # the writer broke the protocol
+    LIMIT = 2  # a limit was exceeded, which the text names
+    TRY_LATER = 3  # overload, or the sink takes nothing now
+    NOT_ALLOWED = 4  # the client identity may not send this
+    NO_ROUTE = 5  # no stream is configured for the source
+    NO_PROGRESS = 6  # runs of the source did not fit its position again and again
+    BAD_ATTRIBUTES = 7  # the source's attributes can't be read
+    REGISTERED_LATER = 8  # another connection has registered the source since
+    INTERNAL = 9  # the reader failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class WindowFrame:
     acknowledgement.
     """
 
-    count: int
+    count: int  # events of the window
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -75,8 +76,8 @@ class WindowFrame:
 class KeyValueFrame:
     """D: one event of Lumberjack v1, as pairs in the order they came; a key may come twice."""
 
-    sequence: int
-    pairs: tuple[tuple[str, str], ...]
+    sequence: int  # number in the window
+    pairs: tuple[tuple[str, str], ...]  # key and value
     envelope: int = field(default=0, compare=False)
 
     def encode(self, version: bytes = VERSION_1) -> bytes:
@@ -106,8 +107,8 @@ class KeyValueFrame:
 class JsonFrame:
     """J: one event of Lumberjack v2, its JSON unchanged. Readers return `JsonRun`s instead."""
 
-    sequence: int
-    payload: bytes
+    sequence: int  # number in the window or, in `logdrive/1`, on the connection
+    payload: bytes  # the JSON
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -181,7 +182,7 @@ class EnvelopeFrame:
     Readers unpack it and return the frames inside.
     """
 
-    payload: bytes
+    payload: bytes  # the packed frames
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
@@ -192,7 +193,7 @@ class EnvelopeFrame:
 class AckFrame:
     """A: everything up to *sequence* is durable; 0 is a keepalive."""
 
-    sequence: int
+    sequence: int  # number of an event; 0 for a keepalive
     version: bytes = field(default=VERSION_2, compare=False)
 
     def encode(self, version: bytes | None = None) -> bytes:
@@ -214,8 +215,8 @@ class SourceFrame:
     attributes.
     """
 
-    index: int
-    origin: UUID
+    index: int  # number of the source on this connection
+    origin: UUID  # the source's origin id
     attributes: bytes  # JSON, unchanged
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
@@ -240,8 +241,8 @@ class PositionFrame:
     Negative numbers are the special ones of `logdrive.model.numbers`.
     """
 
-    index: int
-    number: int
+    index: int  # that of the source's S frame
+    number: int  # position and check bits (rule P1)
     store: UUID  # the store's id
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
@@ -261,14 +262,14 @@ class RunFrame:
     *number*.
     """
 
-    index: int
+    index: int  # that of the source's S frame
     kind: int  # DATA, GAP or END of `logdrive.model.records`
     previous: int  # number before the run
     number: int  # number after the run
     read: int  # when the agent read it, ms since 1970
     skipped: int  # bytes of the file that the run leaves out
-    events: int
-    records: int
+    events: int  # events in its records
+    records: int  # J frames that follow
     envelope: int = field(default=0, compare=False)
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
@@ -296,9 +297,9 @@ class RunFrame:
 class RefusalFrame:
     """E (`logdrive/1`): why a source, or the connection (*index* `CONNECTION`), is refused."""
 
-    index: int
+    index: int  # that of the source's S frame, or `CONNECTION`
     code: int  # a `RefusalCode`, or one that a later version added
-    text: str
+    text: str  # the reason, for people
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""

@@ -19,15 +19,15 @@ from logdrive.wire.lumberjack.frames import (
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Events in the order they came, and the acknowledgement that is due once they, and all before
-    them, are durable.
+class WindowPart:
+    """Events of one window in the order they came, and the acknowledgement that is due once they,
+    and all before them, are durable.
 
-    A batch without events acknowledges earlier ones or, if *ack* is 0, answers a window of none.
+    A part without events acknowledges earlier ones or, if *ack* is 0, answers a window of none.
     """
 
-    events: tuple[KeyValueFrame | JsonRun, ...]
-    count: int  # of the events; a `JsonRun` holds many
+    events: tuple[KeyValueFrame | JsonRun, ...]  # in the order they came
+    count: int  # number of events; a `JsonRun` holds many
     ack: int | None  # sequence number to acknowledge, None if more of the window is to come
 
 
@@ -57,32 +57,34 @@ class WindowReader:
         """
         return self._unacknowledged > 0 or (self._announced and not self._flushed)
 
-    def group_frames(self, frames: Iterable[Frame], version: bytes = VERSION_2) -> list[Batch]:
-        """Return the batches of *frames*, the connection's next ones; *version* is its own.
+    def group_frames(self, frames: Iterable[Frame], version: bytes = VERSION_2) -> list[WindowPart]:
+        """Return the window parts in *frames*, the connection's next ones; *version* is its own.
 
         Raises `TypeError` for a frame that `FrameReader` gives to no reader of v1 or v2.
         """
-        batches: list[Batch] = []
+        parts: list[WindowPart] = []
         events: list[KeyValueFrame | JsonRun] = []
         for frame in frames:
             if isinstance(frame, WindowFrame):
                 # a window that is short of events ends where the next one is announced
                 if self._unacknowledged:
-                    batches.append(self._batch(events, end=True))
+                    parts.append(self._cut_part(events, end=True))
                 # v2 writers wait for an answer to a window of no events, too
                 if frame.count == 0 and version == VERSION_2:
-                    batches.append(Batch((), 0, 0))
+                    parts.append(WindowPart((), 0, 0))
                 self._size = self._left = frame.count
                 self._announced, self._flushed = frame.count > 0, False
             elif isinstance(frame, KeyValueFrame | JsonRun):
-                self._add_events(frame, events, batches)
+                self._add_events(frame, events, parts)
             else:
                 raise TypeError(f"{type(frame).__name__} is no frame of a v1 or v2 writer")
-        if events:
-            batches.append(self._batch(events, end=False))
-        return batches
 
-    def end_on_idle(self) -> Batch | None:
+        # more of the window is to come, but its events need not wait for that
+        if events:
+            parts.append(self._cut_part(events, end=False))
+        return parts
+
+    def end_on_idle(self) -> WindowPart | None:
         """Return the acknowledgement that is due because the writer has been idle, None if none is.
 
         None is while an announced window lacks events and those that came were in envelopes: such
@@ -90,39 +92,41 @@ class WindowReader:
         """
         if not self._unacknowledged or (self._announced and not self._bare):
             return None
+
         self._flushed = True
-        return self._batch([], end=True)
+        return self._cut_part([], end=True)
 
     def _add_events(
         self,
         frame: KeyValueFrame | JsonRun,
         events: list[KeyValueFrame | JsonRun],
-        batches: list[Batch],
+        parts: list[WindowPart],
     ) -> None:
         rest: KeyValueFrame | JsonRun | None = frame
         while rest is not None:
-            part, rest = rest, None
+            taken, rest = rest, None
             # a run of J frames may reach beyond the window
-            if isinstance(part, JsonRun) and 0 < self._left < len(part):
-                part, rest = part.split(self._left)
-            events.append(part)
-            self._count(part)
+            if isinstance(taken, JsonRun) and 0 < self._left < len(taken):
+                taken, rest = taken.split(self._left)
+
+            events.append(taken)
+            self._count_events(taken)
             if self._size and self._left == 0:
-                batches.append(self._batch(events, end=True))
+                parts.append(self._cut_part(events, end=True))
                 # streaming writers announce a window once: what follows counts as the same again
                 self._left, self._announced = self._size, False
 
-    def _count(self, part: KeyValueFrame | JsonRun) -> None:
+    def _count_events(self, taken: KeyValueFrame | JsonRun) -> None:
         count, self._last = (
-            (len(part), part.last) if isinstance(part, JsonRun) else (1, part.sequence)
+            (len(taken), taken.last) if isinstance(taken, JsonRun) else (1, taken.sequence)
         )
         self._unacknowledged += count
-        self._bare = part.envelope == 0
+        self._bare = taken.envelope == 0
         if self._size:
             self._left -= count
 
-    def _batch(self, events: list[KeyValueFrame | JsonRun], *, end: bool) -> Batch:
-        batch = Batch(
+    def _cut_part(self, events: list[KeyValueFrame | JsonRun], *, end: bool) -> WindowPart:
+        part = WindowPart(
             tuple(events),
             sum(len(e) if isinstance(e, JsonRun) else 1 for e in events),
             self._last if end else None,
@@ -130,7 +134,7 @@ class WindowReader:
         events.clear()
         if end:
             self._unacknowledged = 0
-        return batch
+        return part
 
 
 def keepalive(version: bytes) -> bytes | None:

@@ -126,6 +126,7 @@ class FrameReader:
 
         Raises `ProtocolError`.
         """
+        # bytes are copied only while a frame is not whole
         if self._held:
             self._held += data
             self.copied += len(data)
@@ -207,6 +208,7 @@ class FrameReader:
                 if len(frames) >= STEP_FRAMES:
                     given, frames = frames, []
                     yield given
+        # the frames before the error are good
         except ProtocolError:
             if frames:
                 yield frames
@@ -234,6 +236,7 @@ class FrameReader:
 
         Raises `ProtocolError` for a frame that may not come here, or is over a limit.
         """
+        # the connection's first frame
         if not self.version:
             self.detect(bytes(data[at : at + KIND_HEAD]))
         if data[at] not in self._versions or data[at + 1] not in (
@@ -301,8 +304,8 @@ class _EnvelopeFrames:
 
     def __init__(self, number: int, size: int, limits: LumberjackLimits) -> None:
         self.number = number
-        self._most_events = limits.frames_free + limits.frames_per_byte * size
-        self._most_items = limits.frames
+        self._most_events = limits.frames_free + limits.frames_per_byte * size  # limit on frames
+        self._most_items = limits.frames  # limit on frames and pairs together
         self._events = 0  # frames so far
         self._items = 0  # frames, and pairs in them
 
@@ -310,6 +313,7 @@ class _EnvelopeFrames:
         """Count *frame*. Raises `ProtocolError` with *offset* for one too many."""
         events = len(frame) if isinstance(frame, JsonRun) else 1
         self._events += events
+        # each pair becomes an object, too
         self._items += events + len(frame.pairs) if isinstance(frame, KeyValueFrame) else events
         if self._items > self._most_items:
             reason = f"an envelope of more than {self._most_items} frames and pairs"

@@ -32,7 +32,7 @@ from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, WINDOW_BYT
 class RunReceived:
     """A run with all its records, framed as Pravega events."""
 
-    run: RunFrame
+    run: RunFrame  # the B frame that began it
     last: int  # sequence number of the last J frame
     parts: Sequence[Part]  # the events
     size: int  # bytes of *parts*
@@ -47,7 +47,7 @@ class RunReceived:
 class WindowEnd:
     """The end of a window: `A last` is due once all its runs are durable or refused."""
 
-    last: int
+    last: int  # sequence number of its last J frame
 
 
 # A connection's frames are: (S | window)*, where
@@ -103,7 +103,7 @@ class RunReader:
 
     def __init__(self, limits: LumberjackLimits = LOGDRIVE_1) -> None:
         self._limits = limits
-        self._due = _Due.BETWEEN
+        self._due = _Due.BETWEEN  # which frames may come next
         self._origins: dict[int, UUID] = {}  # by live index
         self._sequence = 0  # number of the last J frame
         self._left = 0  # J frames that the window lacks
@@ -150,15 +150,15 @@ class RunReader:
         return given
 
     def _check_source(self, source: SourceFrame) -> SourceFrame:
-        known = self._origins.get(source.index)
+        named = self._origins.get(source.index)
         # an S without attributes frees its index
         if not source.attributes:
-            if known is None:
+            if named is None:
                 raise self._error(f"the index {source.index} is freed, but names no source")
             del self._origins[source.index]
-        elif known not in (None, source.origin):
+        elif named not in (None, source.origin):
             raise self._error(f"the index {source.index} is given to a second source")
-        elif known is None and len(self._origins) >= LIVE_INDICES:
+        elif named is None and len(self._origins) >= LIVE_INDICES:
             raise self._error(f"more than {LIVE_INDICES} live indices", RefusalCode.LIMIT)
         else:
             self._origins[source.index] = source.origin
@@ -176,7 +176,7 @@ class RunReader:
     def _begin_run(self, run: RunFrame) -> None:
         if run.index not in self._origins:
             raise self._error(f"a run of the unknown index {run.index}")
-        if reason := _wrong(run):
+        if reason := _contradiction(run):
             raise self._error(reason)
         if run.records > RUN_RECORDS:
             raise self._error(
@@ -192,6 +192,7 @@ class RunReader:
     ) -> None:
         run, count = self._run, len(records)
         assert run is not None
+        # numbers run on over the connection, and must not wrap around
         if records.first != self._sequence + 1 or records.last >= SEQUENCES - 1:
             raise self._error(f"sequence number {records.first} after {self._sequence}")
         if records.envelope != run.envelope:
@@ -204,6 +205,7 @@ class RunReader:
         if self._size > RUN_BYTES:
             raise self._error(f"a run of more than {RUN_BYTES} bytes", RefusalCode.LIMIT)
 
+        # as frames: their heads are longer than those of events
         self._grow(records.size + (EVENT.size - 8) * count)
         self._sequence = records.last
         self._left -= count
@@ -225,16 +227,16 @@ class RunReader:
         return ProtocolError(reason, offset=self._offset, code=code)
 
 
-def _wrong(run: RunFrame) -> str | None:
-    """Return what contradicts itself in *run*, whatever its source; None if nothing does (rules R1,
-    P1, D1).
-    """
+def _contradiction(run: RunFrame) -> str | None:
+    """Return what no run of any source may say; None for a valid *run* (rules R1, P1, D1)."""
     if run.kind not in (DATA, GAP, END):
         return f"a run of the unknown kind {run.kind}"
     if not 0 <= run.previous < run.number or run.previous >= CLOSED:
         return f"a run from {run.previous} to {run.number}"
+    # an end closes its number, and only an end does
     if (run.kind == END) != (run.number >= CLOSED):
         return f"a run of kind {run.kind} to {run.number}: an end, and nothing else, closes"
+    # gaps and ends are one record each, which is no event
     if run.records == 0 or (run.kind != DATA and (run.records, run.events) != (1, 0)):
         return f"a run of kind {run.kind} with {run.records} records and {run.events} events"
     if run.read < 0 or run.skipped < 0:

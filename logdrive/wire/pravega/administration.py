@@ -38,11 +38,11 @@ class ListStorageChunks(Message):
 class StorageChunk:
     """One piece of a segment in long-term storage, from *start_offset* of the segment."""
 
-    length_in_metadata: I64
-    length_in_storage: I64
+    length_in_metadata: I64  # bytes that the segment's metadata says it has
+    length_in_storage: I64  # bytes that it has
     start_offset: I64
-    name: Text
-    exists: Bool
+    name: Text  # its place in long-term storage
+    exists: Bool  # whether it is there
 
 
 _Chunks = Annotated[tuple[StorageChunk, ...], many(record_kind(StorageChunk))]

@@ -24,13 +24,13 @@ _JOIN_BELOW: Final = 64 * KIB  # copying a shorter frame costs less than handlin
 
 
 def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
-    found: dict[int, type[Message]] = {}
-    for made in (value for module in modules for value in vars(module).values()):
-        if isinstance(made, type) and issubclass(made, Message) and made is not Message:
-            assert found.setdefault(made.code, made) is made, (
-                f"message code {made.code} is used twice"
+    types: dict[int, type[Message]] = {}
+    for kind in (value for module in modules for value in vars(module).values()):
+        if isinstance(kind, type) and issubclass(kind, Message) and kind is not Message:
+            assert types.setdefault(kind.code, kind) is kind, (
+                f"message code {kind.code} is used twice"
             )
-    return found
+    return types
 
 
 MESSAGE_TYPES: Final = MappingProxyType(
@@ -69,7 +69,7 @@ class MessageReader:
         """Stream offset of the last returned message or, after an error, of the offending frame."""
         self.peer_version = WIRE_VERSION
         """The highest wire version in the peer's Hello, once it was received."""
-        self._arrived = ReceiveBuffer()
+        self._arrived = ReceiveBuffer()  # bytes of messages that were not returned
         self._next = 0  # stream offset of the next message
 
     @property
@@ -102,6 +102,7 @@ class MessageReader:
                 return
             message = self._decode(kind, arrived.pop_front(end)[_HEAD.size :])
             self._next += end
+            # layouts of later messages depend on it
             if isinstance(message, Hello):
                 self.peer_version = message.high
             yield message

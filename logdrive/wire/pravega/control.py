@@ -8,7 +8,9 @@ from logdrive.wire.pravega.fields import I32, I64, TailI32, TailI64, TailText, T
 from logdrive.wire.pravega.layout import Message, message
 
 WIRE_VERSION: Final = 17
+"""The highest wire version that is spoken here."""
 OLDEST_COMPATIBLE: Final = 5
+"""The lowest one."""
 UNSPECIFIED, TOKEN_CHECK_FAILED, TOKEN_EXPIRED = -1, 0, 1
 """Error codes of AuthTokenCheckFailed."""
 ILLEGAL_ARGUMENT: Final = 0

@@ -39,7 +39,7 @@ class Kind(Generic[T]):
 
     read: Callable[[memoryview, int], tuple[T, int]]
     write: Callable[[T, list[Part]], None]
-    optional: bool = False
+    optional: bool = False  # whether it may be missing at the end of a payload
 
     def as_tail(self) -> "Kind[T]":
         """Return the codec of a field that may be missing at the end of a payload."""
@@ -128,6 +128,7 @@ def _write_blocks(value: Part | tuple[Part, ...], parts: list[Part]) -> None:
 
 def _read_block(payload: memoryview, at: int) -> tuple[Part, int]:
     size, start = _I32.read(payload, at)
+    # a view keeps the whole message in memory
     if 0 <= size <= len(payload) - start and size * 2 >= len(cast("bytes", payload.obj)):
         return payload[start : start + size], start + size
     return _slice(payload, start, size), start + size
@@ -207,7 +208,7 @@ TailBytes = Annotated[bytes, BYTES.as_tail()]
 
 def kind_of(annotation: Any) -> Kind[Any]:
     """Return the codec in one of the aliases above. Raises TypeError for a plain type."""
-    for found in getattr(annotation, "__metadata__", ()):
-        if isinstance(found, Kind):
-            return found
+    for metadata in getattr(annotation, "__metadata__", ()):
+        if isinstance(metadata, Kind):
+            return metadata
     raise TypeError(f"{annotation!r} is not one of the field types")

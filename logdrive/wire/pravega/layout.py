@@ -15,13 +15,14 @@ M = TypeVar("M", bound="Message")
 class Layout:
     """The fields of the class *make*, in wire order."""
 
-    make: Callable[..., Any]
-    kinds: tuple[tuple[str, Kind[Any]], ...]
+    make: Callable[..., Any]  # the class
+    kinds: tuple[tuple[str, Kind[Any]], ...]  # name and codec of each field
 
     def read(self, payload: memoryview, at: int = 0) -> tuple[Any, int]:
         """Return the value at offset *at*, and the offset behind it. Raises ValueError."""
         values: dict[str, Any] = {}
         for name, kind in self.kinds:
+            # this field and those after it take their defaults
             if kind.optional and at >= len(payload):
                 break
             try:
@@ -36,28 +37,35 @@ class Layout:
             kind.write(getattr(value, name), parts)
 
 
-def layout_of(made: type[C], order: Sequence[str] = ()) -> Layout:
-    """Return the layout of a class that is declared with the aliases of `fields`.
+def layout_of(declared: type[C], order: Sequence[str] = ()) -> Layout:
+    """Return the layout of a dataclass that is declared with the aliases of `fields`.
 
     *order* names the fields in wire order, if that is not the order of declaration.
     """
-    hints = get_type_hints(made, include_extras=True)
-    names = order or [entry.name for entry in fields(made)]  # type: ignore[arg-type]
-    return Layout(made, tuple((name, kind_of(hints[name])) for name in names))
+    hints = get_type_hints(declared, include_extras=True)
+    names = order or [entry.name for entry in fields(declared)]  # type: ignore[arg-type]
+    return Layout(declared, tuple((name, kind_of(hints[name])) for name in names))
 
 
-def record_kind(made: type[C]) -> Kind[C]:
+def record_kind(declared: type[C]) -> Kind[C]:
     """Return the codec of a record in a message: its fields in order, without a length."""
-    layout = layout_of(made)
+    layout = layout_of(declared)
     return Kind(layout.read, layout.write)
 
 
 class Message:
-    """The content of one frame; the decorator `message` makes the subclasses."""
+    """The content of one frame; the decorator `message` makes the subclasses.
+
+    Many have the same fields: *request_id* pairs an answer with its request, *token* is a
+    delegation token, "" without authorization, *segment* a segment's full name, *writer* a writer's
+    id, and *stack_trace* says where a Java server failed. Offsets and lengths are in bytes.
+    """
 
     __slots__ = ()
     code: ClassVar[int]
+    """The message code in the frame's head."""
     layout: ClassVar[Layout]
+    """The layout for peers of our own wire version."""
     older: ClassVar[tuple[int, Layout] | None] = None
     """A wire version, and the layout that peers below it use."""
 
@@ -77,10 +85,10 @@ def message(code: int, *, below: int = 0, was: Sequence[str] = ()) -> Callable[[
     """
 
     def decorate(declared: type[M]) -> type[M]:
-        made = dataclass(frozen=True, slots=True)(declared)
-        made.code = code
-        made.layout = layout_of(made)
-        made.older = (below, layout_of(made, was)) if below else None
-        return made
+        message_type = dataclass(frozen=True, slots=True)(declared)
+        message_type.code = code
+        message_type.layout = layout_of(message_type)
+        message_type.older = (below, layout_of(message_type, was)) if below else None
+        return message_type
 
     return decorate

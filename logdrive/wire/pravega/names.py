@@ -28,8 +28,8 @@ class SegmentName:
 
     scope: str
     stream: str
-    number: int
-    epoch: int = 0
+    number: int  # which of the stream's segments it is, over all epochs
+    epoch: int = 0  # the epoch that created it
 
     @classmethod
     def parse(cls, text: str) -> "SegmentName":

@@ -36,25 +36,21 @@ class OrderError(LogdriveError):
 
 @dataclass(frozen=True, slots=True)
 class WholeAppend:
-    """One whole append.
+    """One whole append."""
 
-    *data* is the bytes for the segment; *expected_offset* is None if the append is unconditional.
-    """
-
-    writer: UUID
-    number: int
-    events: int
-    data: Part
-    request_id: int
-    expected_offset: int | None = None
+    writer: UUID  # id of the writer
+    number: int  # number of its last event
+    events: int  # events in *data*
+    data: Part  # the bytes for the segment
+    request_id: int  # for the answer; -1 if the client gave none
+    expected_offset: int | None = None  # length of the segment before it; None if unconditional
 
 
 class Assembler:
     """Follows the append messages of one connection; discard it after an `OrderError`."""
 
     def __init__(self) -> None:
-        # The block whose AppendBlockEnd has not been received.
-        self._open: AppendBlock | None = None
+        self._open: AppendBlock | None = None  # the block whose AppendBlockEnd is to come
 
     @property
     def buffered_bytes(self) -> int:
@@ -83,11 +79,12 @@ class Assembler:
                 return None
             case AppendBlockEnd():
                 block, self._open = self._open, None
-                return self._ended(block, message)
+                return self._end_block(block, message)
             case ConditionalAppend():
                 data: Part = frame_event(message.event)
             case ConditionalBlockEnd():
                 data = message.data
+
         return WholeAppend(
             message.writer,
             message.event_number,
@@ -97,25 +94,28 @@ class Assembler:
             message.expected_offset,
         )
 
-    def _ended(self, block: AppendBlock | None, end: AppendBlockEnd) -> WholeAppend:
+    def _end_block(self, block: AppendBlock | None, end: AppendBlockEnd) -> WholeAppend:
         if end.num_events < 1:
             raise OrderError(f"an append of {end.num_events} events")
+        # the end alone is a whole append
         if block is None:
             data: Part = end.data
         elif block.writer != end.writer:
             raise OrderError("a block ended by another writer")
         else:
-            data = _joined(block.data, end)
+            data = _join_block(block.data, end)
         return WholeAppend(end.writer, end.last_event_number, end.num_events, data, end.request_id)
 
 
-def _joined(block: bytes, end: AppendBlockEnd) -> bytes:
+def _join_block(block: bytes, end: AppendBlockEnd) -> bytes:
     """Return the whole events of *block*, and the event that *block* and *end* share, if any."""
     whole = end.size_of_whole_events
     if not 0 <= whole <= len(block):
         raise OrderError(f"{whole} bytes of whole events in a block of {len(block)}")
     if whole == len(block):
         return block  # data in the AppendBlockEnd has no meaning then
+
+    # the sub-frame after the whole events
     if len(block) - whole < EVENT_HEAD:
         raise OrderError("a block that ends inside a sub-frame")
     kind, size = EVENT_HEAD_LAYOUT.unpack_from(block, whole)

@@ -14,7 +14,7 @@ _C1: Final = 0x87C37B91114253D5
 _C2: Final = 0x4CF5AD432745937F
 _SEED: Final = 1741865571  # Java's hash of the string "EventRouter"
 _FRACTION_BITS: Final = 52
-_BLOCK: Final = struct.Struct("<QQ")
+_BLOCK: Final = struct.Struct("<QQ")  # 16 bytes of the key
 
 
 def key_fraction(key: str) -> float:
@@ -57,6 +57,8 @@ def _murmur3_first_half(data: bytes) -> int:
     for k1, k2 in _BLOCK.iter_unpack(data[:whole]):
         h1 = (_rotated(h1 ^ _mixed_low(k1), 27) + h2) * 5 + 0x52DCE729 & _MASK
         h2 = (_rotated(h2 ^ _mixed_high(k2), 31) + h1) * 5 + 0x38495AB5 & _MASK
+
+    # the bytes after the last whole block
     tail = data[whole:]
     h2 ^= _mixed_high(int.from_bytes(tail[8:], "little")) ^ len(data)
     h1 ^= _mixed_low(int.from_bytes(tail[:8], "little")) ^ len(data)

@@ -168,7 +168,7 @@ class CreateTransientSegment(Message):
 
 @message(28)
 class SealSegment(Message):
-    """Lets nobody append to a segment any more."""
+    """Seals a segment: nothing can be appended to it any more."""
 
     request_id: I64
     segment: Text
@@ -241,10 +241,10 @@ class SegmentTruncated(Message):
 class AttributeUpdate:
     """One change of an attribute, or condition on it, in a merge."""
 
-    attribute: Uuid
-    update_type: I8
+    attribute: Uuid  # its id, see `attributes`
+    update_type: I8  # how *new_value* is applied
     new_value: I64
-    old_value: I64
+    old_value: I64  # what it must be now, with REPLACE_IF_EQUALS
 
 
 _TailUpdates = Annotated[tuple[AttributeUpdate, ...], many(record_kind(AttributeUpdate)).as_tail()]
@@ -285,8 +285,8 @@ class MergeSegmentsBatch(Message):
 class MergedSource:
     """One source of a MergeSegmentsBatch and the target's length after it."""
 
-    source: Text
-    new_target_write_offset: I64
+    source: Text  # full name of the segment
+    new_target_write_offset: I64  # the target's length in bytes
 
 
 _Merged = Annotated[tuple[MergedSource, ...], many(record_kind(MergedSource))]

@@ -44,7 +44,7 @@ class TableKey:
     """
 
     key: bytes
-    version: int = ANY_VERSION
+    version: int = ANY_VERSION  # grows with each change of the key's value
 
 
 def _read_key(payload: memoryview, at: int) -> tuple[TableKey, int]:

@@ -12,10 +12,10 @@ from typing import Final
 WatermarkPart = tuple[int, float, float, int]
 """A segment's id, the bounds of its key range, and an offset in it."""
 
-_REVISION: Final = struct.Struct(">BBBBi")
-_TIMES: Final = struct.Struct(">qq")
-_PART: Final = struct.Struct(">BBBBiqddq")
-_SEGMENT_BYTES: Final = 24
+_REVISION: Final = struct.Struct(">BBBBi")  # 0, version, revisions; the revision, its length
+_TIMES: Final = struct.Struct(">qq")  # the lowest and the highest time
+_PART: Final = struct.Struct(">BBBBiqddq")  # the same head; the fields of a `WatermarkPart`
+_SEGMENT_BYTES: Final = 24  # of a part's revision: its id and key range
 
 
 def encode_watermark(low: int, high: int, cut: Sequence[WatermarkPart]) -> bytes:

@@ -1,5 +1,5 @@
-"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9,
-codes of E).
+"""Connector and session: which host is next, when it connects again, and how silent, slow and
+refusing receivers are handled (D9, codes of E).
 """
 
 import pytest
@@ -52,9 +52,7 @@ def test_a_draining_receiver_is_left_for_another_at_once__E0() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(3, 30), (4, 4), (1, 4)])
-def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(
-    code: int, most: int
-) -> None:
+def test_a_refusing_receiver_is_tried_again_later_for_graver_reasons(code: int, most: int) -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -118,7 +116,7 @@ def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
     run(main())
 
 
-def test_a_connection_that_rested_is_made_again_when_needed() -> None:
+def test_a_connection_closed_while_idle_is_made_again_when_there_is_data() -> None:
     async def main() -> None:
         world = World()
         reader = await world.ships(lines(0, 10))
@@ -134,7 +132,7 @@ def test_a_connection_that_rested_is_made_again_when_needed() -> None:
     run(main())
 
 
-def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> None:
+def test_refusals_never_leave_more_registrations_unanswered_than_allowed__D9_D1() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -159,7 +157,7 @@ def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> No
     run(main())
 
 
-def test_pauses_grow_and_differ_by_reason__E() -> None:
+def test_pauses_of_a_refused_source_grow_and_depend_on_the_reason__E() -> None:
     assert [refusal_pause_seconds(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
     assert [refusal_pause_seconds(6, n, 0.0) for n in range(3)] == [60, 120, 240]
     assert refusal_pause_seconds(77, 0, 0.0) == 1, "unknown codes are taken as 9"
@@ -189,7 +187,7 @@ def test_a_line_leaves_at_once_while_nothing_is_in_flight_else_it_may_wait__D9()
     run(main())
 
 
-def test_demand_is_due_by_age_or_amount__D9() -> None:
+def test_a_window_is_due_by_the_age_or_the_amount_of_its_data__D9() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 1))

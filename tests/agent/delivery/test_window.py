@@ -1,6 +1,4 @@
-"""Windows: how much goes into one, and how they are packed, as readers of either dialect take them
-(D1).
-"""
+"""Windows: how many runs go into one, and how they are packed for readers of each dialect (D1)."""
 
 from typing import cast
 
@@ -9,7 +7,7 @@ import pytest
 from agent.delivery.reader import SourceReader
 from agent.delivery.session import _split_writes
 from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
@@ -48,7 +46,7 @@ def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
 @pytest.mark.parametrize(
     "sizes", [[6, 100], [6, 65_536], [6, 65_537], [6, 300_000], [200_000, 1, 1], []]
 )
-def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
+def test_writes_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     slices = list(_split_writes(parts))
     assert b"".join(b"".join(each) for each in slices) == b"".join(parts)
@@ -58,9 +56,7 @@ def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
 
 
 class Lines:
-    """Stands for an open source that has *left* more runs, each of *records* records and *size*
-    bytes.
-    """
+    """An open source that has *left* more runs, each of *records* records and *size* bytes."""
 
     state, epoch, backlog_bytes = SourceState.OPEN, 1, 0
 
@@ -84,7 +80,7 @@ class Lines:
 
 
 class Reads:
-    """Stands for the producer."""
+    """A source reader that takes the runs of `Lines`."""
 
     def read_next_run(self, source: Lines) -> Run | None:
         source.read()
@@ -114,7 +110,7 @@ def gathered(room: WindowRoom, *sources: Lines) -> OutgoingWindow:
 def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
     size: int, runs: int, ahead: int
 ) -> None:
-    """Whether each was read by itself, or several at once."""
+    """The runs come from one read each, or several from one read."""
     window = gathered(WindowRoom(MIB), Lines(size, 1, ahead=ahead))
     assert len(window.runs) == runs
     assert window.size == runs * size

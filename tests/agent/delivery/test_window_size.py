@@ -1,6 +1,4 @@
-"""Windows are as large as the way carries them: a slow link gets small ones, each of which arrives
-(D1).
-"""
+"""Window sizes follow the link: a slow link gets small windows, each of which arrives (D1)."""
 
 import asyncio
 from base64 import b64encode
@@ -18,9 +16,7 @@ FULL = 4 * MIB
 
 
 def _sent(pace: WindowSizer, windows: Sequence[int], seconds: float, now: float = 0.0) -> float:
-    """Send windows at once, and let each take so long; return when the last one was
-    acknowledged.
-    """
+    """Send windows at once, acknowledged *seconds* apart; return when the last one was."""
     for size in windows:
         pace.on_window_sent(size, now)
     for _ in windows:
@@ -29,7 +25,7 @@ def _sent(pace: WindowSizer, windows: Sequence[int], seconds: float, now: float 
     return now
 
 
-def test_a_fast_way_gets_full_windows_after_a_few() -> None:
+def test_a_fast_link_gets_full_windows_after_a_few() -> None:
     pace, now, sizes = WindowSizer(FULL), 0.0, []
     for _ in range(4):
         sizes.append(pace.size)
@@ -37,7 +33,7 @@ def test_a_fast_way_gets_full_windows_after_a_few() -> None:
     assert sizes == [FULL // 8, FULL // 4, FULL // 2, FULL]
 
 
-def test_a_slow_way_gets_small_windows_and_each_slow_one_says_so_once() -> None:
+def test_a_slow_link_gets_small_windows_and_each_late_window_halves_the_size_once() -> None:
     pace = WindowSizer(FULL)
     now = _sent(pace, [FULL], 0.1)
     assert pace.size == FULL
@@ -69,7 +65,7 @@ def test_windows_that_take_some_seconds_stay_as_large_as_they_are() -> None:
         assert pace.size == size
 
 
-def test_lines_that_go_at_once_make_windows_no_larger() -> None:
+def test_small_windows_that_are_acknowledged_at_once_do_not_make_windows_larger() -> None:
     pace = WindowSizer(FULL)
     _sent(pace, [200] * 100, 0.01)
     assert pace.size == FULL // 8
@@ -103,7 +99,7 @@ def test_a_backlog_arrives_over_a_slow_link_that_breaks_now_and_then() -> None:
 
 
 class _SlowReader(ReaderModel):
-    """Takes 20 KiB a second."""
+    """A receiver that reads 20 KiB a second."""
 
     async def accept(self, stream: ByteStream) -> None:
         await super().accept(_Slow(stream))

@@ -1,4 +1,4 @@
-"""Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1,
+"""Records of a file hold each of its bytes once, whatever the bytes are, and keep every limit (R1,
 R2, R3).
 """
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.records.batch import Run
 from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
+from agent.records.runs import Run
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.wire.lumberjack.frames import json_frames
 from tests.agent.inputs.files.rebuild import rebuilt
@@ -64,9 +64,7 @@ units = st.sampled_from(
 
 
 def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> TextChunk:
-    """Return *text* as it is read: after the bytes that stand before it, and before bytes that were
-    not taken.
-    """
+    """Return *text* as a chunk: after the bytes before it, and before bytes that were not taken."""
     before = b"before\n"[: start if start < 7 else 7]
     return TextChunk(
         start, before + text + b"partial", len(before), len(before) + len(text), open_end
@@ -74,9 +72,7 @@ def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> TextChunk:
 
 
 def whole(encoder: Encoder, text: bytes, start: int) -> list[Run]:
-    """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its
-    next call.
-    """
+    """Return the runs for all of *text*, from as many calls of the encoder as it needs."""
     runs: list[Run] = []
     while not runs or runs[-1].position < start + len(text):
         at = runs[-1].position if runs else start
@@ -306,8 +302,9 @@ def is_utf8(line: bytes) -> bool:
 
 
 def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
-    """Time says little on a shared machine, so what is done for a line is counted: the event loop
-    waits for 262,144 of them.
+    """Calls are counted, as times say little on a shared machine.
+
+    The event loop waits for 262,144 such lines.
     """
     calls, lines, of_a_file = 0, 10_000, TextChunk.from_whole_file(b"\xff\n" * 10_000)
 
@@ -326,7 +323,7 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
 
 @pytest.mark.parametrize("unit", [b"\xff\n", b"ok\n\xff\n", b"\0" * 300 + b"\n" + b"\xff\n" * 99])
 @pytest.mark.parametrize("encoder", [BlockEncoder(), FULL], ids=["blocks", "full records"])
-def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: bytes) -> None:
+def test_text_that_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: bytes) -> None:
     text = unit * (200_000 // len(unit))
     start, records = 0, []
     while start < len(text):
@@ -339,8 +336,9 @@ def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: 
 
 
 def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:
-    """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each,
-    would be a gigabyte soon.
+    """Thousands of records are kept for each file.
+
+    If a library reserved 4 KiB for each, that would soon be a gigabyte.
     """
     text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
     chunk = TextChunk.from_whole_file(text)

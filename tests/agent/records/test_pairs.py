@@ -1,5 +1,5 @@
-"""Lines as Lumberjack v1 has them: D frames of text, from which the file can be had back byte for
-byte (R1, R2).
+"""Pairs of Lumberjack v1: D frames of text, from which the file can be rebuilt byte for byte (R1,
+R2).
 """
 
 import json
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import Run
 from agent.records.blocks import LINE_PART_BYTES
 from agent.records.chunk import TextChunk
 from agent.records.flatten import flatten_labels
 from agent.records.pairs import PairEncoder, PairList, PairRecords
+from agent.records.runs import Run
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.wire.lumberjack.frames import KeyValueFrame
@@ -28,7 +28,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "lumberjack" / "frames.json"
 
 
 def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list[Run]:
-    """Return all runs of a file's end *data*, which begins at *start*."""
+    """Return all runs of *data*, the end of a file, which begins at *start*."""
     runs, at, previous = list[Run](), 0, number_of(start, None)
     while at < len(data):  # an encoder may stop where the runs get too many
         chunk = TextChunk(start + at, data, at, len(data))
@@ -38,7 +38,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
 
 
 def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
-    """Return the frames of *run* as a reader has them."""
+    """Return the frames of *run* as a receiver reads them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
     frames = reader.receive_data(b"".join(run.encode_frames(first)))
     assert reader.version == b"1"
@@ -72,7 +72,7 @@ def test_the_frame_is_the_golden_one() -> None:
     assert b"".join(run.encode_frames(1)) == bytes.fromhex(vector["hex"])
 
 
-def test_what_is_not_a_plain_line_says_so() -> None:
+def test_a_line_that_is_not_plain_has_pairs_that_say_so() -> None:
     (run,) = runs_of(b"crlf\r\n\xff\nopen")
     assert isinstance(run.records, PairList)
     crlf, binary, unfinished = (dict(frame.pairs) for frame in frames_of(run))
@@ -101,7 +101,7 @@ odd = st.lists(
 @example(b"\n" * 3000, 9)
 @example(b"\0" * 300_000 + b"\n\xff" * 3, 0)
 @example(b"\n".join(b"y" * length for length in range(0, 3000, 40)) + b"\n", 5)
-def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(
+def test_any_file_can_be_rebuilt_and_runs_stay_within_their_limit__R2(
     data: bytes, start: int
 ) -> None:
     runs = runs_of(data, start)

@@ -38,7 +38,7 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(
 
 @pytest.mark.parametrize("encoder", _ENCODERS)
 def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
-    text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
+    text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end is apart from its text
     chunk = TextChunk.from_whole_file(text)
     (run,) = encoder.encode_chunk(chunk, 0, 0)
     for start in range(1, 3):

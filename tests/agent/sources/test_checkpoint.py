@@ -1,6 +1,4 @@
-"""The checkpoint is whole or not there, and never the only place where anything is known (D5,
-P2).
-"""
+"""The checkpoint is whole or missing, and nothing is known only from it (D5, P2)."""
 
 import os
 import random
@@ -15,6 +13,7 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
+    encode_checkpoint,
 )
 from agent.sources.paths import path_from_text, path_to_text, printable_path
 from logdrive.errors import StorageError
@@ -39,13 +38,20 @@ def entry(number: int = 5) -> CheckpointEntry:
     )
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_checkpoint_that_was_written_is_read() -> None:
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     assert file.load_checkpoint("a") is None
     written = Checkpoint(agent="a", entries=[entry(), entry(6)])
-    file.write_snapshot(written.snapshot())
+    file.write_snapshot(encode_checkpoint("a", 0, written.entries))
     assert file.load_checkpoint("a") == written
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3])
+def test_entries_encoded_one_by_one_make_the_same_file(entries: int) -> None:
+    checkpoint = Checkpoint(agent="a", written=7, entries=[entry(n) for n in range(entries)])
+    encoded = encode_checkpoint("a", 7, iter(checkpoint.entries))
+    assert encoded == msgspec.json.encode(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def test_what_is_written_is_read() -> None:
         (b'{"version":1,"agent":"b"}', "belongs to the agent 'b'"),
     ],
 )
-def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> None:
+def test_an_unusable_checkpoint_is_moved_aside(content: bytes, reason: str) -> None:
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     disk.write(file.path, content)
@@ -71,18 +77,18 @@ def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> No
     assert file.load_checkpoint("a") is None
 
 
-def test_every_crash_leaves_the_old_or_the_new_one() -> None:
+def test_every_crash_leaves_the_old_or_the_new_checkpoint() -> None:
     for seed in range(30):
         disk = MemoryDisk(["/state"])
         file = CheckpointFile(disk, "/state")
         old, new = (Checkpoint(agent="a", entries=[entry(number)] * 50) for number in (1, 2))
-        file.write_snapshot(old.snapshot())
+        file.write_snapshot(encode_checkpoint("a", 0, old.entries))
         crashed: list[MemoryDisk] = []
         faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(
             disk.crash(random.Random(seed))
         )
         try:
-            file.write_snapshot(new.snapshot())
+            file.write_snapshot(encode_checkpoint("a", 0, new.entries))
         finally:
             faults.on_reach = None
         found = [CheckpointFile(after, "/state").load_checkpoint("a") for after in crashed]
@@ -170,7 +176,7 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
     run(main())
 
 
-def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
+def test_a_full_disk_stops_no_line_and_is_logged_once() -> None:
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 10))
@@ -185,13 +191,13 @@ def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
         await world.clock.sleep(10)
         await world.stop()
 
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         run(main())
-    events = [each["event"] for each in told if each["event"].startswith("checkpoint")]
+    events = [each["event"] for each in log_lines if each["event"].startswith("checkpoint")]
     assert events == ["checkpoint not written: it is tried again", "checkpoint written again"]
 
 
-def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
+def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_reported() -> None:
     class ReadOnly(MemoryDisk):
         def replace(self, source: str, target: str) -> None:
             raise OSError(30, "Read-only file system")
@@ -200,3 +206,22 @@ def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
     disk.write("/state/checkpoint.json", b"{")
     with pytest.raises(StorageError, match="Read-only"):
         CheckpointFile(disk, "/state").load_checkpoint("a")
+
+
+def test_equal_values_of_entries_are_one_object_when_read() -> None:
+    disk = MemoryDisk(["/state"])
+    file = CheckpointFile(disk, "/state")
+    written = [
+        msgspec.structs.replace(
+            entry(number), path="/a", name="/a", mount="/srv", device=1 << 40, store=UUID(int=7)
+        )
+        for number in (5, 6)
+    ]
+    file.write_snapshot(encode_checkpoint("a", 0, written))
+    found = file.load_checkpoint("a")
+    assert found is not None
+    assert found.entries == written
+    first, second = found.entries
+    assert first.name is first.path
+    for name in ("mount", "device", "store"):
+        assert getattr(first, name) is getattr(second, name)

@@ -1,4 +1,4 @@
-"""Lines about single files: one for many of them, and each of them counted."""
+"""The log of single files: one line for many files, with each of them counted."""
 
 import structlog
 from structlog.testing import capture_logs

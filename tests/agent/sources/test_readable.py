@@ -1,14 +1,12 @@
-"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle
-nor inode.
-"""
+"""Sources of any `Readable`: here bytes in memory, without handle or inode."""
 
 from uuid import UUID
 
 from agent.config import InputTable
 from agent.delivery.reader import SourceReader
-from agent.records.batch import TRUNCATED, Mark, Run
 from agent.records.blocks import BlockEncoder
 from agent.records.chunk import TextChunk
+from agent.records.runs import TRUNCATED, GapOrEndMark, Run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
@@ -26,9 +24,7 @@ STORE = UUID(int=7)
 
 
 class Bytes:
-    """Whole lines that are all there from the beginning, given out one at a time, until they are
-    *lost*.
-    """
+    """A `Readable` of whole lines in memory, returned one at a time, until they are *lost*."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -78,7 +74,7 @@ class Bytes:
 
 
 class BytesInput:
-    """Ends a source whose bytes are lost, as the input of files does."""
+    """An input that ends a source whose bytes are lost, as the input of files does."""
 
     def open_source(self, source: Source) -> None:
         pass
@@ -87,7 +83,7 @@ class BytesInput:
         return True
 
     def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        source.end_generation(Mark(TRUNCATED), 0)
+        source.end_generation(GapOrEndMark(TRUNCATED), 0)
 
 
 class NoInputs:
@@ -115,7 +111,7 @@ def runs(producer: SourceReader, source: Source) -> list[Run]:
     return list(iter(lambda: producer.read_next_run(source), None))
 
 
-def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
+def test_a_source_that_is_no_file_is_read_to_its_end__D3() -> None:
     _, source, producer = begun(TEXT, ABSENT)
     sent = runs(producer, source)
     assert [(run.kind, run.previous, run.position) for run in sent] == [
@@ -129,12 +125,12 @@ def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
     assert not source.has_more
 
 
-def test_it_goes_on_from_the_number_that_the_store_has__D3() -> None:
+def test_a_source_that_is_no_file_goes_on_from_the_number_that_the_store_has__D3() -> None:
     _, source, producer = begun(TEXT, number_of(4, b"one\n"))
     assert [run.position for run in runs(producer, source)] == [8, 14]
 
 
-def test_what_is_lost_of_it_is_a_gap_up_to_what_was_seen_then_an_end__P4() -> None:
+def test_lost_bytes_become_a_gap_up_to_the_last_byte_seen_then_an_end__P4() -> None:
     readable, source, producer = begun(TEXT, number_of(4, b"one\n"))
     readable.lost = True
     assert [(run.kind, run.position) for run in runs(producer, source)] == [(GAP, 14), (END, 14)]

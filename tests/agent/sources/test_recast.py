@@ -1,4 +1,4 @@
-"""Runs that are kept for a dialect of another form are made anew without losing a byte (R2, P1,
+"""Runs kept for a dialect of another form are encoded again without losing a byte (R2, P1,
 adr/0018).
 """
 
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import REMOVED, Mark, Run
 from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
+from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
@@ -29,7 +29,7 @@ ENCODERS: dict[str, Encoder] = {
 
 
 class _Names:
-    """One name for all counts."""
+    """Incarnation ids with one id for all counts."""
 
     stem: Any = None
 
@@ -38,11 +38,11 @@ class _Names:
 
 
 def gone(runs: list[Run]) -> Source:
-    """Return a source whose file is gone, which keeps *runs* and its end."""
+    """Return a source whose file is gone, with *runs* and its end record."""
     source: Source = Source(None, _Names(), b"", count=0)  # type: ignore[arg-type]
     source.number = runs[0].previous
     source.add_runs(runs)
-    source.end_generation(Mark(REMOVED), 0)
+    source.end_generation(GapOrEndMark(REMOVED), 0)
     return source
 
 
@@ -64,7 +64,7 @@ odd = st.lists(
 @example(data=b"short\n" + b"x" * (2 * LINE_PART_BYTES) + b"\r\ny\n", start=5000, open_end=False)
 @example(data=b"line\n" * 3000, start=0, open_end=False)
 @example(data=b"z" * (LINE_PART_BYTES + 5), start=0, open_end=True)
-def test_the_bytes_and_where_they_lead_stay_the_same(
+def test_recast_runs_have_the_same_bytes_and_end_at_the_same_number(
     before: str, after: str, data: bytes, start: int, open_end: bool
 ) -> None:
     head = random.Random(start).randbytes(start)

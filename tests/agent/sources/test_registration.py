@@ -1,4 +1,6 @@
-"""The registration of a source is one state machine: its table, and what is around it (D1, D3)."""
+"""The registration of a source: the table of its state machine, and what goes with each state (D1,
+D3).
+"""
 
 from itertools import product
 
@@ -21,7 +23,7 @@ from agent.sources.registration import (
         for state, event in product(SourceState, RegistrationEvent)
     ],
 )
-def test_what_is_not_in_the_table_is_a_programming_error(
+def test_a_transition_that_is_not_in_the_table_is_a_programming_error(
     state: SourceState, event: RegistrationEvent
 ) -> None:
     if (state, event) in TRANSITIONS:
@@ -53,7 +55,9 @@ def test_a_lost_connection_leaves_no_source_registered(state: SourceState) -> No
 
 
 @pytest.mark.parametrize("state", [SourceState.ASKING, SourceState.OPEN])
-def test_whatever_a_peer_answers_is_legal_while_it_may_answer(state: SourceState) -> None:
+def test_every_answer_of_a_peer_is_legal_in_each_state_in_which_it_may_answer(
+    state: SourceState,
+) -> None:
     answers = (
         RegistrationEvent.RESUME,
         RegistrationEvent.MISFIT,
@@ -76,7 +80,7 @@ def test_refusals_are_counted_until_a_run_is_acknowledged__E() -> None:
     assert registration.refusals == 0
 
 
-def test_a_disconnection_forgets_what_was_asked__G3() -> None:
+def test_a_disconnection_forgets_the_counts_that_were_asked_for__G3() -> None:
     registration = SourceRegistration()
     first = registration.ask(0, many=True)
     assert registration.awaits_more_answers

@@ -1,10 +1,11 @@
-"""One source's states, without files or network: what is in flight, what an answer cancels, which
-count it takes (D3, D4, G3).
+"""Source: its runs in flight, what an answer gives up, and which count it takes (D3, D4, G3).
+
+Without files and network.
 """
 
 from uuid import UUID
 
-from agent.records.batch import REMOVED, Mark, Run
+from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.identity import Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.incarnations import Incarnations
@@ -54,7 +55,7 @@ def test_runs_are_sent_in_order_and_acknowledged_in_order__D3() -> None:
     assert len(made.unacknowledged) == made.unacknowledged.sent == 2
 
 
-def test_a_position_told_meanwhile_voids_what_is_in_flight__D3() -> None:
+def test_a_later_position_gives_up_the_runs_in_flight__D3() -> None:
     made = opened(10, 20, 30)
     epoch, sent = made.epoch, [made.next_unsent_run() for _ in range(3)]
     assert made.on_position(number_of(10, b"x"), STORE, 0) is NextStep.GO_ON
@@ -79,7 +80,7 @@ def test_after_a_disconnect_everything_is_sent_again__D3() -> None:
 
 def test_the_end_record_finishes_a_source__G3() -> None:
     made = opened(10)
-    made.end_generation_at(Mark(REMOVED), 0, 10, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED), 0, 10, 0)
     runs = [made.next_unsent_run(), made.next_unsent_run()]
     assert runs[1] is not None
     assert runs[1].kind == END
@@ -93,7 +94,7 @@ def test_the_end_record_finishes_a_source__G3() -> None:
 
 def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
     made = opened(10)
-    made.end_generation_at(Mark(REMOVED, exact=False), 0, 25, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED, exact=False), 0, 25, 0)
     assert [(each.kind, each.position) for each in made.unacknowledged.runs] == [
         (DATA, 10),
         (1, 25),
@@ -103,9 +104,9 @@ def test_bytes_seen_but_not_read_are_a_gap_before_the_end__P4() -> None:
     assert b'"end_exact":false' in made.unacknowledged.runs[2].records[0]
 
 
-def test_what_was_never_wanted_stays_not_wanted_when_the_life_ends__P2() -> None:
+def test_bytes_before_the_start_stay_not_wanted_when_the_generation_ends__P2() -> None:
     made = source()
-    made.end_generation_at(Mark(REMOVED, exact=False), 40, 100, 0)
+    made.end_generation_at(GapOrEndMark(REMOVED, exact=False), 40, 100, 0)
     assert [each.position for each in made.unacknowledged.runs] == [40, 100, 100]
     assert b"not_wanted" in made.unacknowledged.runs[0].records[0]
     assert b"removed" in made.unacknowledged.runs[1].records[0]
@@ -124,7 +125,7 @@ def test_a_refused_source_waits_and_asks_again__E() -> None:
     assert made.unacknowledged, "what can't be read again is kept"
 
 
-def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
+def test_generations_after_one_whose_count_is_not_known_wait_for_it__G3() -> None:
     first = source(Counting.MANY)
     family = first.incarnations
     assert isinstance(family, Incarnations)

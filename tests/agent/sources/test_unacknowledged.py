@@ -1,15 +1,15 @@
-"""Unacknowledged runs against a simple model, whatever happens to them in which order (D3)."""
+"""Unacknowledged runs compared with a simple model, for any sequence of calls (D3)."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.records.batch import Run
+from agent.records.runs import Run
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.records import DATA
 
 
 class Model(RuleBasedStateMachine):
-    """Two lists: what is in flight, and what is not."""
+    """Two lists: the runs in flight, and the others."""
 
     def __init__(self) -> None:
         super().__init__()

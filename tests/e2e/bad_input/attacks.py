@@ -37,16 +37,14 @@ SOURCE_0 = SourceFrame(0, ORIGIN, b"{}").encode()
 
 @dataclass(frozen=True)
 class Attack:
-    """*data* makes the bytes when needed; *words* stand in the receiver's line; *refusal* is the
-    code of the E frame for *index*.
-    """
+    """Bytes that a bad peer sends, and how the receiver answers."""
 
-    dialect: tuple[str, ...]
-    data: Callable[[], bytes]
-    words: str
-    refusal: int | None = None
-    index: int = CONNECTION
-    hang_up: bool = False
+    dialect: tuple[str, ...]  # that the peer offers
+    data: Callable[[], bytes]  # makes the bytes
+    words: str  # in the receiver's log message
+    refusal: int | None = None  # code of the E frame; None for none
+    index: int = CONNECTION  # of the E frame
+    hang_up: bool = False  # the peer leaves without reading
 
     @property
     def answer(self) -> bytes | None:

@@ -34,13 +34,11 @@ PAUSE_SECONDS = 0.004
 
 @dataclass
 class Promised:
-    """What was acknowledged: of each origin so many bytes of `text`, and these events of the plain
-    peers.
-    """
+    """What was acknowledged."""
 
-    identity: str
-    native: dict[UUID, int] = field(default_factory=dict)
-    foreign: list[bytes] = field(default_factory=list)
+    identity: str  # of the clients
+    native: dict[UUID, int] = field(default_factory=dict)  # origin -> bytes of `text`
+    foreign: list[bytes] = field(default_factory=list)  # events of plain peers
 
     def check(self, ledger: Ledger) -> None:
         """Find all of it in *ledger*; a plain peer's events may be there more than once."""

@@ -1,6 +1,4 @@
-"""Somebody who says to a receiver whatever he likes, over TLS of another make than ours, and what
-the receiver says of him.
-"""
+"""A bad peer that sends any bytes to a receiver, over Python's own TLS, and the receiver's logs."""
 
 import asyncio
 import contextlib
@@ -20,14 +18,14 @@ SETTLED_SECONDS = 0.15
 
 @dataclass(frozen=True)
 class Met:
-    """How it went: *address* is his own, as the receiver sees it, *answer* all that he was told."""
+    """One connection of a bad peer."""
 
-    address: str
-    answer: bytes
+    address: str  # the peer's, as the receiver sees it
+    answer: bytes  # all that the receiver sent
 
 
 def context(pki: Pki, stem: str | None = "client", *, alpn: Sequence[str] = ()) -> ssl.SSLContext:
-    """Return what he connects with; *stem* None brings no certificate."""
+    """Return a TLS context of the bad peer; without *stem* it has no certificate."""
     made = ssl.create_default_context(cafile=pki.path("ca.pem"))
     if stem is not None:
         made.load_cert_chain(pki.path(f"{stem}.pem"), pki.path(f"{stem}.key"))
@@ -44,9 +42,7 @@ async def say(
     hang_up: bool = False,
     until: bytes | None = None,
 ) -> Met:
-    """Connect, say *data*, and listen to the end, or to *until*; with *hang_up* leave in good order
-    without listening.
-    """
+    """Connect, send *data*, and read to the end, or to *until*; with *hang_up*, close at once."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=tls, server_hostname="localhost" if tls else None
     )

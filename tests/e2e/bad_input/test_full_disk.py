@@ -75,9 +75,7 @@ def cramped(tmp_path: Path, pki: Pki) -> Iterator[Cramped]:
 
 
 class Shipper(Native):
-    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in
-    a few lines.
-    """
+    """A minimal agent: goes back to the position of each P frame, and registers after a refusal."""
 
     async def ship(self, peer: NativePeer, end: int) -> None:
         """Deliver up to *end*, however often it is refused; *peer* must stay connected all the
@@ -111,10 +109,10 @@ class Shipper(Native):
 
     refusals = 0
 
-    def _hear(self, told: PositionFrame) -> None:
+    def _hear(self, position: PositionFrame) -> None:
         """Take the position told; it must hold all that was acknowledged."""
-        assert position_of(told.number) >= self._promised.native.get(self.origin, 0)
-        self.position = position_of(told.number)
+        assert position_of(position.number) >= self._promised.native.get(self.origin, 0)
+        self.position = position_of(position.number)
 
 
 def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(

@@ -1,5 +1,6 @@
-"""Bad peers: each is told off in one line of log, its connection ends, the others go on, and what
-was acknowledged is there (D1, D2).
+"""Bad peers: each costs one log message and its own connection.
+
+The others go on, and what was acknowledged is stored (D1, D2).
 """
 
 import asyncio

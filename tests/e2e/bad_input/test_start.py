@@ -178,7 +178,7 @@ def test_a_port_in_use_names_the_address_and_what_to_do(system: Installation, fa
         in complaint
     )
     assert str(path) in complaint
-    system.receiver().terminate()  # the store was let go
+    system.receiver().terminate()  # the store is free
 
 
 def test_an_address_of_another_host_names_it(system: Installation) -> None:
@@ -260,11 +260,11 @@ def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
     _flip(path, offset)
     for _ in range(2):
         complaint = _one(_run(system), FAILED)
-        found = re.search(
+        match = re.search(
             rf"{re.escape(str(path))} is damaged at offset (\d+): an entry is not whole", complaint
         )
-        assert found, complaint
-        assert int(found[1]) <= offset < int(found[1]) + 4096
+        assert match, complaint
+        assert int(match[1]) <= offset < int(match[1]) + 4096
         assert path.stat().st_size == len(whole)
     _flip(path, offset)
     process = system.receiver()
@@ -277,9 +277,7 @@ def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
 def test_a_bit_that_flipped_below_the_checkpoint_is_named_by_who_reads_it(
     system: Installation, pki: Pki
 ) -> None:
-    """After a clean end the start trusts the checkpoint; a reader of that place is told, and
-    nothing wrong is handed out.
-    """
+    """A start after a clean end trusts the checkpoint; reading the damaged place is an error."""
     process = system.receiver()
     asyncio.run(_ship(system, pki, 0, 10 * LINE))
     assert process.terminate() == 0

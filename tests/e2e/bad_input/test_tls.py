@@ -74,7 +74,7 @@ CLIENTS: dict[str, tuple[dict[str, str | None], str, str]] = {
 def test_a_wrong_certificate_is_one_line_on_each_side(
     receiver: Victim, strangers: Pki, name: str
 ) -> None:
-    changes, there, here = CLIENTS[name]
+    changes, at_receiver, at_agent = CLIENTS[name]
     given = {"stem": "client", "name": "localhost", "ca": "ca.pem"} | changes
     tls = strangers.client(given["stem"], ca=given["ca"] or "", name=given["name"])
 
@@ -82,9 +82,11 @@ def test_a_wrong_certificate_is_one_line_on_each_side(
         said = receiver.said()
         async with receiver.others_go_on():
             failure = await _failure(receiver.port, tls)
-            assert re.search(here, failure), failure
+            assert re.search(at_agent, failure), failure
             assert "\n" not in failure
-            await said.one_line("warning", r"connection refused.* peer=127\.0\.0\.1:\d+ ", there)
+            await said.one_line(
+                "warning", r"connection refused.* peer=127\.0\.0\.1:\d+ ", at_receiver
+            )
 
     asyncio.run(scene())
 

@@ -68,29 +68,29 @@ def read(uri: str, group: str, wanted: str) -> list[str]:
 
 def administer(uri: str) -> list[Any]:
     manager = manager_of(uri)
-    told: list[Any] = [manager.create_scope(SCOPE), manager.create_scope(SCOPE)]
+    results: list[Any] = [manager.create_scope(SCOPE), manager.create_scope(SCOPE)]
     scaling = pravega_client.StreamScalingPolicy.auto_scaling_policy_by_data_rate(10, 2, 2)
     retention = pravega_client.StreamRetentionPolicy.by_size(10 << 30)
-    told += [
+    results += [
         manager.create_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t1"]),
         manager.create_stream(SCOPE, STREAM, 1),
     ]
-    told += [
+    results += [
         manager.get_stream_tags(SCOPE, STREAM),
         manager.update_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t2", "t3"]),
     ]
-    told += [
+    results += [
         manager.get_stream_tags(SCOPE, STREAM),
         manager.list_scope(),
         manager.list_stream(SCOPE),
         manager.list_stream("none"),
     ]
-    told += [
+    results += [
         manager.seal_stream(SCOPE, STREAM),
         manager.delete_stream(SCOPE, STREAM),
         manager.delete_scope(SCOPE),
     ]
-    return told
+    return results
 
 
 def handed_over(uri: str) -> list[list[str]]:
@@ -120,39 +120,39 @@ def handed_over(uri: str) -> list[list[str]]:
 def bytes_of(uri: str) -> list[Any]:
     manager = made(uri, 1)  # its end would be the client's
     stream = manager.create_byte_stream(SCOPE, STREAM)
-    told: list[Any] = [stream.write(b"bytesfortesting") for _ in range(3)]
+    results: list[Any] = [stream.write(b"bytesfortesting") for _ in range(3)]
     stream.flush()
-    told.append(stream.current_tail_offset())
+    results.append(stream.current_tail_offset())
     buffer = bytearray(10)
-    told += [stream.readinto(buffer), buffer.decode(), stream.tell()]
+    results += [stream.readinto(buffer), buffer.decode(), stream.tell()]
     stream.seek(-10, 2)
-    told += [stream.readinto(buffer), buffer.decode()]
+    results += [stream.readinto(buffer), buffer.decode()]
     stream.truncate(20)
-    told += [stream.current_head_offset(), stream.current_tail_offset()]
-    return told
+    results += [stream.current_head_offset(), stream.current_tail_offset()]
+    return results
 
 
 def transactions(uri: str) -> list[Any]:
     manager = made(uri, 2)
     writer = manager.create_transaction_writer(SCOPE, STREAM, 1)
-    told: list[Any] = []
+    results: list[Any] = []
     first = writer.begin_txn()
     for number in range(20):
         first.write_event(f"kept {number}", routing_key=f"key-{number % 4}")
-    told.append(first.is_open())
+    results.append(first.is_open())
     first.commit()
-    told += [first.is_open(), writer.get_txn(first.get_txn_id()).is_open()]
+    results += [first.is_open(), writer.get_txn(first.get_txn_id()).is_open()]
     second = writer.begin_txn()
     second.write_event("dropped")
     second.abort()
-    told.append(second.is_open())
+    results.append(second.is_open())
     for act in (lambda: first.write_event("late"), first.commit, first.abort):
         try:
             act()
-            told.append("no error")
+            results.append("no error")
         except pravega_client.TxnFailedException:
-            told.append("refused")
-    return told
+            results.append("refused")
+    return results
 
 
 def committed(uri: str, keys: str, count: str) -> None:
@@ -198,7 +198,7 @@ def shared(uri: str, group: str, name: str, wanted: str, beside: str) -> list[st
 
 def counted(directory: Path) -> int:
     """Return how many events all readers together have."""
-    return sum(int(found.read_text() or 0) for found in directory.iterdir())
+    return sum(int(file.read_text() or 0) for file in directory.iterdir())
 
 
 def large(uri: str, mebibytes: str) -> list[int]:
@@ -217,21 +217,21 @@ def sealed(uri: str) -> list[Any]:
     writer = manager.create_writer(SCOPE, STREAM)
     writer.write_event("one", routing_key="key")
     writer.flush()
-    told: list[Any] = [manager.seal_stream(SCOPE, STREAM)]
+    results: list[Any] = [manager.seal_stream(SCOPE, STREAM)]
     try:
         writer.write_event("two", routing_key="key")
         writer.flush()
-        told.append("no error")
+        results.append("no error")
     except Exception:
-        told.append("refused")
+        results.append("refused")
     reader = manager.create_reader_group("group", SCOPE, STREAM).create_reader("one")
-    told += asyncio.run(taken(reader, 1))
-    return [*told, manager.delete_stream(SCOPE, STREAM)]
+    results += asyncio.run(taken(reader, 1))
+    return [*results, manager.delete_stream(SCOPE, STREAM)]
 
 
 def intruded(uri: str) -> list[str]:
     """Try what a user who may only read may not do."""
-    manager, told = manager_of(uri), []
+    manager, results = manager_of(uri), []
     acts: list[Callable[[], Any]] = [
         lambda: manager.create_stream(SCOPE, "another", 1),
         lambda: manager.seal_stream(SCOPE, STREAM),
@@ -239,17 +239,17 @@ def intruded(uri: str) -> list[str]:
     for act in acts:
         try:
             act()
-            told.append("no error")
+            results.append("no error")
         except Exception as error:
-            told.append("refused" if "PermissionDenied" in str(error) else str(error))
+            results.append("refused" if "PermissionDenied" in str(error) else str(error))
     writer = manager.create_writer(SCOPE, STREAM)
     try:
         writer.write_event("late", routing_key="key-0")
         writer.flush()
-        told.append("no error")
+        results.append("no error")
     except Exception:
-        told.append("refused")
-    return told
+        results.append("refused")
+    return results
 
 
 def lingered(uri: str, seconds: str) -> list[str]:

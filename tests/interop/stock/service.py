@@ -129,7 +129,7 @@ class Service:
         now = self.call("getCurrentSegments", info).segmentRanges
         low, high = now[0].minKey, now[0].maxKey
         bounds = [(low, (low + high) / 2), ((low + high) / 2, high)] if split else [(0.0, 1.0)]
-        sealed = [found.segmentId.segmentId for found in (now[:1] if split else now)]
+        sealed = [segment.segmentId.segmentId for segment in (now[:1] if split else now)]
         ranges = [pb.ScaleRequest.KeyRangeEntry(start=begin, end=end) for begin, end in bounds]
         answer = self.call(
             "scale", pb.ScaleRequest(streamInfo=info, sealedSegments=sealed, newKeyRanges=ranges)
@@ -212,17 +212,18 @@ def _tls(table: str, directory: Path | None) -> str:
 
 def by_key(events: Sequence[str]) -> dict[str, list[int]]:
     """Return the numbers of each key, in the order read."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for event in events:
         key, _, number = event.partition(" ")
-        found.setdefault(key, []).append(int(number))
-    return found
+        numbers.setdefault(key, []).append(int(number))
+    return numbers
 
 
 @contextlib.asynccontextmanager
 async def cutting(port: int, target: int, cut_after: Callable[[], int]) -> AsyncIterator[None]:
-    """Pass connections at *port* on to *target*, and cut each once so many bytes went over it, both
-    ways counted.
+    """Pass connections at *port* on to *target*; cut each after the bytes that *cut_after* returns.
+
+    Both directions count.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -32,8 +32,8 @@ def _client() -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> "Iterator[Service]":
-    with serving(tmp_path) as found:
-        yield found
+    with serving(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +71,8 @@ def strangers(
 
 @pytest.mark.usefixtures("strangers")
 def test_scopes_and_streams_are_administered(service: "Service") -> None:
-    told = service.told("administer")
-    assert told == [
+    results = service.told("administer")
+    assert results == [
         True,
         False,
         True,
@@ -242,7 +242,7 @@ def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(
     }
     assert numbers == {str(key): list(range(150)) for key in range(KEYS)}
     for part in parts:
-        assert all(found == sorted(found) for found in part.values())
+        assert all(of_key == sorted(of_key) for of_key in part.values())
 
 
 def test_strangers_end_with_an_error_that_says_why_and_others_go_on(

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -78,6 +79,9 @@ def test_an_agent_imports_nothing_that_only_other_commands_need() -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert {"agent.app", "structlog.dev"} <= imported
     assert not imported & {"rich.console", "agent.ship", "receiver.app", "pyarrow", "grpc"}
+    # parts of the standard library that take MiB, and that an agent does not use
+    assert not imported & {"_ssl", "zipfile", "_bz2", "_lzma"}
+    assert "_sha1" in imported or find_spec("_sha1") is None, "hashlib uses a second OpenSSL"
 
 
 def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(

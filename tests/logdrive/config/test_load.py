@@ -1,5 +1,5 @@
-"""The configuration loader: every mistake at once, each with file, key, value and remedy; the
-environment over the file.
+"""The configuration loader reports all mistakes at once, each with file, key, value and remedy; the
+environment overrides the file.
 """
 
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_tls_is_a_word_or_a_table(file: Path) -> None:
     )
 
 
-def test_every_mistake_is_told_at_once_with_key_value_and_remedy(file: Path) -> None:
+def test_all_mistakes_are_reported_at_once_with_key_value_and_remedy(file: Path) -> None:
     text = """\
 [[input]]
 path = ["x"]
@@ -138,7 +138,7 @@ def test_mistakes_inside_a_table_that_could_be_a_word(file: Path) -> None:
     ]
 
 
-def test_what_a_table_says_of_itself_is_kept(file: Path) -> None:
+def test_the_message_of_a_tables_own_check_is_kept(file: Path) -> None:
     assert mistakes(file, GOOD.replace('tls = "off"', 'tls = {ca = "a", cert = "b"}')) == [
         "output.tls: cert and key go together: give both, or neither where the server asks for none"
     ]
@@ -150,7 +150,7 @@ def test_what_a_table_says_of_itself_is_kept(file: Path) -> None:
     ]
 
 
-def test_a_server_lets_anybody_in_only_when_told_so(file: Path) -> None:
+def test_a_server_takes_clients_without_certificates_only_if_configured_so(file: Path) -> None:
     file.write_text('[tls]\ncert = "a"\nkey = "b"\nclients = "any"')
     tls = load_config(str(file), Listen, {}).tls
     assert isinstance(tls, ServerTlsConfig)
@@ -169,8 +169,8 @@ def test_missing_tables_and_values_of_the_wrong_kind(file: Path) -> None:
 
 
 def test_long_values_are_cut_and_datetimes_shown(file: Path) -> None:
-    (told,) = mistakes(file, f"{GOOD}[agent]\nid = [{', '.join(['1'] * 200)}]")
-    assert len(told) < 150
+    (mistake,) = mistakes(file, f"{GOOD}[agent]\nid = [{', '.join(['1'] * 200)}]")
+    assert len(mistake) < 150
     assert mistakes(file, f"{GOOD}[agent]\nid = 2026-11-21") == [
         'agent.id = "2026-11-21": write a text'
     ]
@@ -227,11 +227,11 @@ def test_mistakes_of_the_environment_name_the_variable(file: Path) -> None:
         'LOGDRIVE_INPUT__0 = "x": input[0] is a table: after its number goes one of paths, fields',
         (
             'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number '
-            "of an item, at most 1 as it stands"
+            "of an item, at most 1 now"
         ),
         (
             'LOGDRIVE_INPUT__PATHS = "x": input is a list: after its name goes the number of '
-            "an item, at most 1 as it stands"
+            "an item, at most 1 now"
         ),
         (
             'LOGDRIVE_OUTPT__HOSTS = "x": there is no key outpt: did you mean output? there '
@@ -262,7 +262,7 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[output]\nhosts = [1,\nx", "line 3, column 1 = x: this is not TOML: "),
         ("[agent]\nid = 'a'\nid = 'b'\n", "line 3, column 9 = id = 'b': this is not TOML: "),
@@ -270,9 +270,11 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
         ("x = '''\nabc", "line 2, at its end = abc: this is not TOML: "),
     ],
 )
-def test_what_is_no_toml_is_told_with_line_and_column(file: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_toml_is_reported_with_line_and_column(
+    file: Path, text: str, expected: str
+) -> None:
     (mistake,) = mistakes(file, text)
-    assert mistake.startswith(told)
+    assert mistake.startswith(expected)
 
 
 def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
@@ -332,13 +334,13 @@ class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         ('address = "/:"\npath = "/:"', "listen: two things can't be one"),
     ],
 )
-def test_a_tables_own_words_are_about_the_value_they_quote_or_the_key_they_begin_with(
+def test_a_tables_own_message_is_about_the_value_it_quotes_or_the_key_it_begins_with(
     file: Path, text: str, expected: str
 ) -> None:
     assert mistakes(file, f"[listen]\n{text}\n", Places) == [expected]
 
 
-def test_a_part_that_knows_no_file_is_given_file_and_whole_key() -> None:
+def test_mistakes_found_without_the_file_get_its_path_and_the_full_key() -> None:
     tls = ServerTlsConfig(cert="/a/b.pem", key="/a/b.key", clients="any")
     places = Places(listen=Place(address="a:1"), tls=tls)
     for error, expected in (

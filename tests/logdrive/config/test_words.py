@@ -1,6 +1,4 @@
-"""What a configuration key takes, in words: numbers with all their digits, as they are written in a
-file.
-"""
+"""Descriptions of what a configuration key takes; numbers have all their digits, as in a file."""
 
 from typing import Annotated
 
@@ -22,5 +20,5 @@ from logdrive.config.words import describe_type
         (int, "a whole number"),
     ],
 )
-def test_bounds_of_numbers_are_told_in_full(type_: object, words: str) -> None:
+def test_bounds_of_numbers_are_written_in_full(type_: object, words: str) -> None:
     assert describe_type(inspect.type_info(type_)) == words

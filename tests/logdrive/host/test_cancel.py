@@ -32,7 +32,7 @@ async def _goes_on_after_failures() -> None:
         raise_if_cancelled()
 
 
-def test_who_goes_on_after_failures_ends_when_cancelled_whenever_that_is() -> None:
+def test_a_task_that_goes_on_after_failures_ends_when_it_is_cancelled_at_any_time() -> None:
     async def main() -> None:
         for turns in range(12):
             going = asyncio.create_task(_goes_on_after_failures())
@@ -47,7 +47,9 @@ def test_who_goes_on_after_failures_ends_when_cancelled_whenever_that_is() -> No
 
 
 def _raising_in_groups(source: str) -> Iterator[int]:
-    """Yield the lines within `except*` that raise something new, or heed cancelling."""
+    """Yield the lines inside `except*` blocks that raise a new exception, or check for
+    cancellation.
+    """
     within: int | None = None
     for number, line in enumerate(source.splitlines(), 1):
         text = line.lstrip()
@@ -60,8 +62,10 @@ def _raising_in_groups(source: str) -> Iterator[int]:
             yield number
 
 
-def test_nothing_is_raised_within_an_except_star_where_it_may_come_out_in_a_group() -> None:
-    """CPython before 3.11.4 wraps it, so that a cancelled task would end as failed, silently."""
+def test_no_except_star_block_raises_a_new_exception() -> None:
+    """CPython before 3.11.4 wraps it in a group, so that a cancelled task would silently end as
+    failed.
+    """
     found = [
         f"{path.relative_to(_ROOT)}:{line}"
         for path in _SOURCES

@@ -25,7 +25,7 @@ def opened(path: Path) -> Iterator[File]:
 
 
 def seen(path: Path, size: int) -> bytes:
-    """Return what a reader through the page cache sees; only zeros may follow *size* bytes."""
+    """Return what a reader sees through the page cache; only zeros may follow *size* bytes."""
     content = path.read_bytes()
     assert content[size:] == bytes(len(content) - size)
     assert len(content) - size < DIRECT_BLOCK

@@ -1,4 +1,4 @@
-"""The real disk keeps the protocol, on whatever file system the tests run."""
+"""The real disk keeps the promises of the protocol, on the file system that the tests run on."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ disk = SystemDisk()
 def test_birth_time_is_the_file_systems_own_or_zero__G2(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x")
-    told = subprocess.run(
+    printed = subprocess.run(
         ["stat", "--format=%W", str(path)], capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if told == "-" else int(told))
+    assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if printed == "-" else int(printed))
 
 
 def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) -> None:
@@ -39,10 +39,9 @@ def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) ->
         assert opened.stat() == after
 
 
-def test_all_that_is_told_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
-    """Otherwise a rotation could give one file's inode another's birth time.
-
-    Its lines would be sent a second time.
+def test_all_metadata_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
+    """Otherwise, in a rotation, the inode of one file could come with the birth time of another,
+    and its lines would be sent a second time.
     """
     names, path = [str(tmp_path / name) for name in ("a", "b")], str(tmp_path / "c")
     for name in names:
@@ -69,7 +68,7 @@ def test_all_that_is_told_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
     assert seen <= files
 
 
-def test_a_path_where_nothing_stands_is_told_as_the_system_tells_it(tmp_path: Path) -> None:
+def test_a_missing_path_raises_the_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         disk.stat(str(tmp_path / "none"))
     assert raised.value.filename == str(tmp_path / "none")
@@ -98,7 +97,7 @@ def test_appends_larger_than_one_write_arrive_whole_and_in_order(tmp_path: Path)
     assert Path(path).read_bytes() == b"".join(parts)
 
 
-def test_create_refuses_what_is_there(tmp_path: Path) -> None:
+def test_create_refuses_an_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"precious")
     with pytest.raises(FileExistsError):
@@ -115,7 +114,7 @@ def test_write_atomically_replaces_and_leaves_nothing_behind(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
 
 
-def test_what_is_private_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_private_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state"
     for private, mode in ((False, 0o640), (True, 0o600), (False, 0o640)):
         write_atomically(disk, str(path), b"x", private=private)
@@ -128,7 +127,7 @@ def _umask() -> int:
     return found
 
 
-def test_lock_is_one_process_s_and_dies_with_it(tmp_path: Path) -> None:
+def test_a_lock_belongs_to_one_process_and_ends_with_it(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     with disk.lock(path), pytest.raises(BlockingIOError), disk.lock(path):
         pass
@@ -143,7 +142,7 @@ def test_mount_point_holds_the_path(tmp_path: Path) -> None:
     assert disk.mount_point("/proc/self") == "/proc"
 
 
-def test_a_directory_is_tried_without_leaving_anything(tmp_path: Path) -> None:
+def test_trying_a_directory_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     disk.try_directory(str(tmp_path))
     disk.try_directory(str(tmp_path / "one" / "two"))

@@ -30,7 +30,7 @@ def test_what_comes_and_goes_in_small_amounts_is_kept() -> None:
     assert trims(*[(0.1, 10), (0.1, -10)] * 100) == []
 
 
-def test_many_small_ones_that_leave_are_a_peak_too() -> None:
+def test_many_small_connections_that_close_are_a_peak_too() -> None:
     assert len(trims(*[(0, 1)] * 40, *[(0, -1)] * 40)) == 1
 
 

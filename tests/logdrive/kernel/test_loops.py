@@ -94,7 +94,7 @@ def test_the_same_frames_are_cut_out_of_any_bytes(
     st.integers(0, 9),
 )
 @example(b"a\n" * 12, 2**46 - 5, 12)
-def test_the_same_places_are_told_of_lines(
+def test_lines_are_placed_at_the_same_positions(
     compiled: ModuleType, data: bytes, start: int, most: int
 ) -> None:
     assert given_by(compiled.place_lines, data, start, most) == given_by(

@@ -40,7 +40,7 @@ segments = st.lists(
 
 @dataclass
 class Read:
-    """What a walker found: batches, and the records of each."""
+    """The batches that a walker returned, and the records of each."""
 
     batches: list[BatchRef] = field(default_factory=list)
     records: list[bytes] = field(default_factory=list)

@@ -70,7 +70,7 @@ def test_a_mark_that_no_receiver_writes_is_refused(mark: Any, size: int) -> None
         piece_in_header(header(mark, size))
 
 
-def test_what_is_no_sequence_of_pieces_is_no_event() -> None:
+def test_pieces_out_of_sequence_make_no_event() -> None:
     def met(*pieces: tuple[int, int, int]) -> list[bool]:
         unfinished = UnfinishedEvents()
         return [

@@ -43,7 +43,7 @@ def test_a_mark_is_the_very_object_of_its_record(record: bytes) -> None:
         b"[" * 5000 + b"]" * 5000,
     ],
 )
-def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
+def test_a_mark_that_some_reader_could_not_parse_is_refused(mark: bytes) -> None:
     for kind in (b"gap", b"ended"):
         with pytest.raises(ValueError, match="not a gap or end record"):
             mark_in_record(b'{"log":{"' + kind + b'":' + mark + b"}}")

@@ -1,5 +1,5 @@
-"""What the tests over real sockets share: a bounded run, a listener that remembers, and log lines
-caught.
+"""Shared by the tests over real sockets: a bounded run, a listener that keeps what happened, and
+captured log lines.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ def run(test: Coroutine[Any, Any, T], seconds: float = 30) -> T:
 
 
 class Echo:
-    """Sends back what it gets, and keeps whom it saw and how each one ended."""
+    """A server that sends back what it gets, and keeps its peers and how each connection ended."""
 
     def __init__(self) -> None:
         self.streams: list[ByteStream] = []
@@ -46,9 +46,7 @@ class Echo:
 async def listening(
     tls: ServerTls | None, accept: Accept, transport: SystemTransport | None = None
 ) -> AsyncIterator[int]:
-    """Listen on a free loopback port for as long as the context lasts; the connections' tasks end
-    with it.
-    """
+    """Listen on a free loopback port until the context ends, with the tasks of its connections."""
     before = asyncio.all_tasks()
     listener = await (transport or SystemTransport()).listen("127.0.0.1", 0, tls, accept)
     try:

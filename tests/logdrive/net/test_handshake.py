@@ -1,4 +1,4 @@
-"""TLS over loopback: who is let in, who is not, what each side is told, and which dialect is agreed
+"""TLS over loopback: which peers are accepted, what each side reports, and which dialect is agreed
 on.
 """
 
@@ -43,7 +43,7 @@ def refusals(log: Log) -> list[str]:
 async def talk(
     transport: Transport, port: int, tls: ClientTls | None, host: str = "127.0.0.1"
 ) -> bytes:
-    """Connect, say something, return the answer: under TLS 1.3 a refusal may show only with the
+    """Connect, send a few bytes, return the answer: under TLS 1.3 a refusal may come only with the
     first read.
     """
     stream = await transport.connect(host, port, tls)
@@ -242,7 +242,7 @@ def test_a_wrong_certificate_is_refused_and_both_sides_say_why(
     assert told_server in refusals(log)[0]
 
 
-def test_a_client_without_a_certificate_is_served_where_nobody_asks_for_one(pki: Pki) -> None:
+def test_a_client_without_a_certificate_is_served_where_none_is_asked_for(pki: Pki) -> None:
     async def scenario() -> None:
         echo = Echo()
         async with listening(pki.server(ca=None), echo) as port:
@@ -253,7 +253,7 @@ def test_a_client_without_a_certificate_is_served_where_nobody_asks_for_one(pki:
     run(scenario())
 
 
-def test_a_pinned_server_certificate_is_trusted_whoever_signed_it(pki: Pki) -> None:
+def test_a_pinned_server_certificate_is_trusted_without_its_signer(pki: Pki) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
             assert (
@@ -272,7 +272,9 @@ def test_a_pinned_server_certificate_is_trusted_whoever_signed_it(pki: Pki) -> N
         bytes(1000),
     ],
 )
-def test_what_is_no_tls_is_one_warning_and_others_go_on(pki: Pki, log: Log, garbage: bytes) -> None:
+def test_a_peer_without_tls_is_one_warning_and_others_go_on(
+    pki: Pki, log: Log, garbage: bytes
+) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
             good = await SystemTransport().connect("127.0.0.1", port, pki.client())
@@ -317,11 +319,11 @@ def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: by
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "expected_reason"),
     [(b"", "said nothing for 0.2 s"), (b"\x16\x03\x01", "did not end within 0.2 s")],
 )
 def test_a_handshake_that_stalls_ends_in_time_on_both_sides(
-    pki: Pki, log: Log, said: bytes, told: str
+    pki: Pki, log: Log, said: bytes, expected_reason: str
 ) -> None:
     async def scenario() -> None:
         hasty = SystemTransport(handshake_timeout=0.2)
@@ -335,7 +337,7 @@ def test_a_handshake_that_stalls_ends_in_time_on_both_sides(
             await hasty.connect("127.0.0.1", silent.getsockname()[1], pki.client())
 
     run(scenario())
-    assert told in refusals(log)[0]
+    assert expected_reason in refusals(log)[0]
 
 
 def test_a_probe_that_only_connects_is_no_warning(pki: Pki, log: Log) -> None:
@@ -388,7 +390,7 @@ def test_a_peer_that_changes_its_keys_in_mid_stream_is_followed(pki: Pki) -> Non
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sessions_are_not_kept_and_who_offers_one_shakes_hands_anew(
+def test_sessions_are_not_kept_and_a_client_that_offers_one_gets_a_full_handshake(
     pki: Pki, version: ssl.TLSVersion
 ) -> None:
     context = stdlib_client(pki, version)
@@ -414,7 +416,7 @@ def test_sessions_are_not_kept_and_who_offers_one_shakes_hands_anew(
 
 
 def test_old_clients_get_a_cipher_in_cbc_mode(pki: Pki) -> None:
-    """Receiver rule 15: logstash-output-lumberjack on an old Java knows no other."""
+    """Receiver rule 15: logstash-output-lumberjack on an old Java knows no other cipher."""
 
     async def scenario() -> None:
         context = stdlib_client(pki, ssl.TLSVersion.TLSv1_2)

@@ -1,4 +1,4 @@
-"""Rule D6: who a certificate says that its bearer is."""
+"""The client identity in a certificate (rule D6)."""
 
 import random
 from datetime import timedelta

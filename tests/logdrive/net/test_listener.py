@@ -1,4 +1,6 @@
-"""Listeners: addresses, limits, many connections, and tasks whose failures harm nobody else."""
+"""Listeners: addresses, limits, many connections, and tasks whose failures affect no other
+connection.
+"""
 
 import asyncio
 import contextlib
@@ -87,7 +89,7 @@ def test_a_failing_connection_is_logged_and_the_others_go_on() -> None:
     run(scenario())
 
 
-def test_a_closed_listener_refuses_and_what_stands_goes_on() -> None:
+def test_a_closed_listener_refuses_connections_and_open_ones_go_on() -> None:
     async def scenario() -> None:
         transport = SystemTransport()
         listener = await transport.listen("127.0.0.1", 0, None, Echo())
@@ -147,7 +149,7 @@ def test_a_port_in_use_and_an_address_of_another_host_are_mistakes_of_the_config
     run(scenario())
 
 
-def test_who_does_not_answer_or_has_no_address_is_a_transient_error() -> None:
+def test_a_host_that_does_not_answer_or_has_no_address_is_a_transient_error() -> None:
     async def scenario() -> None:
         transport = SystemTransport(connect_timeout=0.2)
         with pytest.raises(

@@ -1,6 +1,4 @@
-"""The network that tests stand on keeps what it promises: order, back-pressure, and every way of
-breaking.
-"""
+"""The network in memory that other tests use: order, back-pressure, and every way of breaking."""
 
 import asyncio
 import random
@@ -94,7 +92,7 @@ def test_a_cut_is_seen_by_both_ends_and_by_a_waiting_writer() -> None:
     run(scenario())
 
 
-def test_what_is_on_the_way_at_a_cut_is_lost() -> None:
+def test_bytes_on_the_way_at_a_cut_are_lost() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
         network.link("a", "b").delay = 0.02
@@ -159,7 +157,7 @@ def test_a_stall_is_silent_and_a_partition_heals() -> None:
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_what_is_written_into_a_black_hole_is_gone_and_nobody_is_told(reset: bool) -> None:
+def test_bytes_written_into_a_black_hole_are_lost_without_an_error(reset: bool) -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
         network.link("a", "b").capacity = 10
@@ -252,7 +250,7 @@ def test_the_dialect_is_the_first_of_the_server_that_the_client_offers(
     ("client", "server"),
     [(None, SERVER), (ClientTls("ca.pem"), SERVER), (ClientTls("ca.pem"), None)],
 )
-def test_who_would_fail_a_handshake_is_refused(
+def test_a_client_that_would_fail_a_handshake_is_refused(
     client: ClientTls | None, server: ServerTls | None
 ) -> None:
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Waits grow, are spread at random, repeat with their seed, and start anew after success."""
+"""Waits grow, are spread at random, repeat with their seed, and begin again after a success."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ def jittered(first: float, longest: float, seed: int) -> Backoff:
 
 
 class Flaky:
-    """Fails so often before it returns "done"; notes when it was called."""
+    """A function that fails some times before it returns "done", and notes when it was called."""
 
     def __init__(self, *failures: Exception) -> None:
         self.clock = VirtualClock()

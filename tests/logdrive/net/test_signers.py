@@ -1,5 +1,5 @@
-"""What is sent with a certificate: what a peer needs to verify it, and not the root, which it
-has.
+"""Certificates sent along with a client's own: those that the peer needs to verify it, without the
+root, which it has.
 """
 
 import socket
@@ -19,7 +19,7 @@ from tests.support.pki import NOW, Pki
 
 
 def authority(name: str, signer: Issued | None) -> Issued:
-    """Return a CA that may sign others; the root, where nobody signs it."""
+    """Return a CA that may sign others; a root without *signer*."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -36,7 +36,7 @@ def authority(name: str, signer: Issued | None) -> Issued:
 
 
 def received(pki: Pki, *, ca: str, cert: str) -> list[str]:
-    """Shake hands with a server that knows the root only; return the names of what a client
+    """Shake hands with a server that knows only the root; return the names of the certificates
     sent.
     """
     ours, theirs = socket.socketpair()
@@ -88,11 +88,11 @@ def test_the_root_is_not_sent(pki: Pki) -> None:
     assert received(pki, ca="ca.pem", cert="client") == ["client.example"]
 
 
-def test_what_a_peer_needs_is_sent_though_it_stands_among_the_trusted_ones(chained: Pki) -> None:
+def test_signers_among_the_trusted_certificates_are_sent(chained: Pki) -> None:
     assert received(chained, ca="all.pem", cert="signed") == ["signed", "lower", "upper"]
 
 
-def test_signers_beside_the_certificate_are_sent_as_they_stand_there(chained: Pki) -> None:
+def test_signers_beside_the_certificate_are_sent_in_their_order(chained: Pki) -> None:
     assert received(chained, ca="all.pem", cert="whole") == ["signed", "lower", "upper"]
     assert received(chained, ca="ca.pem", cert="whole") == ["signed", "lower", "upper"]
 

@@ -1,5 +1,5 @@
-"""A write that fails leaves nothing pending: neither its own rest, nor a later write, nor a goodbye
-is given to the wire.
+"""After a failed write, the wire gets neither its rest, nor a later write, nor the end of the
+stream.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from logdrive.net.wires import Want
 
 
 class BreakingWire:
-    """Takes *whole* sends of up to *at_once* bytes, then breaks; notes what it took and whether it
-    was told goodbye.
+    """A wire that takes *whole* sends of up to *at_once* bytes, then breaks.
+
+    It notes what it took, and whether it was asked to end the stream.
     """
 
     more = False
@@ -46,7 +47,7 @@ class BreakingWire:
 
 @contextmanager
 def stream_over(wire: BreakingWire) -> Iterator[SystemStream]:
-    """Return a stream over *wire*, on a socket that nothing is expected of."""
+    """Return a stream over *wire*, on a socket that is not used."""
     ours, theirs = socket.socketpair()
     with theirs:
         ours.setblocking(False)

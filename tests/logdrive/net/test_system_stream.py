@@ -1,5 +1,5 @@
-"""Streams over real sockets, plain and TLS: order, back-pressure, both directions at once, and
-every kind of end.
+"""Streams over real sockets, plain and TLS: order, back-pressure, both directions at once, and all
+kinds of ends.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ RESET = struct.pack("ii", 1, 0)
 
 @pytest.fixture(params=["plain", "tls"])
 def pair(request: pytest.FixtureRequest, pki: Pki) -> Pair:
-    """Return what opens a connection and yields the client's and the server's end of it."""
+    """Return a function that opens a connection and yields its client's and its server's end."""
     server, client = (pki.server(), pki.client()) if request.param == "tls" else (None, None)
 
     @asynccontextmanager
@@ -144,7 +144,9 @@ def test_heads_before_long_parts_arrive_in_their_places(pair: Pair) -> None:
     run(scenario())
 
 
-def test_a_writer_waits_while_nobody_reads_and_the_others_run(pair: Pair) -> None:
+def test_a_writer_waits_while_its_peer_does_not_read_and_other_connections_go_on(
+    pair: Pair,
+) -> None:
     async def scenario() -> None:
         async with pair() as (ours, theirs):
             writing = asyncio.create_task(ours.write([bytes(64 << 20)]))
@@ -207,8 +209,10 @@ def test_after_a_close_the_peer_reads_to_the_end(pair: Pair) -> None:
     run(scenario())
 
 
-def test_what_was_written_last_arrives_although_bytes_stand_unread_at_the_close(pair: Pair) -> None:
-    """Else the reset that the kernel sends for unread bytes overtakes the last acknowledgement."""
+def test_the_last_bytes_written_arrive_although_bytes_are_unread_at_the_close(pair: Pair) -> None:
+    """Otherwise the reset that the kernel sends for unread bytes would overtake the last
+    acknowledgement.
+    """
 
     async def scenario() -> None:
         async with pair() as (ours, theirs):
@@ -253,7 +257,7 @@ def test_an_abort_during_a_close_ends_it(pair: Pair) -> None:
     run(scenario())
 
 
-def test_a_reset_is_told_to_the_reader_and_to_the_writer_in_mid_write(pair: Pair) -> None:
+def test_a_reset_in_mid_write_is_an_error_for_the_reader_and_the_writer(pair: Pair) -> None:
     async def scenario() -> None:
         async with pair() as (ours, theirs):
             writing = asyncio.create_task(ours.write([bytes(64 << 20)]))
@@ -290,8 +294,9 @@ def test_a_reset_of_an_idle_connection_is_a_clear_error(pair: Pair) -> None:
 
 
 def test_an_end_without_a_goodbye_is_an_end(pki: Pki) -> None:
-    """Deployed peers close the socket without close_notify; frames know their length, so nothing
-    rests on it.
+    """Deployed peers close the socket without close_notify.
+
+    Frames know their length, so this truncates nothing unnoticed.
     """
 
     async def scenario() -> None:

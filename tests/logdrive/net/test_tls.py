@@ -1,4 +1,4 @@
-"""Files that can't be used end in one message that names the file and the remedy."""
+"""Certificate files that can't be used give one message with the file and the remedy."""
 
 import datetime
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from logdrive.net.tls import client_context, server_context
 from tests.support.pki import Pki
 
 
-def told(error: pytest.ExceptionInfo[ConfigError]) -> str:
+def message_of(error: pytest.ExceptionInfo[ConfigError]) -> str:
     (mistake,) = error.value.mistakes
     return str(mistake)
 
@@ -46,9 +46,9 @@ def test_a_file_missing_or_unfit_is_named_with_its_key(
     for load in loads:
         with pytest.raises(ConfigError) as error:
             load()
-        assert told(error).startswith(f"{key} = {path}: ")
-        assert "\n" not in told(error)
-        assert ("No such file" in told(error)) == (content is None)
+        assert message_of(error).startswith(f"{key} = {path}: ")
+        assert "\n" not in message_of(error)
+        assert ("No such file" in message_of(error)) == (content is None)
 
 
 def test_a_directory_is_no_certificate(pki: Pki, tmp_path: Path) -> None:
@@ -56,17 +56,17 @@ def test_a_directory_is_no_certificate(pki: Pki, tmp_path: Path) -> None:
         client_context(ClientTls(str(tmp_path)))
 
 
-def test_a_key_of_another_certificate_is_told_apart(pki: Pki) -> None:
+def test_a_key_of_another_certificate_is_refused(pki: Pki) -> None:
     with pytest.raises(ConfigError) as error:
         server_context(
             ServerTls(pki.path("server.pem"), pki.path("client.key"), pki.path("ca.pem"))
         )
-    assert told(error).startswith(f"key = {pki.path('client.key')}: it is not the private key of")
+    assert message_of(error).startswith(
+        f"key = {pki.path('client.key')}: it is not the private key of"
+    )
 
 
-def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(
-    pki: Pki, tmp_path: Path
-) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(pki: Pki, tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     path = tmp_path / "secret.key"
     path.write_bytes(
@@ -74,18 +74,20 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(
     )
     with pytest.raises(ConfigError) as error:
         client_context(ClientTls(pki.path("ca.pem"), pki.path("client.pem"), str(path)))
-    assert "without a passphrase" in told(error)
+    assert "without a passphrase" in message_of(error)
 
 
 @pytest.mark.parametrize(
     ("cert", "key", "missing"), [("client.pem", None, "key"), (None, "client.key", "cert")]
 )
-def test_half_a_pair_is_refused(pki: Pki, cert: str | None, key: str | None, missing: str) -> None:
+def test_a_certificate_or_a_key_alone_is_refused(
+    pki: Pki, cert: str | None, key: str | None, missing: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         client_context(
             ClientTls(pki.path("ca.pem"), cert and pki.path(cert), key and pki.path(key))
         )
-    assert told(error).startswith(f"{missing}: cert and key go together")
+    assert message_of(error).startswith(f"{missing}: cert and key go together")
 
 
 def test_certificates_are_made_for_now_and_no_longer_than_their_ca(pki: Pki) -> None:

@@ -1,4 +1,4 @@
-"""Turns: in a round of the loop one of those who have much to do goes on, in the order in which
+"""Turns: in each round of the loop, one of the tasks with much to do goes on, in the order in which
 they asked.
 """
 
@@ -12,7 +12,7 @@ ROUNDS = 40
 
 
 class Log:
-    """What was done in which round of the loop."""
+    """The steps that were done in each round of the loop."""
 
     def __init__(self) -> None:
         self.round = 0
@@ -29,7 +29,7 @@ class Log:
             self.done.append((self.round, name))
 
 
-def test_one_goes_on_a_round_in_the_order_in_which_they_asked() -> None:
+def test_one_task_goes_on_in_each_round_in_the_order_in_which_they_asked() -> None:
     async def scene() -> Log:
         log, turns = Log(), Turns()
         async with asyncio.TaskGroup() as group:
@@ -45,7 +45,7 @@ def test_one_goes_on_a_round_in_the_order_in_which_they_asked() -> None:
     assert max(rounds) < ROUNDS
 
 
-def test_who_was_cancelled_keeps_nobody_waiting() -> None:
+def test_a_cancelled_task_does_not_delay_the_others() -> None:
     async def scene() -> Log:
         log, turns = Log(), Turns()
         tasks = [asyncio.create_task(log.work(turns, name, 1)) for name in "abcd"]

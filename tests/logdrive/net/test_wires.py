@@ -1,5 +1,5 @@
-"""How much one read brings: less where there are many connections, so that all together bring
-little before anybody can be stopped.
+"""The limit on one read: lower with many connections, so that all reads of one round stay within a
+limit.
 """
 
 import asyncio

@@ -58,7 +58,7 @@ def catch_up(directory: Path, *segments: Segment) -> int:
 
 
 def send(segment: Segment, source: str, data: bytes, start: int = 0) -> int:
-    """Add *data*, which stands at *start* in its file, as one batch; return where it ends."""
+    """Add *data*, which is at *start* in its file, as one batch; return its end there."""
     records, count = file_records(data, start)
     segment.data_batch(source, start, start + len(data), records, count)
     return start + len(data)

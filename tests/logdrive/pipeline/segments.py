@@ -116,7 +116,7 @@ class Segment:
         self.data += frame_event(BatchHeader(**(values | more)).encode()) + body  # type: ignore[arg-type]
 
     def stray(self, payload: bytes) -> None:
-        """Append an event that stands where a header should."""
+        """Append an event without a header before it."""
         self.data += frame_event(payload)
 
 
@@ -153,7 +153,7 @@ def file_records(data: bytes, start: int = 0) -> tuple[list[bytes], int]:
     """Return *data* as an agent sends it: blocks of valid lines, lean records for the others; and
     how many events that is.
     """
-    found: list[bytes] = []
+    records: list[bytes] = []
     count, held, held_at = 0, b"", start
     for line in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
         count += 1
@@ -164,13 +164,13 @@ def file_records(data: bytes, start: int = 0) -> tuple[list[bytes], int]:
         except UnicodeDecodeError:
             pass
         if held:
-            found.append(text_block(held, held_at))
+            records.append(text_block(held, held_at))
         at = held_at + len(held)
-        found.append(line_record(line, at))
+        records.append(line_record(line, at))
         held, held_at = b"", at + len(line)
     if held:
-        found.append(text_block(held, held_at))
-    return found, count
+        records.append(text_block(held, held_at))
+    return records, count
 
 
 def _split(data: bytes) -> list[bytes]:

@@ -33,21 +33,21 @@ CONFIG = Path(__file__).parents[3] / "config"
 
 def stream(count: int = 4, turns: int = 40) -> list[Segment]:
     """Segments with a source each, and a foreign peer."""
-    found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(count)]
-    for number, segment in enumerate(found):
+    segments = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(count)]
+    for number, segment in enumerate(segments):
         at = 0
         for turn in range(turns):
             at = send(segment, f"s{number}", lines(f"s{number}", turn * 50, 50), at)
             if turn % 10 == 0:
                 segment.foreign("beats", [b'{"message":"x"}'] * 2)
-    return found
+    return segments
 
 
 def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
     """Demand the whole stream in the tables, each byte once."""
-    found = audit(str(directory), spark)
-    assert found.complete, found.faults
-    assert found.events == count * (turns * 50 + (turns + 9) // 10 * 2)
+    verdict = audit(str(directory), spark)
+    assert verdict.complete, verdict.faults
+    assert verdict.events == count * (turns * 50 + (turns + 9) // 10 * 2)
     for number in range(count):
         assert list(source_pieces(str(directory), source_id(f"s{number}"))) == [
             (0, lines(f"s{number}", 0, turns * 50))
@@ -66,17 +66,17 @@ def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_t
 ) -> None:
     segments = stream()
     uri = store(tmp_path / "store", *segments)
-    told: list[int] = []
+    waiting: list[int] = []
     outcome = run_pipeline(
         plan(uri, tmp_path / "tables"),
         threading.Event(),
-        lambda so_far: told.append(so_far.events),
+        lambda so_far: waiting.append(so_far.events),
         spark=spark,
     )
     assert outcome.bytes == outcome.there == sum(len(segment.data) for segment in segments)
     assert outcome.micro_batches > 3
     assert (outcome.as_json()["there"], outcome.as_json()["waiting"]) == (outcome.bytes, 0)
-    assert told[-1] == outcome.events
+    assert waiting[-1] == outcome.events
     check(tmp_path / "tables", spark)
     again = run_pipeline(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
     assert again == RunResult()
@@ -317,9 +317,7 @@ def test_output_that_can_t_be_written_is_told_without_a_traceback(tmp_path: Path
 @pytest.mark.spark
 @pytest.mark.process
 def test_commands_end_as_promised(tmp_path: Path) -> None:
-    """SIGTERM ends a run well; audit, report and cat say what is there, and their exit codes what
-    it means.
-    """
+    """SIGTERM ends a run with exit code 0; audit, report and cat print and exit as documented."""
     segments = stream(count=1, turns=3)
     segments[0].gap("s0", len(lines("s0", 0, 150)), 9000, "removed")
     path = configured(tmp_path, store(tmp_path / "store", *segments))
@@ -331,9 +329,9 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
     assert b"152 events" in out
     reported = command("report", str(tmp_path / "tables"), "--out", str(tmp_path / "report.html"))
     audited = command("audit", str(tmp_path / "tables"), "--json")
-    found = json.loads(audited.communicate(timeout=120)[0])
+    verdict = json.loads(audited.communicate(timeout=120)[0])
     assert audited.returncode == 1
-    assert (found["complete"], found["lost_bytes"], found["gaps"][0]["reason"]) == (
+    assert (verdict["complete"], verdict["lost_bytes"], verdict["gaps"][0]["reason"]) == (
         False,
         9000 - len(lines("s0", 0, 150)),
         "removed",
@@ -384,15 +382,19 @@ def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_c
         letters.foreign("beats", [record])
     uri, tables = store(tmp_path / "store", *segments, letters), tmp_path / "tables"
     run_pipeline(plan(uri, tables), threading.Event(), spark=spark)
-    found = audit(str(tables), spark)
-    assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 900_000)
+    verdict = audit(str(tables), spark)
+    assert (verdict.complete, verdict.dead_letters, verdict.dead_letter_bytes) == (
+        False,
+        1,
+        900_000,
+    )
     dismissing = [*installed("store", "dead-letters", "dismiss"), uri, "--all", "--reason", "tests"]
     subprocess.run(dismissing, check=True, timeout=60)
     run_pipeline(plan(uri, tables), threading.Event(), spark=spark)
-    found = audit(str(tables), spark)
-    assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 1)
-    assert found.quarantined_events == 0
-    assert [(letter.state, letter.why) for letter in found.letters] == [("dismissed", "tests")]
+    verdict = audit(str(tables), spark)
+    assert (verdict.complete, verdict.dead_letters, verdict.dismissed_dead_letters) == (True, 0, 1)
+    assert verdict.quarantined_events == 0
+    assert [(letter.state, letter.why) for letter in verdict.letters] == [("dismissed", "tests")]
 
 
 @pytest.mark.process

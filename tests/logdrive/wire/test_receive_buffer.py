@@ -1,5 +1,5 @@
-"""What is taken is what came, however it came, and a peer that sends single bytes costs little more
-memory than they.
+"""The bytes removed are those received, in any pieces, and single bytes cost little more memory
+than their size.
 """
 
 import sys

@@ -42,8 +42,8 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        self.position += end - len(tail)\n",
-                "        self.position += end - len(tail) - (end < len(data))\n",
+                "        self.position += end - before\n",
+                "        self.position += end - before - (end < len(data))\n",
             ),
         ),
     ),
@@ -53,7 +53,7 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise SourceTruncatedError\n",
+                "        if crc32(data[:before]) != crc or len(data) - before < min(limit, self.unread):\n            raise SourceTruncatedError\n",
                 "",
             ),
             (
@@ -95,7 +95,7 @@ AGENT = (
     Mutant(
         "agent.end_before_unread_bytes",
         "a removed file ends although bytes of it are unread",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.endings",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
@@ -106,7 +106,7 @@ AGENT = (
     Mutant(
         "agent.removed_at_once",
         "a file without a name ends at once, open or not",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.endings",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
@@ -117,12 +117,12 @@ AGENT = (
     Mutant(
         "agent.gap_forgotten",
         "bytes that vanished unread are not told",
-        "agent.sources.source",
+        "agent.sources.ending",
         (
-            ("            if end > position_of(self.cursor):\n", "            if False:\n"),
+            ("        if end > position_of(cursor):\n", "        if False:\n"),
             (
-                "        self.unacknowledged.add(make_end_run(self.cursor, mark, now_ms))\n",
-                "        self.unacknowledged.add(make_end_run(self.cursor, Mark(mark.reason), now_ms))\n",
+                "    runs.append(make_end_run(cursor, mark, now_ms))\n",
+                "    runs.append(make_end_run(cursor, GapOrEndMark(mark.reason), now_ms))\n",
             ),
         ),
     ),

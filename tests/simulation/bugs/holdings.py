@@ -20,8 +20,8 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "                self._restore_ended(entry, Mark(REMOVED, exact=False))\n            else:\n",
-                "                pass\n            else:\n",
+                "                self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))\n",
+                "                pass\n",
             ),
         ),
     ),
@@ -31,7 +31,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "            self._restore_ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n",
+                "            self._restore_ended(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))\n",
                 "",
             ),
         ),
@@ -42,8 +42,8 @@ HOLDINGS = (
         "agent.sources.registry",
         (
             (
-                "        return [*living, *self.ended.values(), *self.absent.values()]\n",
-                "        return [*living, *self.absent.values()]\n",
+                "        yield from self.ended.values()\n",
+                "",
             ),
         ),
     ),
@@ -180,8 +180,8 @@ HOLDINGS = (
         "logdrive.pipeline.decode.headers",
         (
             (
-                '            row.mark_exact = bool(mark.get("end_exact", True))\n',
-                "            row.mark_exact = True\n",
+                '        row.mark_exact = bool(mark.get("end_exact", True))\n',
+                "        row.mark_exact = True\n",
             ),
         ),
     ),

@@ -1,6 +1,4 @@
-"""The stage for scripted histories: the simulator's world without a drawn plan, and hands that do
-things at exact moments.
-"""
+"""The stage for scripted histories: the simulator's world, in which a test takes the steps."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,16 +20,15 @@ from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded
 from tests.support.memory_rpc import reaching
 
-_LOOK_SECONDS = 0.01
-_QUIET_LOOKS, _QUIET_SECONDS = 5, 0.5
-_FOUND_SECONDS = 6.0
-"""After so long every file has been found."""
-_LAST_LINES = 80
-_FOREVER = 1e9
+_LOOK_SECONDS = 0.01  # between two looks
+_QUIET_LOOKS, _QUIET_SECONDS = 5, 0.5  # all is settled after so many looks in so many seconds
+_FOUND_SECONDS = 6.0  # agents have found every new file after so long
+_LAST_LINES = 80  # of the trace, in the report of a failure
+_FOREVER = 1e9  # seconds
 
 
 class Scene(World):
-    """A world whose steps a test takes itself."""
+    """A world whose steps a test takes itself, with names for its usual hosts."""
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         super().__init__(plan, trace)
@@ -40,7 +37,7 @@ class Scene(World):
 
     @property
     def applications(self) -> Applications:
-        """What runs on the first agent's host."""
+        """The applications on the first agent's host."""
         return self.agent.applications
 
     def append(self, file: str, data: bytes) -> Life:
@@ -54,7 +51,7 @@ class Scene(World):
     async def until(
         self, so: Callable[[], bool], within: float = 60.0, *, every: float = _LOOK_SECONDS
     ) -> None:
-        """Return as soon as it is *so*, which is looked at *every* so many seconds."""
+        """Return once *so* returns True; it is called *every* so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
         while not so():
@@ -64,9 +61,7 @@ class Scene(World):
         self._look()
 
     async def settled(self, within: float = 120.0) -> None:
-        """Return once every running agent has found what is new, and has had all acknowledged that
-        it knows of for a while.
-        """
+        """Return once every running agent has found all files and had all lines acknowledged."""
         quiet = 0
 
         def still() -> bool:
@@ -86,21 +81,18 @@ class Scene(World):
         await asyncio.sleep(_LOOK_SECONDS)
 
     async def retire(self, agent: AgentHost) -> None:
-        """Stop an agent for good; nothing is asked of its host any more."""
+        """Stop *agent* for good; its host is not judged any more."""
         await agent.finish()
         self.agents.remove(agent)
         del self.processes[agent.name]
 
     async def rest(self) -> Verdict:
-        """Let everything arrive, judge it, and return what the audit says.
-
-        Nothing runs afterwards.
-        """
+        """Wait until all is at rest, judge, stop all programs, and return the audit's verdict."""
         await self.conclude()
         return self.tables.verdict()
 
     async def read(self, tables: Tables | None = None) -> Verdict:
-        """Read on, and return what the audit says now."""
+        """Read all stores, and return the audit's present verdict."""
         tables = tables or self.tables
         assert not await follow(self.network, self.plan, tables)
         return tables.verdict()
@@ -111,9 +103,7 @@ class Scene(World):
             await scaled(controller, how, Random(1))
 
     async def given_up(self) -> None:
-        """Let the stream begin with the segments that it has now; return once all before them are
-        deleted.
-        """
+        """Delete all segments before those that the stream has now; return once that is done."""
         async with self._controller() as controller:
             now = {segment.name for segment in await controller.current_segments(SCOPE, STREAM)}
             await give_up_the_past(controller)
@@ -125,7 +115,7 @@ class Scene(World):
         return reaching(self.network.host(OPERATOR))(self.store.name, CONTROLLER_PORT, None, None)
 
     def content(self, source: AuditedSource) -> bytes:
-        """Return what the tables have of *source*."""
+        """Return the bytes of *source* that the tables have."""
         return b"".join(row.data for row in self.tables.bronze().rows.get(source.source, ()))
 
 
@@ -145,9 +135,10 @@ async def scene(
     s2: bool = False,
     **output: Any,
 ) -> AsyncIterator[Scene]:
-    """Start so many of each, and yield them.
+    """Start so many agents, receivers and foreign peers (*beats*), and yield their scene.
 
-    *output* adds to the agents' settings of that table.
+    *output* adds to the table [output] of the agents' settings. On a failure the error gets the end
+    of the trace as a note.
     """
     names = tuple(f"receiver{number}" for number in range(1, receivers + 1))
     hosts = ["balancer:5044"] if balanced else [f"{name}:5044" for name in names]
@@ -198,13 +189,14 @@ def lines(first: int, count: int, what: str = "line") -> bytes:
 
 
 def of_path(verdict: Verdict, path: str) -> list[AuditedSource]:
-    """Return what the audit has of the lives of *path*, in the order of their beginning."""
+    """Return the audited sources of *path*, in the order of the verdict."""
     return [source for source in verdict.by_source if source.path == path]
 
 
-def told(source: AuditedSource) -> list[tuple[int, int, str, bool]]:
-    """Return the gaps of *source*, but for those of no bytes, which say that an end is not known
-    (ADR 5).
+def gaps_of(source: AuditedSource) -> list[tuple[int, int, str, bool]]:
+    """Return the gaps of *source* as (start, end, reason, end_exact).
+
+    Gaps without bytes, which say that an end is not known (ADR 5), are left out.
     """
     return [
         (gap.start, gap.end, gap.reason, gap.end_exact)

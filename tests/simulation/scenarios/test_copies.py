@@ -12,7 +12,7 @@ import pytest
 from tests.receiver.world import in_virtual_time
 from tests.simulation.files import LOGS, Life
 from tests.simulation.oracle import BrokenPromise
-from tests.simulation.scenarios.scene import Scene, lines, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 
@@ -38,7 +38,7 @@ async def test_history_06_the_unread_bytes_of_a_truncated_life_come_from_its_cop
         world.append("a", lines(0, 10, "next"))
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert (old.bytes, told(old)) == (len(life.data), [])
+        assert (old.bytes, gaps_of(old)) == (len(life.data), [])
 
 
 @until_copies
@@ -126,7 +126,7 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_only_in_its_
         world.receiver.start()
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert (old.bytes, told(old)) == (len(life.data), [])
+        assert (old.bytes, gaps_of(old)) == (len(life.data), [])
 
 
 def _compress(world: Scene, life: Life, *, keep: bool = False) -> None:

@@ -15,7 +15,7 @@ from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
 from logdrive.model.units import KIB
 from tests.receiver.world import in_virtual_time
 from tests.simulation.hosts import AgentHost
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 LINE = 12
@@ -24,8 +24,9 @@ LINE = 12
 
 @in_virtual_time
 async def test_history_06_truncated_and_regrown_past_the_position_between_two_polls() -> None:
-    """Between two looks a file is cut to nothing and outgrows its old length, with the same first
-    line and without: noticed, all of both lives arrives (G4).
+    """A file that was truncated and outgrew its old length between two looks is two lives (G4).
+
+    Its first line is the same, or not. All bytes of both lives arrive.
     """
     async with scene(agents=2) as world:
         for agent, header in zip(world.agents, (HEADER, b""), strict=True):
@@ -36,8 +37,10 @@ async def test_history_06_truncated_and_regrown_past_the_position_between_two_po
         verdict = await world.rest()
         for agent in world.agents:
             first, second = agent.applications.lives
-            found = [(one.bytes, one.ended) for one in verdict.by_source if one.host == agent.name]
-            assert sorted(found) == [(len(first.data), "truncated"), (len(second.data), None)]
+            sources = [
+                (one.bytes, one.ended) for one in verdict.by_source if one.host == agent.name
+            ]
+            assert sorted(sources) == [(len(first.data), "truncated"), (len(second.data), None)]
 
 
 @in_virtual_time
@@ -58,9 +61,7 @@ async def test_history_06_rewritten_at_the_same_length() -> None:
 
 @in_virtual_time
 async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> None:
-    """A file is truncated with half a line in it that was seen and not yet shipped, and no copy was
-    left: a gap whose end is not known (P4).
-    """
+    """Half a line that was seen, not shipped, and truncated is a gap with an unknown end (P4)."""
     async with scene() as world:
         world.append("a", lines(0, 100))
         await world.settled()
@@ -70,14 +71,15 @@ async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> No
         world.append("a", lines(0, 10, "next"))
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert told(old) == [(100 * LINE, 100 * LINE + 11, "truncated", False)]
+        assert gaps_of(old) == [(100 * LINE, 100 * LINE + 11, "truncated", False)]
         assert (verdict.lost_bytes, verdict.lost_at_least) == (11, True)
 
 
 @in_virtual_time
 async def test_history_06_truncated_while_the_agent_was_away() -> None:
-    """Lines were seen and could not be sent; the agent is killed, the file truncated and regrown
-    past the position: what the checkpoint knows of is a gap, at least (G4, P4).
+    """Lines in the checkpoint that were truncated while the agent was away are a gap (G4, P4).
+
+    They were seen and could not be sent; the file grows again past the position.
     """
     async with scene() as world:
         world.append("a", lines(0, 100))
@@ -92,7 +94,7 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
         world.agent.start()
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert (old.bytes, told(old)) == (
+        assert (old.bytes, gaps_of(old)) == (
             100 * LINE,
             [(100 * LINE, 150 * LINE, "truncated", False)],
         )
@@ -100,9 +102,9 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
 
 @in_virtual_time
 async def test_an_end_that_is_found_late_is_told_on_the_connection_that_stands() -> None:
-    """While the agent is away a file is truncated; when it starts the file can't be looked at, and
-    it can once the agent is connected and rests: the end of the life that is over is told then, not
-    with the next connection (G3, G4).
+    """A truncation that the agent notices late is reported on the open connection (G3, G4).
+
+    The file is truncated while the agent is away, and can't be read when it starts.
     """
     async with scene() as world:
         world.append("a", lines(0, 100))
@@ -138,9 +140,10 @@ async def test_a_file_that_could_not_be_read_at_the_start_holds_no_handle() -> N
 async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it(
     paths: str,
 ) -> None:
-    """Rename-and-create, to a name that no input asks for or that one does, while the application
-    writes to the old file for a minute; in it the agent is killed: it looks for the inode, and
-    reads both to their ends (G1).
+    """After rename-and-create both files are read to their ends, though the agent is killed (G1).
+
+    The application writes to the old file for a minute, under a name that an input matches or not.
+    The agent finds it by its inode.
     """
     async with scene() as world:
         await world.down(world.agent)
@@ -166,9 +169,9 @@ async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_kil
 @pytest.mark.parametrize("away", [False, True])
 @in_virtual_time
 async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> None:
-    """A log is removed while its application has it open and writes on: read for as long as that
-    lasts, ended when it rests, and not before all of it is stored, should the receiver be away
-    meanwhile (G1, G3).
+    """A removed log is read for as long as its application writes to it, then ended (G1, G3).
+
+    It is not ended before all of it is stored, also if the receiver is *away* meanwhile.
     """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
@@ -194,10 +197,10 @@ async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> N
 async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds(
     bound: dict[str, float],
 ) -> None:
-    """Two logs are deleted while no receiver takes anything.
+    """Two logs are deleted while no receiver runs; the limits on deleted files hold.
 
-    Beyond so many bytes the first is let go, beyond so many days both are, and what was not read of
-    it is a gap; what is deleted and was read to its end is no matter of bounds.
+    Beyond the limit on bytes the first is closed, beyond the limit on days both are. What was not
+    read is a gap. A deleted file that was read to its end does not count.
     """
     async with scene() as world:
         await world.down(world.agent)
@@ -226,14 +229,15 @@ async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds
                 if source.path is not None and source.path.endswith(let_go)
                 else []
             )
-            assert (source.ended, told(source)) == ("removed", gaps)
+            assert (source.ended, gaps_of(source)) == ("removed", gaps)
 
 
 @in_virtual_time
 async def test_history_16_a_first_line_without_newline_that_grows_later() -> None:
-    """A file without a whole first line has no name yet, however long it rests; once it has one,
-    its unfinished last line is shipped after a quiet time, and what makes it whole follows (G2,
-    P3).
+    """A file without a whole first line is no source, however long it rests (G2, P3).
+
+    Once it has one, its unfinished last line is shipped after a quiet time, and the rest of that
+    line follows.
     """
     async with scene() as world:
         life = world.append("a", b"the beginning")
@@ -251,9 +255,10 @@ async def test_history_16_a_first_line_without_newline_that_grows_later() -> Non
 
 @in_virtual_time
 async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
-    """`ship` of such a file takes end of file as the end of its line, and ends it (P3): a second
-    run sends nothing; once the line has become another it is another source (G2), for no name could
-    have told them apart before.
+    """`ship` takes end of file as the end of the line, and ends the source (P3).
+
+    A second run sends nothing. Once the line has grown it is another first line, so another source
+    (G2).
     """
     async with scene() as world:
         await world.retire(world.agent)
@@ -275,8 +280,9 @@ async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
 
 @in_virtual_time
 async def test_history_17_a_reboot_that_changes_device_numbers() -> None:
-    """Power is cut; afterwards devices have other numbers, and the host another name: the sources
-    are the same, for the checkpoint says so (G2).
+    """Sources stay the same though devices have other numbers after a power cut (G2).
+
+    The host has another name, too. The checkpoint tells which files they are.
     """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
@@ -294,8 +300,9 @@ async def test_history_17_a_reboot_that_changes_device_numbers() -> None:
 
 @in_virtual_time
 async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
-    """After a power cut a file has 400 KiB of NULs without a line end in them, six times as long in
-    JSON: cut so that every record and every run keeps to its limit, none of it missing (R3).
+    """400 KiB of NULs without a line end are cut to records and runs within their limits (R3).
+
+    They are six times as long in JSON. None of them is missing.
     """
     async with scene() as world:
         life = world.append("a", lines(0, 100))
@@ -322,7 +329,7 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
         world.applications.truncate("a", seed=1)
         second = world.append("a", HEADER + lines(0, 2000, "next"))
         verdict = await world.rest()
-        assert sorted((one.bytes, one.ended, told(one)) for one in verdict.by_source) == [
+        assert sorted((one.bytes, one.ended, gaps_of(one)) for one in verdict.by_source) == [
             (len(first.data), "truncated", []),
             (len(second.data), None, []),
         ]
@@ -330,9 +337,10 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
 
 @in_virtual_time
 async def test_history_27_lives_that_come_and_go_while_the_receiver_is_away() -> None:
-    """The receiver is away while a file is truncated and written anew, three times: each life is
-    open until its bytes or its gap are stored, then ends, and the next runs beside it as the next
-    count (G3, P4).
+    """Each of three lives stays open until its bytes or its gap are stored, then ends (G3, P4).
+
+    The receiver is away while they are written and truncated. The next life runs beside as the next
+    count.
     """
     async with scene() as world:
         lives = [world.append("a", HEADER + lines(0, 10))]
@@ -346,7 +354,7 @@ async def test_history_27_lives_that_come_and_go_while_the_receiver_is_away() ->
         await world.settled()
         verdict = await world.rest()
         sizes = [len(life.data) for life in lives]
-        assert sorted((one.state, one.bytes, told(one)) for one in verdict.by_source) == sorted(
+        assert sorted((one.state, one.bytes, gaps_of(one)) for one in verdict.by_source) == sorted(
             [
                 ("ended", sizes[0], []),
                 ("ended", 0, [(0, sizes[1], "truncated", False)]),

@@ -12,16 +12,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from logdrive.net.certificates import issue_authority, issue_certificate
 from logdrive.net.identity import identity_of
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import lines, scene, told
+from tests.simulation.scenarios.scene import gaps_of, lines, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 
 
 @in_virtual_time
 async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
-    """A file with a constant header is shipped, copytruncated, shipped for a while, and outgrows
-    its first life while the checkpoint is lost: no byte of the second life is taken for one of the
-    first (G3, D4). A hundredth of the size, the same places.
+    """No byte of a second life is taken for one of the first, with the checkpoint lost (G3, D4).
+
+    A file with a constant header is shipped, copytruncated, shipped for a while, and outgrows its
+    first life meanwhile. A hundredth of the size, the same places.
     """
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 7000, "first"))
@@ -44,9 +45,7 @@ async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
 
 @in_virtual_time
 async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_lost() -> None:
-    """The same, but nobody saw the truncation: the first life stays open, the second is another
-    count (G3, D4).
-    """
+    """A truncation that was not seen: the first life stays open, the second is another count."""
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 1000, "first"))
         await world.settled()
@@ -63,9 +62,10 @@ async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_l
 @pytest.mark.parametrize("seconds", [0.02, 2.0])
 @in_virtual_time
 async def test_history_04_from_the_end_killed_before_anything_was_shipped(seconds: float) -> None:
-    """`start = "end"`, no receiver yet, lines are written, SIGKILL soon or at once, more lines,
-    another start: what came after the first look is shipped, what stood there before is told as not
-    wanted, to the byte (P2).
+    """`start = "end"` holds across a kill before the first run was sent.
+
+    Lines after the first look are shipped; what was there before is a gap `not_wanted`, to the byte
+    (P2).
     """
     async with scene(start="end") as world:
         await world.down(world.receiver)
@@ -86,21 +86,22 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped(second
         world.agent.start()
         world.receiver.start()
         verdict = await world.rest()
-        found = {source.path: source for source in verdict.by_source}
-        assert told(found["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
-        assert found["/logs/a.log"].kept[0][0] == len(skipped)
-        assert [found[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
+        by_path = {source.path: source for source in verdict.by_source}
+        assert gaps_of(by_path["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
+        assert by_path["/logs/a.log"].kept[0][0] == len(skipped)
+        assert [by_path[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
             len(short.data),
             len(later.data),
         ]
-        assert found["/logs/a.log"].bytes == len(life.data) - len(skipped)
+        assert by_path["/logs/a.log"].bytes == len(life.data) - len(skipped)
         assert verdict.complete
 
 
 @in_virtual_time
 async def test_history_05_two_clones_with_one_certificate_and_one_template_file() -> None:
-    """Two hosts made from one image, template file, agent id and certificate included, write on:
-    each line of either arrives, once (P1, D4), though both name their sources alike.
+    """Each line of two clones arrives once, though both name their sources alike (P1, D4).
+
+    They are made from one image, with template file, agent id and certificate.
     """
     async with scene(agents=2) as world:
         for agent in world.agents:
@@ -152,8 +153,9 @@ async def test_history_05_two_clones_that_have_nothing_but_the_template_yet() ->
 
 @in_virtual_time
 async def test_history_05_a_host_restored_from_a_snapshot() -> None:
-    """A host is set back to an image of before, checkpoint and log file alike, and writes other
-    lines to the same places: they are not taken for those that the store has (P1, D4).
+    """New lines of a host restored from a snapshot are not taken for those stored (P1, D4).
+
+    Checkpoint and log file are those of before; the new lines are at the same positions.
     """
     async with scene() as world:
         world.append("a", lines(0, 100))
@@ -174,8 +176,9 @@ async def test_history_05_a_host_restored_from_a_snapshot() -> None:
 
 @in_virtual_time
 async def test_history_21_a_certificate_renewed_with_its_names_in_another_order() -> None:
-    """The agent's certificate is renewed, same names, other order, and its checkpoint is lost: its
-    sources are the same (D6).
+    """Sources stay the same if a certificate is renewed with its names in another order (D6).
+
+    The checkpoint is lost, too.
     """
     names = ["b.example", "a.example", "c.example"]
     before, after = _identity(names), _identity(sorted(names))
@@ -212,9 +215,10 @@ def _identity(names: list[str]) -> str:
 async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(
     sent: bool, shared: bool
 ) -> None:
-    """`start = "end"`; files come after the first run, and the checkpoint is lost before or after
-    their first lines are sent: the store knows that this agent was here before, so all of them
-    arrives, once (P2). With a shared store another receiver may be asked.
+    """With `start = "end"`, files that came after the first run arrive whole, and once (P2).
+
+    The checkpoint is lost before or after their first lines are sent: the store knows that this
+    agent was here before. With a shared store another receiver may be asked.
     """
     async with scene(start="end", shared=shared, receivers=1 + shared, balanced=shared) as world:
         await world.down(world.agent)

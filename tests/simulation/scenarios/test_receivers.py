@@ -28,8 +28,10 @@ SOURCES, AGENTS = 200, 60
 
 @in_virtual_time
 async def test_history_10_a_foreign_client_sends_records_that_look_like_headers() -> None:
-    """A Beat sends copies of a real header, of the agent's own source, with other positions and
-    lengths: they are events like others, for only its place makes a header (R5).
+    """Events of a foreign peer that look like headers are events like others (R5).
+
+    They are copies of a header of the agent's source, with other positions and lengths: only its
+    place makes a header.
     """
     async with scene(beats=1) as world:
         life = world.append("a", lines(0, 100))
@@ -58,9 +60,9 @@ async def test_history_10_a_foreign_client_sends_records_that_look_like_headers(
 
 @in_virtual_time
 async def test_large_events_foreign_clients_survive_receivers_and_stores_killed_amid_them() -> None:
-    """Two Beats send events over the limit of a record to whichever receiver of a shared store is
-    there. A receiver, or the store, loses its power while they are on their way: each is there in
-    the end, and whole (R6).
+    """Large events of foreign peers arrive whole though receivers and the store lose power (R6).
+
+    Two Beats send them to whichever receiver of a shared store is there.
     """
     async with scene(receivers=2, beats=2, shared=True, sync_seconds=0.02) as world:
         for turn in range(6):
@@ -121,9 +123,10 @@ async def test_history_20_a_balancer_drops_alpn_for_an_hour() -> None:
 
 @in_virtual_time
 async def test_history_24_one_source_that_can_never_match_among_many() -> None:
-    """Whatever position the receiver tells of one source, somebody changes it in the store before
-    the next run is there. After three positions it is refused for a minute (E 6); 200 others, not
-    10,000 as in the history, go on meanwhile (D3).
+    """A source whose number in the store changes after each P frame is refused for a minute (E 6).
+
+    That comes after three positions. 200 other sources, not 10,000 as in the history, go on
+    meanwhile (D3).
     """
     async with scene(delay=0.02) as world:
         for number in range(SOURCES):
@@ -154,9 +157,9 @@ async def test_history_24_one_source_that_can_never_match_among_many() -> None:
 
 @in_virtual_time
 async def test_history_25_many_sources_at_a_line_a_second() -> None:
-    """Many files, 200 instead of 10,000, each of which gets a line a second: registered without
-    breaking a limit, and lines of many share windows, so that a second costs few acknowledgements
-    (D9).
+    """Many files with a line a second share windows, so that a second costs few acknowledgements.
+
+    200 files instead of 10,000; they register without breaking a limit (D9).
     """
     async with scene() as world:
         names = [f"{number:03d}" for number in range(SOURCES)]
@@ -177,9 +180,9 @@ async def test_history_25_many_sources_at_a_line_a_second() -> None:
 
 @in_virtual_time
 async def test_history_25_many_agents_reconnect_at_once() -> None:
-    """The receiver is killed and comes back; 60 agents, instead of 1,000, come back with it, each
-    with lines that it could not send meanwhile: all arrive, each source registered a few times, and
-    nobody is refused (D9).
+    """60 agents, instead of 1,000, reconnect at once after the receiver was killed (D9).
+
+    All lines that they could not send meanwhile arrive, and no source is refused.
     """
     async with scene(agents=AGENTS) as world:
         for agent in world.agents:
@@ -203,8 +206,9 @@ async def test_history_25_many_agents_reconnect_at_once() -> None:
 
 
 async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
-    """Give a source's number in the store the check 0, or take it back, whenever a position was
-    told. Either fits the file (D4).
+    """Change a source's number in the store after each P frame: with its check, or the check 0.
+
+    Either fits the file (D4).
     """
     assert source.generation is not None
     name = writer_id(source.origin, world.agent.identity)
@@ -221,9 +225,9 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
 
 
 def _grows(counters: Counters) -> Callable[[], bool]:
-    """Return what tells whether another position was told meanwhile."""
-    told = counters.positions_corrected
-    return lambda: counters.positions_corrected > told
+    """Return a function that returns whether another P frame went out since."""
+    corrected = counters.positions_corrected
+    return lambda: counters.positions_corrected > corrected
 
 
 def _first_header(world: Scene) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import Scene, lines, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, scene
 
 LINE = 12
 """Bytes of each of the `lines` here."""
@@ -21,9 +21,9 @@ at_both = pytest.mark.parametrize("shared", [False, True], ids=["embedded", "ser
 async def test_history_12_a_scale_between_old_sessions_append_and_the_new_sessions_run(
     shared: bool,
 ) -> None:
-    """The stream is split, the connection is cut, and the new session is told the number that the
-    old one left in a segment that is sealed by now; so again and again, with segments that are
-    merged. Nothing is sent twice, and nothing left out.
+    """The stream is scaled and the connection cut, several times: nothing is doubled or lost.
+
+    Each new session gets the number that the old one left in a segment that is sealed by now.
     """
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         life = world.append("a", lines(0, 10))
@@ -35,7 +35,7 @@ async def test_history_12_a_scale_between_old_sessions_append_and_the_new_sessio
             await world.settled()
         verdict = await world.rest()
         assert verdict.complete
-        assert [(one.bytes, told(one)) for one in verdict.by_source] == [(len(life.data), [])]
+        assert [(one.bytes, gaps_of(one)) for one in verdict.by_source] == [(len(life.data), [])]
         assert len(_segments(world)) >= 4, (
             "each scaling of all segments, and each merging, moves the source"
         )
@@ -46,8 +46,10 @@ async def test_history_12_a_scale_between_old_sessions_append_and_the_new_sessio
 async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhile(
     shared: bool,
 ) -> None:
-    """The session stays; its receiver learns of the scaling by the runs that are refused, reads the
-    number where the source goes now, and tells it: the agent goes on there.
+    """A session goes on in the new segment.
+
+    The receiver learns of the scaling from a refused run. It reads the number in the segment of the
+    source now, and sends it in a P frame.
     """
     async with scene(shared=shared, controlled=True, delay=0.05, sync_seconds=0.05) as world:
         life = world.append("a", lines(0, 10))
@@ -72,10 +74,10 @@ async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhi
 @pytest.mark.parametrize("read", [True, False], ids=["read", "unread"])
 @in_virtual_time
 async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, read: bool) -> None:
-    """Before the source has sent anything to the segment that follows, the one before is deleted,
-    and with it the source's number: that is lost, and the agent opens as at another store, with a
-    gap for what went before (D5). Whether its bytes are lost, the audit knows by what the reader
-    has of them.
+    """A segment is deleted with the source's number before the source uses the next one.
+
+    The agent then begins as at another store, with a gap for what went before (D5). The audit
+    counts the gap as lost only if the reader had not read those bytes.
     """
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         world.append("a", lines(0, 10))
@@ -88,7 +90,7 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
         world.append("a", lines(10, 10))
         await world.settled()
         (source,) = (await world.read()).by_source
-        assert told(source) == [(0, 10 * LINE, "elsewhere", True)]
+        assert gaps_of(source) == [(0, 10 * LINE, "elsewhere", True)]
         assert (source.bytes, source.lost_bytes) == (
             (20 * LINE, 0) if read else (10 * LINE, 10 * LINE)
         )
@@ -101,9 +103,7 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
 @at_both
 @in_virtual_time
 async def test_history_12_the_segment_is_deleted_under_a_session_that_stays(shared: bool) -> None:
-    """The same, but the session that has the source registered in the deleted segment lives on, and
-    sends a run to it: the run is refused and the number is lost, and no program ends.
-    """
+    """A session sends a run to a segment that was deleted: it is refused, and no program ends."""
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -119,9 +119,7 @@ async def test_history_12_the_segment_is_deleted_under_a_session_that_stays(shar
 @at_both
 @in_virtual_time
 async def test_a_foreign_writer_goes_on_in_the_segments_that_follow(shared: bool) -> None:
-    """Nobody registers a source meanwhile, by which a receiver would learn of the scaling: it
-    learns of it by what is refused (S3).
-    """
+    """A receiver whose peers register no source learns of a scaling from refused appends (S3)."""
     async with scene(shared=shared, controlled=True, beats=1, delay=0.02) as world:
         for how in ("all", "split", "all", "merge"):
             world.beats[0].burst(10)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"
 LINE = 12
@@ -16,9 +16,7 @@ LINE = 12
 
 @in_virtual_time
 async def test_history_09_files_without_handles_move_to_another_watched_directory() -> None:
-    """logrotate's `olddir`, and more files than may be open: all go on where they were, nothing is
-    sent twice (G1).
-    """
+    """With logrotate's `olddir`, and more files than may be open, nothing is sent twice (G1)."""
     async with scene() as world:
         await world.down(world.agent)
         world.agent.plan = replace(world.agent.plan, max_open_files=2)
@@ -45,10 +43,9 @@ async def test_history_09_files_without_handles_move_to_another_watched_director
 
 
 async def _away(world: Scene, *, unlink: bool) -> int:
-    """Let lines be seen and not sent, and others with the same first line stand in their place at
-    the next start.
+    """Let the agent see lines and not send them, and find another life in their place at its start.
 
-    Return how many bytes were seen.
+    Both lives have the same first line. Return how many bytes were seen.
     """
     await world.down(world.receiver)
     life = world.append("a", HEADER + lines(0, 50))
@@ -74,24 +71,23 @@ async def _away(world: Scene, *, unlink: bool) -> int:
 async def test_history_06_another_life_with_same_first_line_took_place_of_unsent_lines(
     unlink: bool,
 ) -> None:
-    """While the agent was away, under the same inode: the birth time tells it, or the bytes before
-    the end seen last (G2, G4).
+    """Another life begins under the same inode while the agent is away.
+
+    The agent notices by the birth time, or by the bytes before the end seen last (G2, G4).
     """
     async with scene() as world:
         seen = await _away(world, unlink=unlink)
         verdict = await world.rest()
         assert verdict.lost_bytes == seen
         (old,) = [source for source in verdict.by_source if source.ended]
-        assert told(old) == [(0, seen, "removed" if unlink else "truncated", False)]
+        assert gaps_of(old) == [(0, seen, "removed" if unlink else "truncated", False)]
         (new,) = [source for source in of_path(verdict, "/logs/a.log") if not source.ended]
         assert new.bytes == len(HEADER) + 80 * (LINE - 1) + len(b"last line 1\n")
 
 
 @in_virtual_time
 async def test_history_06_another_life_with_same_first_line_of_which_nothing_else_known() -> None:
-    """Only the first line was ever read: no byte tells the lives apart, so there is an end that
-    nobody saw (P4).
-    """
+    """Only the first line was ever read, so no byte tells the lives apart: an unknown end (P4)."""
     async with scene() as world:
         world.append("a", HEADER)
         await world.settled()

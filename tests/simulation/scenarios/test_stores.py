@@ -10,7 +10,7 @@ from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
-from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 from tests.support.memory_transport import Connection
 
 LINE = 12
@@ -20,9 +20,10 @@ LINE = 12
 @pytest.mark.parametrize("point", ["store.commit.before_sync", "store.commit.after_sync"])
 @in_virtual_time
 async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str) -> None:
-    """Connection 1's run is in the group commit, connection 2 registers: it hears no P, and nobody
-    an ack, before the sync has returned (D2). There power is cut; with or without that run on the
-    disk, each line arrives once.
+    """Power is cut while connection 1's run is in the group commit, and connection 2 registers.
+
+    No P and no acknowledgement may go out before the sync has returned (D2). Each line arrives
+    once, whether that run is on the disk or not.
     """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
@@ -90,7 +91,7 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         assert [one.state for one in of_path(await world.read(), "/logs/gone.log")] == ["ended"]
 
         assert went.witness is not None
-        # what the store will have lost, nobody has open any more
+        # the file is closed, so what the store will have lost can't be sent again
         world.set_back, went.witness.held = True, False
         if restart:
             await world.down(world.agent)
@@ -100,18 +101,18 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         with pytest.raises(TakenBackError):
             await world.read()
         world.tables = Tables()
-        (gone,) = of_path(await world.read(), "/logs/gone.log")
-        assert (gone.state, gone.gaps) == ("open", [])
+        (ended,) = of_path(await world.read(), "/logs/gone.log")
+        assert (ended.state, ended.gaps) == ("open", [])
 
         world.agent.start()
         world.network.heal("agent1", "receiver1")
         await asyncio.sleep(60)  # nothing is written meanwhile: connecting is enough
         for verdict in await world.read(), await world.rest():
-            (gone,), (kept,) = (
+            (ended,), (kept,) = (
                 of_path(verdict, "/logs/gone.log"),
                 of_path(verdict, "/logs/stays.log"),
             )
-            assert (gone.state, told(gone)) == (
+            assert (ended.state, gaps_of(ended)) == (
                 "ended",
                 [(100 * LINE, 200 * LINE, "removed", True)],
             )
@@ -161,12 +162,12 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
         world.balance("receiver1")
         life = world.append("a", lines(0, 10))
         await world.settled()
-        for number, (here, there) in enumerate(
+        for number, (before, after) in enumerate(
             (("receiver1", "receiver2"), ("receiver2", "receiver1"))
         ):
             old = await _left_half_open(world, first=100 + 10 * number)
-            assert here in old.hosts
-            world.balance(there)
+            assert before in old.hosts
+            world.balance(after)
             world.append("a", lines(101 + 10 * number, 5))
             await world.until(
                 lambda: (
@@ -248,9 +249,7 @@ def _source(world: Scene) -> Source:
 
 
 async def _left_half_open(world: Scene, first: int) -> Connection:
-    """Cut the agent's power with a run of one line on its way, and return the connection that
-    nobody has told the receiver is dead.
-    """
+    """Cut the agent's power with a run of one line on its way; return the half-open connection."""
     connection = world.network.connections("agent1")[-1]
     world.agent.arm("agent.window.after_send", 1, power=True, down=0.5)
     world.append("a", lines(first, 1))

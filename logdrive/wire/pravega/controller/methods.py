@@ -12,8 +12,8 @@ SERVICE: Final = "io.pravega.controller.stream.api.grpc.v1.ControllerService"
 class Method(NamedTuple):
     """The types of one method's request and answer."""
 
-    request: type[Message]
-    answer: type[Message]
+    request: type[Message]  # what the client sends
+    answer: type[Message]  # what the server returns
 
 
 METHODS: Final[dict[str, Method]] = {

@@ -1,4 +1,4 @@
-"""Records -> the bytes of the file that they were made of, by rules R1 and R2 alone."""
+"""Rebuilds a file's bytes from its records, by rules R1 and R2 alone."""
 
 import base64
 from collections.abc import Iterable
@@ -23,9 +23,7 @@ def bytes_of(record: bytes) -> tuple[int, int, bytes, int]:
 
 
 def rebuilt(records: Iterable[bytes], start: int) -> tuple[bytes, int]:
-    """Return the bytes that *records* cover without hole from *start*, and how many events they
-    are.
-    """
+    """Return the bytes of *records*, without a gap from *start* on, and their number of events."""
     parts, at, events = [], start, 0
     for record in records:
         begin, end, data, count = bytes_of(record)

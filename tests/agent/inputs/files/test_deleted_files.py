@@ -13,7 +13,7 @@ _STEPS = st.lists(
 
 
 @given(steps=_STEPS)
-def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(
+def test_over_the_limit_of_bytes_the_oldest_file_is_closed_and_over_that_of_age_any_file(
     steps: list[tuple[tuple[int, int], int, float, bool]],
 ) -> None:
     held, waiting, now = DeletedFiles(2.0, 100), dict[tuple[int, int], tuple[float, int]](), 0.0
@@ -34,7 +34,7 @@ def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(
         assert bool(reason) == (old or much)
 
 
-def test_file_that_is_read_to_its_end_now_and_then_is_held_for_as_long_as_it_is_written() -> None:
+def test_a_deleted_file_that_is_read_now_and_then_stays_open_while_it_is_written() -> None:
     held = DeletedFiles(1.0, 1000)
     for day in range(30):
         assert held.track_unread((1, 1), 500, day * _DAY * 0.9) == ""

@@ -103,10 +103,10 @@ def test_another_content_is_a_truncation__G4(after: bytes) -> None:
     rewrite(disk, after)
     with pytest.raises(SourceTruncatedError):
         look_and_read(disk, generation)
-    assert generation.seen == 14, "bytes of the next life were never seen of this one"
+    assert generation.seen == 14, "bytes of the next generation do not count for this one"
 
 
-def test_reading_notices_what_looking_did_not__G4() -> None:
+def test_a_read_notices_a_replacement_that_a_look_has_missed__G4() -> None:
     disk, generation = opened(b"one\ntwo\n" * 100)
     assert generation.read_lines(0.0, limit=100) is not None
     rewrite(disk, b"one\ntwo!\n" * 200)
@@ -216,7 +216,7 @@ def test_positions_stay_in_the_number__P1() -> None:
     assert position_of(number_of(2**46 - 1, b"x")) == 2**46 - 1
 
 
-def test_a_backlog_that_was_replaced_is_noticed_though_the_first_line_is_the_same__G4() -> None:
+def test_replaced_unread_bytes_are_noticed_though_the_first_line_is_the_same__G4() -> None:
     disk, generation = opened(b"#Version: 1.0\none\n")
     rewrite(disk, b"#Version: 1.0\nanother\n")
     with pytest.raises(SourceTruncatedError):

@@ -53,7 +53,9 @@ def test_expanding_and_matching_agree(disk: MemoryDisk, pattern: str, named: lis
     assert [path for path in FILES if PathPattern(pattern).matches_path(path)] == named
 
 
-def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryDisk) -> None:
+def test_a_file_belongs_to_the_first_input_that_matches_it_and_exclude_wins(
+    disk: MemoryDisk,
+) -> None:
     first = InputTable(paths=["/logs/*.log"], exclude=["/logs/b*"])
     second = InputTable(paths=["/logs/**/*.log", "/logs/b.txt"])
     inputs = FileInputs([first, second])
@@ -69,7 +71,7 @@ def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryD
     assert inputs.settings_for("/var/x") is None
 
 
-def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:
+def test_directories_that_were_listed_are_known_even_without_files(disk: MemoryDisk) -> None:
     listing = DirectoryListing(disk)
     list(
         FileInputs(

@@ -11,14 +11,12 @@ from tests.support.memory_disk import MemoryDisk
 
 
 class BusyDisk(MemoryDisk):
-    """A disk that changes: *meanwhile* has what happens after each listing, the first one
-    first.
-    """
+    """A disk that changes: after each listing it calls the next function of *meanwhile*."""
 
     meanwhile: list[Callable[[], None]]
 
     def names(self, directory: str) -> list[str]:
-        """Return the names, and let the next thing happen."""
+        """Return the names, then make the next change."""
         names = super().names(directory)
         if self.meanwhile:
             self.meanwhile.pop(0)()

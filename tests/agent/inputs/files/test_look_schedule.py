@@ -59,9 +59,33 @@ def test_a_file_without_growth_is_looked_at_less_and_less_often_until_it_grows()
         intervals.append(file.interval)
     assert intervals == sorted(intervals)
     assert intervals[-1] > first
+    clock.now += file.interval
+    assert schedule.next_due(clock.now) is file
     schedule.remove_next()
     schedule.add_after_look(file, clock.now, has_grown=True)
     assert file.interval == first
+
+
+def test_a_file_is_due_not_after_its_interval_and_hardly_before() -> None:
+    clock = _Clock()
+    files = [followed_file(number) for number in range(300)]
+    schedule = LookSchedule(clock, files)
+    planned = {}
+    for number, file in enumerate(files):
+        clock.now = 1000 + number / 299
+        file.interval = number / 77
+        schedule.add_after_look(file, clock.now, has_grown=False)
+        planned[file] = clock.now + file.interval
+    clock.now = 1000.0
+    due = []
+    while (wait := schedule.seconds_until_due(clock.now)) is not None:
+        clock.now += wait
+        found = schedule.next_due(clock.now)
+        assert found is not None
+        assert planned[found] - 0.01 < clock.now <= planned[found]
+        schedule.remove_next()
+        due.append(found)
+    assert sorted(due, key=files.index) == files
 
 
 def test_a_file_is_looked_at_closely_well_before_a_deleted_one_counts_as_ended__G1() -> None:

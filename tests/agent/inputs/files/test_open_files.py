@@ -43,7 +43,7 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
 
 
 def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
-    """However many they are, handles are left for the connection and the checkpoint."""
+    """Handles are left for the connection and the checkpoint, however many files there are."""
 
     async def main() -> None:
         world = World()
@@ -74,7 +74,7 @@ def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
     run(main())
 
 
-class _Told:
+class _WarningLog:
     """A log that keeps its warnings."""
 
     def __init__(self) -> None:
@@ -86,32 +86,32 @@ class _Told:
         self.warnings.append((event, words))
 
 
-def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_remedy() -> None:
+def test_one_warning_counts_the_files_without_a_handle_and_names_the_remedy() -> None:
     async def main() -> None:
         world = World()
         await world.reader()
         for number in range(40):
             world.write(lines(0, 2), f"/logs/{number:02d}.log")
         for start in range(2):
-            log = _Told()
+            log = _WarningLog()
             world.start(open_files=24, log=log)
             await world.clock.sleep(90)
             await world.settle()
             assert all("can't be" not in event for event, _ in log.warnings), (
                 "no warning for each file"
             )
-            told = [
+            shortages = [
                 words
                 for event, words in log.warnings
                 if event == "files wait to be opened: no handle is left"
             ]
             if start == 0:
-                ((words),) = told
+                ((words),) = shortages
                 assert words["files"] == 28
                 assert words["open_files"] == 12
                 assert "LimitNOFILE" in str(words["remedy"])
             else:
-                assert sum(cast("int", words["files"]) for words in told) <= 4, (
+                assert sum(cast("int", words["files"]) for words in shortages) <= 4, (
                     "files known before are looked at, and closed again"
                 )
             await world.stop()

@@ -8,7 +8,7 @@ from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
 
-def test_where_the_kernel_watches_nothing_for_us_scans_find_what_is_new() -> None:
+def test_scans_find_new_files_where_the_kernel_watches_no_directory() -> None:
     """Other programs may have taken all of a user's inotify instances."""
 
     def nothing_left(wake: Callable[[], None]) -> NoWatcher:

@@ -44,7 +44,7 @@ class Clock:
 
 
 class Log:
-    """Keeps nothing."""
+    """A log that keeps nothing."""
 
     def info(self, event: str, **_: object) -> None: ...
 
@@ -52,7 +52,7 @@ class Log:
 
 
 class CountingDisk(MemoryDisk):
-    """Counts how often files were opened, and notes what was looked at by its path."""
+    """A disk that counts how often files were opened, and notes the paths that were looked at."""
 
     opened = 0
 
@@ -150,7 +150,7 @@ class Tail:
                 each.generation.read_lines(self.clock.now)
 
     def passes(self, seconds: float) -> Iterator[None]:
-        """Let time pass, and the tailer poll when it is due; yields after each round."""
+        """Let *seconds* pass while the tailer polls when it is due; yields after each round."""
         until = self.clock.now + seconds
         while self.clock.now < until:
             wait = self.tailer.poll_due(1_000_000)
@@ -263,7 +263,7 @@ def test_files_at_rest_are_not_opened_and_closed_in_turns(files: int) -> None:
 def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None:
     tail = Tail(40, max_open_files=16, close_idle_seconds=100)
     for _ in tail.passes(300):
-        pass  # nobody reads
+        pass  # no connection reads
     assert len(tail.open()) == 40
     tail.rests(200)
     assert len(tail.open()) == 16

@@ -50,16 +50,16 @@ def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
     segment.stray(b"no header")
     send(segment, "b", b"one\n")
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert found.complete
+    verdict = audit(str(tmp_path), spark)
+    assert verdict.complete
     assert (
-        found.sources,
-        found.events,
-        found.lost_bytes,
-        found.duplicate_events,
-        found.quarantined_events,
+        verdict.sources,
+        verdict.events,
+        verdict.lost_bytes,
+        verdict.duplicate_events,
+        verdict.quarantined_events,
     ) == (3, 117, 0, 0, 1)
-    told = found.as_json()
+    printed = verdict.as_json()
     assert {
         "sources",
         "events",
@@ -68,8 +68,8 @@ def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
         "duplicate_events",
         "gaps",
         "complete",
-    } <= set(told)
-    assert [source["path"] for source in told["by_source"]] == [
+    } <= set(printed)
+    assert [source["path"] for source in printed["by_source"]] == [
         "/var/log/a.log",
         "/var/log/b.log",
         "/var/log/beats.log",
@@ -106,8 +106,8 @@ def _foreign_twice(table: pa.Table) -> pa.Table:
     return pa.concat_tables([table, table.slice(first_of(table, "beats"), 1)])
 
 
-def _as_found(found: Verdict) -> tuple[bool, int, int, int]:
-    return found.complete, found.lost_bytes, found.lost_events, found.duplicate_events
+def _as_found(verdict: Verdict) -> tuple[bool, int, int, int]:
+    return verdict.complete, verdict.lost_bytes, verdict.lost_events, verdict.duplicate_events
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_a3_tampered_rows_are_found(
 ) -> None:
     filled(tmp_path)
     tampered(tmp_path, change)
-    found = audit(str(tmp_path), spark)
-    assert _as_found(found) == expected
-    assert [fault.what for fault in found.faults] == [what]
+    verdict = audit(str(tmp_path), spark)
+    assert _as_found(verdict) == expected
+    assert [fault.what for fault in verdict.faults] == [what]
 
 
 def test_a3_rows_kept_twice_are_counted(
@@ -147,8 +147,8 @@ def test_a3_rows_kept_twice_are_counted(
         lambda self, source, start, end: [(start, end)],
     )
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.duplicate_events, found.by_source[0].doubled_bytes) == (
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.duplicate_events, verdict.by_source[0].doubled_bytes) == (
         False,
         20,
         at,
@@ -161,8 +161,8 @@ def test_a2_cut_batches_are_complete(tmp_path: Path, spark: Any) -> None:
     send(segment, "a", data[20:60], 20)
     send(segment, "a", data)
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.bytes, found.cut_events) == (True, len(data), 1)
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.bytes, verdict.cut_events) == (True, len(data), 1)
 
 
 def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: Any) -> None:
@@ -172,12 +172,12 @@ def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: A
     block = records.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
     segment.data_batch("a", 0, 20, [block], 1, skipped=10)
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.skipped_bytes, found.events) == (True, 10, 1)
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.skipped_bytes, verdict.events) == (True, 10, 1)
     segment.data_batch("b", 0, 20, [block], 1, skipped=9)
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert [fault.what for fault in found.faults] == ["dropped bytes do not match the header"]
+    verdict = audit(str(tmp_path), spark)
+    assert [fault.what for fault in verdict.faults] == ["dropped bytes do not match the header"]
 
 
 def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(
@@ -186,9 +186,9 @@ def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(
     segment = Segment()
     segment.data_batch("a", 0, 5, [b"{"], 1)
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.quarantined_events) == (False, 1)
-    assert [fault.what for fault in found.faults] == ["records that contradict their form"]
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.quarantined_events) == (False, 1)
+    assert [fault.what for fault in verdict.faults] == ["records that contradict their form"]
 
 
 def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(
@@ -202,9 +202,13 @@ def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete
     segment.data_batch("b", 5, 15, [records.lean_record(5, 15, "redacted")], 1)
     segment.data_batch("c", 0, 6, [records.lean_record(0, 6, "short")], 1)
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
-    assert [fault.what for fault in found.faults] == [
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.overlapping_events, verdict.quarantined_events) == (
+        False,
+        1,
+        0,
+    )
+    assert [fault.what for fault in verdict.faults] == [
         "rows that are not the bytes of their file"
     ] * 3
 
@@ -225,8 +229,8 @@ def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
     monkeypatch.setattr(faults, "on_reach", reached)
     with pytest.raises(Crash):
         catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert (found.complete, found.events, found.uncommitted_rows) == (True, 115, 4)
+    verdict = audit(str(tmp_path), spark)
+    assert (verdict.complete, verdict.events, verdict.uncommitted_rows) == (True, 115, 4)
 
 
 def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
@@ -266,14 +270,14 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     other = {"log": {"offset": 5, "origin": "o", "file": {"path": "/2"}}, "message": "x"}
     segment.foreign("beats", [orjson.dumps(two), orjson.dumps(other), b'{"message":"y"}'])
     catch_up(tmp_path, segment)
-    found = audit(str(tmp_path), spark)
-    assert found.complete, found.faults
-    assert {source.path: (source.lines, source.events) for source in found.by_source} == {
+    verdict = audit(str(tmp_path), spark)
+    assert verdict.complete, verdict.faults
+    assert {source.path: (source.lines, source.events) for source in verdict.by_source} == {
         "/var/log/a.log": (4, 7),
         "/var/log/b.log": (1, 2),
         "/var/log/beats.log": (3, 3),
     }
-    assert (found.lines, found.rows) == (8, 12)
+    assert (verdict.lines, verdict.rows) == (8, 12)
 
 
 def test_no_tables_end_in_one_clear_error(tmp_path: Path, spark: Any) -> None:

@@ -60,20 +60,20 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
     _send(segment, "a", lines("a", 0, 30), at=at)
     _send(segment, "clone", TEMPLATE + lines("b", 0, 50), resend=True)
     _send(segment, "rotated", lines("other", 0, 50))
-    found = _audited(tmp_path, segment, spark)
-    (copy,) = found.copies
+    verdict = _audited(tmp_path, segment, spark)
+    (copy,) = verdict.copies
     assert (copy.source, copy.other, copy.why) == (source_id("clone"), source_id("a"), SENT_AGAIN)
     assert (copy.lines, copy.bytes, copy.path) == (200, len(TEMPLATE), PATH)
     assert (
-        found.complete,
-        found.complete_but_for_ends,
-        found.duplicate_events,
-        found.lost_bytes,
+        verdict.complete,
+        verdict.complete_but_for_ends,
+        verdict.duplicate_events,
+        verdict.lost_bytes,
     ) == (False, False, 200, 0)
-    said = verdict_line(found)
+    said = verdict_line(verdict)
     assert said.startswith("NOT COMPLETE: 530 lines, ")
     assert "200 lines doubled; the first lines of 1 file are there under two sources" in said
-    assert found.as_json()["copies"] == [
+    assert verdict.as_json()["copies"] == [
         {
             "source": source_id("clone"),
             "other": source_id("a"),
@@ -83,7 +83,7 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
             "why": "sent_again",
         }
     ]
-    print_verdict(found)
+    print_verdict(verdict)
     printed = " ".join(capsys.readouterr().out.split())
     assert f"the first 200 lines ({len(TEMPLATE):,} bytes) of {PATH} are there twice" in printed
 
@@ -101,9 +101,9 @@ def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(
     at = _send(
         segment, "b", TEMPLATE[half:] + b"on the two, %s" % tail, at=at, origin="one", host="clone"
     )
-    found = _audited(tmp_path, segment, spark)
-    assert [(copy.lines, copy.why) for copy in found.copies] == [(200, TWO_CLIENTS)]
-    assert (found.complete, found.duplicate_events) == (False, 200)
+    verdict = _audited(tmp_path, segment, spark)
+    assert [(copy.lines, copy.why) for copy in verdict.copies] == [(200, TWO_CLIENTS)]
+    assert (verdict.complete, verdict.duplicate_events) == (False, 200)
 
 
 def test_a4_a_file_that_is_shorter_than_its_copy_is_there_twice_as_a_whole(
@@ -121,21 +121,21 @@ def test_a4_lives_with_the_same_first_line_are_no_copies(tmp_path: Path, spark: 
     _send(segment, "a", banner + lines("a", 0, 20))
     _send(segment, "b", banner + lines("b", 0, 20), resend=True)
     _send(segment, "rotated", banner + lines("a", 0, 20))
-    found = _audited(tmp_path / "one", segment, spark)
-    assert (found.copies, found.complete) == ([], True)
+    verdict = _audited(tmp_path / "one", segment, spark)
+    assert (verdict.copies, verdict.complete) == ([], True)
     segment = Segment()
     segment.ended("c", _send(segment, "c", TEMPLATE), "resent")
     _send(segment, "again", TEMPLATE, resend=True)
-    found = _audited(tmp_path / "two", segment, spark)
-    assert (found.copies, found.complete) == ([], True)
+    verdict = _audited(tmp_path / "two", segment, spark)
+    assert (verdict.copies, verdict.complete) == ([], True)
 
 
 def test_p2_the_record_of_a_first_run_is_no_source(tmp_path: Path, spark: Any) -> None:
     segment = Segment()
     _send(segment, "a", TEMPLATE)
     segment.ended("agent", 0, "first_run")
-    found = _audited(tmp_path, segment, spark)
-    assert (found.complete, found.sources, found.unknown_ends) == (True, 1, [])
+    verdict = _audited(tmp_path, segment, spark)
+    assert (verdict.complete, verdict.sources, verdict.unknown_ends) == (True, 1, [])
 
 
 @pytest.mark.process

@@ -138,9 +138,9 @@ def test_r7_a_replayed_letter_is_found_in_the_table_by_its_id(tmp_path: Path) ->
     segment.piece("beats", event, 7, len(event), letter)
     segment.piece("beats", event, 0, len(event), "another")
     catch_up(tmp_path, segment)
-    found = judged(tmp_path)
-    assert [(one.id, one.state) for one in found.letters] == [(letter, "replayed")]
-    assert found.complete
+    verdict = judged(tmp_path)
+    assert [(one.id, one.state) for one in verdict.letters] == [(letter, "replayed")]
+    assert verdict.complete
 
 
 def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:

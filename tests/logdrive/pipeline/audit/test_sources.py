@@ -135,9 +135,9 @@ def test_a4_a_deliberate_resend_is_a_source_of_its_own_and_says_so() -> None:
     segment.data_batch(
         "a again", 0, at, [], 0, attributes={"host": "h", "path": "/p", "resend": True}
     )
-    found = judged(segment)
-    assert (found[source_id("a")].ended, found[source_id("a")].resend) == ("resent", False)
-    assert found[source_id("a again")].resend
+    verdict = judged(segment)
+    assert (verdict[source_id("a")].ended, verdict[source_id("a")].resend) == ("resent", False)
+    assert verdict[source_id("a again")].resend
 
 
 def test_foreign_clients_have_no_positions_and_so_no_holes(tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ def found_in(segment: Segment, faults: list[Fault] | None = None) -> Verdict:
 
 
 def gone(segment: Segment, source: str, reason: str = "removed") -> int:
-    """Add a life of two lines that vanished while nobody looked; return how many bytes of it
-    came.
-    """
+    """Add a generation of two lines whose end was not seen; return how many bytes of it came."""
     at = send(segment, source, lines(source, 0, 2))
     mark = msgspec.Raw(b'{"end":%d,"reason":"%s","end_exact":false}' % (at, reason.encode()))
     segment.batch(
@@ -40,9 +38,9 @@ def gone(segment: Segment, source: str, reason: str = "removed") -> int:
 
 
 def test_tables_without_a_batch_are_not_complete() -> None:
-    found = found_in(Segment())
-    assert not found.complete
-    assert verdict_line(found) == "nothing to judge: no batch has been read yet"
+    judged = found_in(Segment())
+    assert not judged.complete
+    assert verdict_line(judged) == "nothing to judge: no batch has been read yet"
 
 
 def test_a_complete_verdict_is_the_figures_alone_where_all_has_ended() -> None:
@@ -60,12 +58,12 @@ def test_what_is_not_judged_follows_the_figures() -> None:
     segment.clock += 3_600_000
     send(segment, "b", lines("b", 0, 2))
     segment.foreign("beats", [b'{"message":"x"}'] * 3)
-    found = found_in(segment)
-    assert (found.open_sources, found.foreign_events) == (2, 3)
-    figures, beside = verdict_line(found).split("; ", 1)
+    judged = found_in(segment)
+    assert (judged.open_sources, judged.foreign_events) == (2, 3)
+    figures, beside = verdict_line(judged).split("; ", 1)
     assert (
         figures
-        == f"complete: 7 lines, {found.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
+        == f"complete: 7 lines, {judged.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
     )
     assert beside == (
         "2 sources open, the one heard of longest ago 2023-11-14 22:13:20+00:00; 3 lines "
@@ -76,23 +74,23 @@ def test_what_is_not_judged_follows_the_figures() -> None:
 def test_p4_an_end_that_nobody_saw_is_told_as_that_and_can_be_allowed() -> None:
     segment = Segment()
     at = gone(segment, "a")
-    found = found_in(segment)
+    judged = found_in(segment)
     figures = f"2 lines, {at} bytes, 1 sources, 0 bytes lost, 0 lines doubled"
     ends = (
         f"the end of 1 file was not seen: removed while its agent was away; up to {at} it is "
         "complete"
     )
-    assert (found.complete, found.complete_but_for_ends) == (False, True)
-    assert verdict_line(found) == f"NOT COMPLETE: {figures}; {ends}"
+    assert (judged.complete, judged.complete_but_for_ends) == (False, True)
+    assert verdict_line(judged) == f"NOT COMPLETE: {figures}; {ends}"
     assert (
-        verdict_line(found, allow_unknown_ends=True)
+        verdict_line(judged, allow_unknown_ends=True)
         == f"complete but for 1 unknown end: {figures}; {ends}"
     )
-    told = found.as_json()
-    assert told["unknown_ends"] == [
+    printed = judged.as_json()
+    assert printed["unknown_ends"] == [
         {"source": source_id("a"), "path": "/var/log/a.log", "position": at, "reason": "removed"}
     ]
-    assert told["complete"] is False
+    assert printed["complete"] is False
 
 
 def test_p4_ends_of_several_files_are_one_sentence() -> None:
@@ -111,9 +109,9 @@ def test_p4_a_gap_up_to_the_last_size_seen_is_lost_and_its_end_unknown() -> None
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 2))
     segment.gap("a", at, at + 10, "removed", exact=False)
-    found = found_in(segment)
-    assert (found.lost_bytes, found.complete_but_for_ends) == (10, False)
-    said = verdict_line(found, allow_unknown_ends=True)
+    judged = found_in(segment)
+    assert (judged.lost_bytes, judged.complete_but_for_ends) == (10, False)
+    said = verdict_line(judged, allow_unknown_ends=True)
     assert said.startswith(
         "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines doubled; the "
         "end of 1 file was not seen: "
@@ -127,17 +125,17 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     segment.dead_letter("beats", 20_000_000)
     segment.dead_letter("beats", 30_000_000, "another")
     gone(segment, "a")
-    found = found_in(segment)
-    assert (found.complete, found.complete_but_for_ends, found.rows) == (False, False, 3)
-    assert (found.dead_letters, found.dead_letter_bytes) == (2, 50_000_000)
-    assert [(one.dead_letters, one.last) for one in found.by_source if one.foreign] == [(2, 0)]
-    said = verdict_line(found, allow_unknown_ends=True)
+    judged = found_in(segment)
+    assert (judged.complete, judged.complete_but_for_ends, judged.rows) == (False, False, 3)
+    assert (judged.dead_letters, judged.dead_letter_bytes) == (2, 50_000_000)
+    assert [(one.dead_letters, one.last) for one in judged.by_source if one.foreign] == [(2, 0)]
+    said = verdict_line(judged, allow_unknown_ends=True)
     assert said.startswith("NOT COMPLETE: 3 lines, ")
     assert (
         "; 2 events of foreign peers (50,000,000 bytes) went to the dead letters and are in "
         "no row: see `logdrive store dead-letters`"
     ) in said
-    assert found.as_json()["by_source"][1]["dead_letters"] == 2
+    assert judged.as_json()["by_source"][1]["dead_letters"] == 2
 
 
 def test_r7_an_audit_whose_dead_letters_are_all_dismissed_is_complete_and_says_how_many(
@@ -148,19 +146,23 @@ def test_r7_an_audit_whose_dead_letters_are_all_dismissed_is_complete_and_says_h
     first = segment.dead_letter("beats", 20_000_000)
     second = segment.dead_letter("beats", 30_000_000, "another")
     segment.dismissal(first, 20_000_000, "ada@web-1", "a core dump")
-    found = found_in(segment)
-    assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 30_000_000)
+    judged = found_in(segment)
+    assert (judged.complete, judged.dead_letters, judged.dead_letter_bytes) == (
+        False,
+        1,
+        30_000_000,
+    )
     segment.dismissal(second, 30_000_000, "ada@web-1", "a core dump")
     segment.dismissal(second, 30_000_000, "ada@web-1", "a core dump")  # a note may be there twice
-    found = found_in(segment)
-    assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 2)
-    assert (found.sources, found.by_source[0].dead_letters) == (1, 0)
-    assert "; 2 dead letters dismissed; " in verdict_line(found)
-    print_verdict(found)
+    judged = found_in(segment)
+    assert (judged.complete, judged.dead_letters, judged.dismissed_dead_letters) == (True, 0, 2)
+    assert (judged.sources, judged.by_source[0].dead_letters) == (1, 0)
+    assert "; 2 dead letters dismissed; " in verdict_line(judged)
+    print_verdict(judged)
     said = " ".join(capsys.readouterr().out.split())
     assert "2 dead letters (50,000,000 bytes) dismissed by ada@web-1 at 2023-11-14" in said
     assert "a core dump" in said
-    letters = found.as_json()["letters"]
+    letters = judged.as_json()["letters"]
     assert [(one["id"], one["state"], one["by"], one["why"]) for one in letters] == [
         (first, "dismissed", "ada@web-1", "a core dump"),
         (second, "dismissed", "ada@web-1", "a core dump"),
@@ -171,8 +173,8 @@ def test_r7_a_dismissal_of_a_letter_without_a_note_is_shown_and_is_no_source() -
     segment = Segment()
     segment.foreign("beats", [b'{"message":"x"}'])
     segment.dismissal(source_id("old"), 900_000, "ada", "tests")
-    found = found_in(segment)
-    assert (found.complete, found.sources, found.dismissed_dead_letters) == (True, 1, 1)
+    judged = found_in(segment)
+    assert (judged.complete, judged.sources, judged.dismissed_dead_letters) == (True, 1, 1)
 
 
 def test_r7_a_letter_that_was_replayed_is_a_row_and_waits_no_longer() -> None:
@@ -181,8 +183,8 @@ def test_r7_a_letter_that_was_replayed_is_a_row_and_waits_no_longer() -> None:
     segment.piece("beats", event, 0, 7, letter)
     assert found_in(segment).dead_letters == 1
     segment.piece("beats", event, 7, len(event), letter)
-    found = found_in(segment)
-    assert (found.complete, found.dead_letters, found.letters[0].state) == (True, 0, "replayed")
+    judged = found_in(segment)
+    assert (judged.complete, judged.dead_letters, judged.letters[0].state) == (True, 0, "replayed")
 
 
 def test_r6_pieces_of_an_event_are_no_position_and_an_unfinished_one_is_no_loss() -> None:
@@ -190,27 +192,27 @@ def test_r6_pieces_of_an_event_are_no_position_and_an_unfinished_one_is_no_loss(
     segment.piece("beats", event, 0, 7, "cut by a crash")
     segment.piece("beats", event, 0, 7)
     segment.piece("beats", event, 7, len(event))
-    found = found_in(segment)
-    assert (found.complete, found.lost_bytes, found.by_source[0].last) == (True, 0, 0)
+    judged = found_in(segment)
+    assert (judged.complete, judged.lost_bytes, judged.by_source[0].last) == (True, 0, 0)
 
 
 def test_lines_and_rows_are_counted_each_by_its_name() -> None:
     segment = Segment()
     send(segment, "a", lines("a", 0, 5))
     sources = list(judged(segment).values())
-    found = verdict(sources, Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source_id("a"): 2})
-    assert (found.lines, found.rows, found.events, found.by_source[0].lines) == (3, 5, 5, 3)
-    assert verdict_line(found).startswith("complete: 3 lines, ")
-    assert "; 5 rows: long lines are in several; " in verdict_line(found)
-    assert (found.as_json()["lines"], found.as_json()["rows"]) == (3, 5)
+    counted = verdict(sources, Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source_id("a"): 2})
+    assert (counted.lines, counted.rows, counted.events, counted.by_source[0].lines) == (3, 5, 5, 3)
+    assert verdict_line(counted).startswith("complete: 3 lines, ")
+    assert "; 5 rows: long lines are in several; " in verdict_line(counted)
+    assert (counted.as_json()["lines"], counted.as_json()["rows"]) == (3, 5)
 
 
 def test_lines_of_foreign_peers_are_counted_as_lines_not_as_rows() -> None:
     segment = Segment()
     segment.foreign("beats", [b'{"message":"x"}'] * 5)
     (source,) = judged(segment).values()
-    found = verdict([source], Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source.source: 2})
-    said = verdict_line(found)
+    counted = verdict([source], Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source.source: 2})
+    said = verdict_line(counted)
     assert said.startswith("complete: 3 lines, ")
     assert "; 3 lines of foreign peers are not judged (at least once)" in said
 
@@ -219,10 +221,10 @@ def test_a_fault_of_the_rows_is_never_allowed() -> None:
     segment = Segment()
     gone(segment, "a")
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or doubled")
-    found = found_in(segment, [fault])
-    assert not found.complete_but_for_ends
+    judged = found_in(segment, [fault])
+    assert not judged.complete_but_for_ends
     assert "; 1 batch whose rows do not match the header, 1 line missing" in verdict_line(
-        found, allow_unknown_ends=True
+        judged, allow_unknown_ends=True
     )
 
 
@@ -245,14 +247,14 @@ def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(
     segment = Segment()
     for name in ("a", "b"):
         send(segment, name, lines(name, 0, 2))
-    found = found_in(segment)
-    print_verdict(found)
+    judged = found_in(segment)
+    print_verdict(judged)
     rows = capsys.readouterr().out.splitlines()[1:3]
     assert sorted(row.split()[0] for row in rows) == sorted(
         source_id(name)[:8] for name in ("a", "b")
     )
-    for source, name in zip(found.by_source, ("6f1c2d3e4a5b", "6f1c2d3e4a99"), strict=True):
+    for source, name in zip(judged.by_source, ("6f1c2d3e4a5b", "6f1c2d3e4a99"), strict=True):
         source.source = name
-    print_verdict(found)
+    print_verdict(judged)
     rows = capsys.readouterr().out.splitlines()[1:3]
     assert [row.split()[0] for row in rows] == ["6f1c2d3e4a5", "6f1c2d3e4a9"]

@@ -1,4 +1,4 @@
-"""Opening tables: what is wrong with a directory is told with its remedy."""
+"""Opening tables: errors about a directory say the remedy."""
 
 import os
 from pathlib import Path

@@ -44,12 +44,12 @@ def files(directory: Path) -> dict[str, bytes]:
     """
     events, _ = open_tables(str(directory))
     table = events.read_rows([*COLUMNS, "source"])
-    found = {}
+    contents = {}
     for source in set(table["source"].to_pylist()):
         ((start, data),) = rebuild(table.filter(pa.compute.equal(table["source"], source)))
         assert start == 0
-        found[source] = data
-    return found
+        contents[source] = data
+    return contents
 
 
 def kept(directory: Path, source: str) -> list[list[Interval] | None]:

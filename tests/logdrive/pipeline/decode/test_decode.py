@@ -89,11 +89,11 @@ def _by_lines(data: bytes) -> list[bytes]:
 
 
 def _lean(some: list[bytes], start: int) -> tuple[list[bytes], int]:
-    found = []
+    records = []
     for line in some:
-        found.append(line_record(line, start))
+        records.append(line_record(line, start))
         start += len(line)
-    return found, len(some)
+    return records, len(some)
 
 
 @patient

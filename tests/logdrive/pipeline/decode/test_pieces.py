@@ -45,10 +45,10 @@ def stream(*order: str, cuts: int = 4) -> Segment:
 def messages(directory: Path) -> list[str]:
     """Return the first letters of all foreign messages, having checked that they are whole."""
     rows = open_tables(str(directory))[0].read_rows(["message", "form", "flag"]).to_pylist()
-    found = [row["message"] for row in rows if row["form"] == "foreign"]
+    messages = [row["message"] for row in rows if row["form"] == "foreign"]
     assert all(row["flag"] is None for row in rows)
-    assert all(orjson.dumps({"message": message}) == event(message[0]) for message in found)
-    return sorted(message[0] for message in found)
+    assert all(orjson.dumps({"message": message}) == event(message[0]) for message in messages)
+    return sorted(message[0] for message in messages)
 
 
 def boundaries(segment: Segment) -> list[int]:
@@ -142,23 +142,23 @@ def test_a_planner_finds_pieces_of_earlier_micro_batches_and_so_does_another_pro
     segment = stream(".", "x", ".", "x", "y", "x", ".", "y", "y", "x", "y")
     ends = boundaries(segment)
     with served(tmp_path / "store", segment) as face:
-        planner, at, found = Planner(face, range_bytes=1), Progress({}, {}), list[Any]()
+        planner, at, events = Planner(face, range_bytes=1), Progress({}, {}), list[Any]()
         for end in ends:
             following = planner.plan_micro_batch(at, {0: (0, end)}, None)
             ranges = planner.cut_ranges(at, following)
             assert ranges == Planner(face, range_bytes=1).cut_ranges(
                 parse_progress(at.as_json()), parse_progress(following.as_json())
             )
-            found += [event for one in ranges for event in one.events]
+            events += [event for one in ranges for event in one.events]
             at = following
-        assert [one.last for one in found] == [ends[8], ends[9]]
+        assert [one.last for one in events] == [ends[8], ends[9]]
         whole = Planner(face, 1 << 30)
         (wanted,) = whole.cut_ranges(
             Progress({}, {}), whole.plan_micro_batch(Progress({}, {}), whole.segment_bounds(), None)
         )
         assert wanted == planned(segment, 0)
-        assert list(wanted.events) == found
-        assert found[0].extents == ((ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5]))
+        assert list(wanted.events) == events
+        assert events[0].extents == ((ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5]))
         rows = [
             row for batch in read_rows_of_range(Options(face), wanted) for row in batch.to_pylist()
         ]

@@ -50,13 +50,13 @@ def positions(face: StreamClient, name: str = "pipeline") -> dict[str, int | Non
 
 
 def segments() -> list[Segment]:
-    found = [Segment(name=f"logs/app/{number}.#epoch.0") for number in range(2)]
-    for number, segment in enumerate(found):
+    segments = [Segment(name=f"logs/app/{number}.#epoch.0") for number in range(2)]
+    for number, segment in enumerate(segments):
         send(segment, f"s{number}", lines(f"s{number}", 0, 50))
-    return found
+    return segments
 
 
-# What is told -----------------------------------------------------------------------------------
+# What is published ------------------------------------------------------------------------------
 
 
 def test_each_segments_position_is_where_the_tables_end_and_only_rises(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
         assert "published again" in capsys.readouterr().out
 
 
-# When it is told --------------------------------------------------------------------------------
+# When it is published ---------------------------------------------------------------------------
 
 
 @pytest.mark.spark
@@ -201,9 +201,9 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
     assert agent.terminate(60) == 0, agent.said()
     run_pipeline(plan, threading.Event(), spark=spark)
     assert receiver.terminate() == 0, receiver.said()
-    found = audit(plan.directory, spark)
-    assert found.complete, found.faults
+    verdict = audit(plan.directory, spark)
+    assert verdict.complete, verdict.faults
     assert {
         b"".join(data for _, data in source_pieces(plan.directory, source.source))
-        for source in found.by_source
+        for source in verdict.by_source
     } == writer.contents()

@@ -25,19 +25,19 @@ def segments() -> list[Segment]:
     """Three segments, the first with small batches, the second with few large ones, the third
     empty.
     """
-    found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(3)]
+    segments = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(3)]
     at = 0
     for turn in range(40):
-        at = send(found[0], "a", lines("a", turn, 5), at)
-    send(found[1], "b", lines("b", 0, 9000))
-    found[1].gap("b", 0, 1, "removed")
-    return found
+        at = send(segments[0], "a", lines("a", turn, 5), at)
+    send(segments[1], "b", lines("b", 0, 9000))
+    segments[1].gap("b", 0, 1, "removed")
+    return segments
 
 
 @pytest.fixture
 def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
-    with served(tmp_path / "store", *segments) as there:
-        yield there
+    with served(tmp_path / "store", *segments) as client:
+        yield client
 
 
 def _offsets(segment: Segment) -> list[int]:
@@ -195,11 +195,11 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
         with pytest.raises(ConfigError), open_stream(wrong):
             pass
     uri = store(tmp_path / "store", segments[0])
-    with open_stream(uri) as there, open_stream(uri) as same:
-        assert same == there == relocate_stream(uri, there)
-    with open_stream("pravega://127.0.0.1:6001/logs/app") as there:
+    with open_stream(uri) as reader, open_stream(uri) as same:
+        assert same == reader == relocate_stream(uri, reader)
+    with open_stream("pravega://127.0.0.1:6001/logs/app") as reader:
         assert (
-            there
+            reader
             == stream_client("pravega://127.0.0.1:6001/logs/app")
-            == relocate_stream("pravega://127.0.0.1:6001/logs/app", there)
+            == relocate_stream("pravega://127.0.0.1:6001/logs/app", reader)
         )

@@ -23,22 +23,22 @@ from tests.logdrive.pipeline.storing import served, store
 
 @pytest.fixture(scope="module")
 def segments() -> list[Segment]:
-    found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(2)]
+    segments = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(2)]
     at = 0
     for turn in range(30):
-        at = send(found[0], "a", lines("a", turn * 40, 40), at)
-    send(found[1], "b", b"crlf\r\nlone \r cr\n\xff\xfe\nno end")
-    found[1].foreign("beats", [b'{"message":"x","@timestamp":"2026-11-21T06:00:00Z"}', b"{"])
-    found[1].gap("b", 30, 40, "removed")
-    return found
+        at = send(segments[0], "a", lines("a", turn * 40, 40), at)
+    send(segments[1], "b", b"crlf\r\nlone \r cr\n\xff\xfe\nno end")
+    segments[1].foreign("beats", [b'{"message":"x","@timestamp":"2026-11-21T06:00:00Z"}', b"{"])
+    segments[1].gap("b", 30, 40, "removed")
+    return segments
 
 
 @pytest.fixture(scope="module")
 def face(
     tmp_path_factory: pytest.TempPathFactory, segments: list[Segment]
 ) -> Iterator[StreamClient]:
-    with served(tmp_path_factory.mktemp("store") / "store", *segments) as there:
-        yield there
+    with served(tmp_path_factory.mktemp("store") / "store", *segments) as client:
+        yield client
 
 
 def _file(rows: pa.Table, source: str) -> bytes:

@@ -22,14 +22,14 @@ WRITER = UUID(int=1)
 @dataclass(frozen=True, slots=True)
 class Rig:
     store: Store
-    catalogue: Catalog
+    catalog: Catalog
     streams: Streams
     transactions: Transactions
 
     @staticmethod
     def on(store: Store, *, slack: int = 1 << 20, seed: int = 3) -> "Rig":
-        catalogue = Catalog(store, clock=VirtualClock(), random=Random(seed), slack=slack)
-        return Rig(store, catalogue, Streams(catalogue), Transactions(catalogue))
+        catalog = Catalog(store, clock=VirtualClock(), random=Random(seed), slack=slack)
+        return Rig(store, catalog, Streams(catalog), Transactions(catalog))
 
     async def made(self, segments: int = 2) -> None:
         """Make the scope and the stream."""

@@ -73,8 +73,8 @@ def chosen(random: Random) -> Operation:
 
 
 async def keys_of(there: Rig, scope: str, stream: str) -> list[str]:
-    async with there.catalogue.turn():
-        return list((await there.catalogue.stream_state(scope, stream)).transactions)
+    async with there.catalog.turn():
+        return list((await there.catalog.stream_state(scope, stream)).transactions)
 
 
 async def perform(there: Rig, op: Operation) -> None:
@@ -106,7 +106,7 @@ async def perform(there: Rig, op: Operation) -> None:
 
 
 async def grouped(there: Rig, op: Operation) -> None:
-    groups, name = ReaderGroups(there.catalogue), op.stream
+    groups, name = ReaderGroups(there.catalog), op.stream
     if op.kind == "group":
         await groups.create_group(
             op.scope,
@@ -132,15 +132,15 @@ async def timed(there: Rig, op: Operation) -> None:
         now = layout.current_segments(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
-        await WriterTimes(there.catalogue).note_time(*where, writer, int(op.choice * 1000), ends)
+        await WriterTimes(there.catalog).note_time(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
-        await WriterTimes(there.catalogue).remove_writer(*where, writer)
+        await WriterTimes(there.catalog).remove_writer(*where, writer)
     else:
-        await Watermarks(there.catalogue).advance_stream(*where)
+        await Watermarks(there.catalog).advance_stream(*where)
 
 
 async def mapped(there: Rig, op: Operation) -> None:
-    maps = KeyValueTables(there.catalogue)
+    maps = KeyValueTables(there.catalog)
     if op.kind == "map":
         await maps.create_kv_table(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
     else:
@@ -158,7 +158,7 @@ BESIDE: dict[str, Callable[[Rig, Operation], Awaitable[None]]] = {
 async def to_segments(there: Rig, op: Operation) -> None:
     where = (op.scope, op.stream)
     if op.kind == "raw":
-        async with there.catalogue.turn() as state:
+        async with there.catalog.turn() as state:
             known = op.scope in state.scopes and op.stream in state.scopes[op.scope].streams
         if not known:
             await there.store.create(segment_name(*where, 0))
@@ -215,7 +215,7 @@ async def view(there: Rig) -> Any:
     keys: dict[str, str] = {}
     seen: list[Any] = []
     await there.streams.scopes()  # takes in what was made without asking
-    async with there.catalogue.turn() as state:
+    async with there.catalog.turn() as state:
         scopes = sorted(name for name, scope in state.scopes.items() if scope.present)
         for scope, name, place in sorted(state.all_streams(), key=lambda found: found[:2]):
             keys |= {key: str(n) for n, key in enumerate(place.transactions)}

@@ -81,7 +81,7 @@ def test_streams_are_scaled_by_events_or_bytes_and_fixed_ones_never(
                 scale_type=scale_type, target_rate=target_rate, scale_factor=2, min_segments=1
             )
             await there.streams.create(SCOPE, STREAM, config)
-            running = asyncio.create_task(Scaling(there.catalogue, there.streams).run())
+            running = asyncio.create_task(Scaling(there.catalog, there.streams).run())
             await written(there, 4, 4)
             assert len((await there.streams.stream(SCOPE, STREAM)).epochs) == epochs
             running.cancel()
@@ -99,7 +99,7 @@ def test_a_stream_that_got_quiet_is_joined_again_down_to_what_its_maker_wants() 
                 StreamConfig(scale_type=1, target_rate=1, scale_factor=2, min_segments=2),
             )
             await there.streams.scale(SCOPE, STREAM, [0], [(0.0, 0.25), (0.25, 0.5)])
-            running = asyncio.create_task(Scaling(there.catalogue, there.streams).run())
+            running = asyncio.create_task(Scaling(there.catalog, there.streams).run())
             await asyncio.sleep(EVERY_SECONDS * 40)
             now = await there.streams.stream(SCOPE, STREAM)
             assert len(layout.current_segments(now)) == 2

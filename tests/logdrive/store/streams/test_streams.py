@@ -266,7 +266,7 @@ def test_streams_are_kept_to_size_their_makers_ask_for_and_begin_where_that_leav
                         segment_name(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
             await Retention(
-                there.store, there.streams.retention_policy, there.catalogue.clock
+                there.store, there.streams.retention_policy, there.catalog.clock
             ).apply_policies()
             assert await there.streams.cut_at(SCOPE, STREAM) == {0: 70}
             assert await there.streams.cut_at(SCOPE, "whole") == {0: 0}

@@ -1,4 +1,4 @@
-"""Streams for the tests of the codec: golden vectors, hypothesis strategies, a reader of each kind,
+"""Streams for the tests of the codec: golden vectors, Hypothesis strategies, readers of each kind,
 and frames made comparable.
 """
 
@@ -187,8 +187,8 @@ def feed_in_steps(frames: FrameReader, stream: bytes, step: int) -> list[Frame]:
 
 
 def events(frames: Iterable[Frame]) -> list[Any]:
-    """Return *frames* with each `JsonRun` taken apart: how many J frames come in one depends on the
-    reads.
+    """Return *frames* with each `JsonRun` split into single frames: how many come in one run
+    depends on the reads.
     """
     singles: list[Any] = []
     for frame in frames:

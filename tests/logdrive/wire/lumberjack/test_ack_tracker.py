@@ -1,4 +1,4 @@
-"""What a writer makes of acknowledgements: within the oldest window for plain peers, over the
+"""Acknowledgements complete windows: within the oldest window for plain peers, over the whole
 connection in `logdrive/1`.
 """
 
@@ -12,7 +12,7 @@ from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 
 
 def plain(*counts: int) -> AckTracker[int]:
-    """Return the tracker of windows of so many events, their tokens 0, 1, 2 …"""
+    """Return the tracker of windows of these counts of events, with the tokens 0, 1, 2 …"""
     tracker = AckTracker[int]("window")
     for token, count in enumerate(counts):
         tracker.on_window_sent(token, count, count)
@@ -71,13 +71,13 @@ def test_an_acknowledgement_in_the_other_version_is_fatal(own: bytes, other: byt
 
 
 def test_keepalives_come_in_version_2_even_to_writers_of_version_1() -> None:
-    """Logstash sends no others; the opposite is known of nobody."""
+    """Logstash sends no others. No reader is known to do the opposite."""
     assert AckTracker[int]("window", VERSION_1).on_ack(0, version=VERSION_2) == []
     with pytest.raises(ProtocolError, match="version 1"):
         AckTracker[int]("window", VERSION_2).on_ack(0, version=VERSION_1)
 
 
-def test_what_is_in_flight_is_known_oldest_first() -> None:
+def test_windows_in_flight_are_listed_oldest_first() -> None:
     tracker = plain(5, 6, 7)
     tracker.on_ack(5)
     assert (tracker.in_flight, len(tracker)) == ([1, 2], 2)

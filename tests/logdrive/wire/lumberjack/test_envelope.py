@@ -1,5 +1,5 @@
-"""Envelopes: what opens, and what must not: bombs, streams cut off or damaged, envelopes in
-envelopes.
+"""Envelopes: which ones open, and which are refused: bombs, streams cut off or damaged, envelopes
+inside envelopes.
 """
 
 import gzip
@@ -41,7 +41,7 @@ def exactly(payload: bytes, limits: LumberjackLimits = LOGDRIVE_1) -> bytes:
 
 
 def streamed_zstd(data: bytes, **parameters: int) -> bytes:
-    """Return a zstd frame that does not tell its size."""
+    """Return a zstd frame without its size in the header."""
     chosen = zstandard.ZstdCompressionParameters(compression_level=1, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=chosen).compressobj()
     return stream.compress(data) + stream.flush()
@@ -52,14 +52,14 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
     st.sampled_from(["zlib", "zstd"]),
     st.integers(1, 3),
 )
-def test_what_is_packed_unpacks(parts: list[bytes], codec: Codec, level: int) -> None:
+def test_packed_bytes_unpack(parts: list[bytes], codec: Codec, level: int) -> None:
     data = b"".join(parts)
     assert pack(parts, codec, level) == pack(data, codec, level)
     if data or codec == "zlib":
         assert exactly(pack(parts, codec, level)) == data
 
 
-def test_what_is_packed_opens_with_other_peoples_libraries() -> None:
+def test_packed_bytes_open_with_other_libraries() -> None:
     data = FRAME * 1000
     assert zlib.decompress(pack(data)) == data
     assert zstandard.decompress(pack(data, "zstd")) == data
@@ -96,7 +96,7 @@ def test_every_level_of_zlib_opens(level: int) -> None:
         "plain text",
     ],
 )
-def test_what_is_no_whole_zlib_stream_is_refused(payload: bytes, reason: str) -> None:
+def test_an_incomplete_or_damaged_zlib_stream_is_refused(payload: bytes, reason: str) -> None:
     for open_it in (plainly, exactly):
         with pytest.raises(EnvelopeError, match=reason) as refused:
             open_it(payload)
@@ -122,16 +122,16 @@ def test_no_bytes_hold_nothing_for_plain_peers_and_are_refused_in_logdrive_1() -
         exactly(b"")
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_zstd_frame_opens_whether_or_not_it_tells_its_size(told: bool) -> None:
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_zstd_frame_opens_with_and_without_its_size(sized: bool) -> None:
     data = FRAME * 1000
-    assert exactly(pack(data, "zstd") if told else streamed_zstd(data)) == data
+    assert exactly(pack(data, "zstd") if sized else streamed_zstd(data)) == data
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_one_zstd_frame_exactly(told: bool) -> None:
+@pytest.mark.parametrize("sized", [True, False])
+def test_one_zstd_frame_exactly(sized: bool) -> None:
     """Rule D1: one frame; neither bytes nor a frame after it, nor one that is cut off."""
-    whole = pack(FRAME, "zstd") if told else streamed_zstd(FRAME)
+    whole = pack(FRAME, "zstd") if sized else streamed_zstd(FRAME)
     for payload in (
         whole + b"x",
         whole * 2,
@@ -154,7 +154,7 @@ def test_a_zstd_frame_of_nothing_or_to_be_skipped_is_refused() -> None:
             exactly(payload)
 
 
-def test_a_zstd_checksum_is_held_to() -> None:
+def test_a_wrong_zstd_checksum_is_refused() -> None:
     packed = zstandard.ZstdCompressor(write_checksum=True).compress(FRAME)
     assert exactly(packed) == FRAME
     with pytest.raises(EnvelopeError):

@@ -116,7 +116,7 @@ def test_a_run_splits_into_two_that_make_it_up(
     )
 
 
-def test_what_is_split_off_is_copied_and_the_rest_is_not() -> None:
+def test_a_split_copies_the_first_frames_and_not_the_rest() -> None:
     """A peer may let every event be a window of its own: copying the rest each time would be
     quadratic.
     """

@@ -1,4 +1,4 @@
-"""Windows as deployed writers use them: one scenario a habit, each from the peer's bytes to the
+"""Windows as deployed writers use them: one scenario for each habit, from the peer's bytes to the
 acknowledgements due.
 """
 
@@ -19,15 +19,13 @@ from logdrive.wire.lumberjack.frames import (
     SourceFrame,
     WindowFrame,
 )
-from logdrive.wire.lumberjack.plain_windows import Batch, WindowReader, keepalive
+from logdrive.wire.lumberjack.plain_windows import WindowPart, WindowReader, keepalive
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, consecutive, encoded, reader
 
 
 @dataclass
 class Receiver:
-    """A v1 or v2 reader without its sockets: what it would have stored, and what it would
-    answer.
-    """
+    """A v1 or v2 reader without sockets: it notes what it would have stored and answered."""
 
     stored: list[int] = field(default_factory=list)
     acks: list[int] = field(default_factory=list)
@@ -38,28 +36,28 @@ class Receiver:
     def feed(self, stream: bytes, step: int | None = None) -> "Receiver":
         step = step or len(stream)
         for i in range(0, len(stream), step):
-            for batch in self.windows.group_frames(
+            for part in self.windows.group_frames(
                 self.frames.receive_data(stream[i : i + step]), self.frames.version
             ):
-                self.take(batch)
+                self.on_part(part)
         return self
 
     def quiet(self) -> "Receiver":
-        """Let a second pass without a byte."""
-        if (batch := self.windows.end_on_idle()) is not None:
-            self.take(batch)
+        """Let the writer be idle, so that the acknowledgement due on idleness is noted."""
+        if (part := self.windows.end_on_idle()) is not None:
+            self.on_part(part)
         return self
 
-    def take(self, batch: Batch) -> None:
+    def on_part(self, part: WindowPart) -> None:
         numbers = [
             n
-            for e in batch.events
+            for e in part.events
             for n in (range(e.first, e.last + 1) if isinstance(e, JsonRun) else [e.sequence])
         ]
-        assert batch.count == len(numbers)
+        assert part.count == len(numbers)
         self.stored += numbers
-        if batch.ack is not None:
-            self.acks.append(batch.ack)
+        if part.ack is not None:
+            self.acks.append(part.ack)
 
 
 def js(first: int, last: int, version: bytes = b"2") -> bytes:
@@ -231,12 +229,12 @@ def test_events_are_given_at_once_and_the_acknowledgement_with_the_last() -> Non
 
 
 def test_a_run_longer_than_its_window_is_split_there() -> None:
-    batches = WindowReader().group_frames(
+    parts = WindowReader().group_frames(
         [WindowFrame(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])]
     )
-    assert [(batch.count, batch.ack) for batch in batches] == [(2, 2), (2, 4), (1, None)]
+    assert [(part.count, part.ack) for part in parts] == [(2, 2), (2, 4), (1, None)]
     assert [
-        event.payloads for batch in batches for event in batch.events if isinstance(event, JsonRun)
+        event.payloads for part in parts for event in part.events if isinstance(event, JsonRun)
     ] == [
         [b"a", b"b"],
         [b"c", b"d"],
@@ -293,8 +291,9 @@ def test_frames_of_other_dialects_are_the_callers_mistake(
 def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
     script: list[WindowFrame | int], step: int
 ) -> None:
-    """Whatever windows a writer announces: integers are how many bare events come, numbered on over
-    the connection.
+    """For any announced windows.
+
+    An integer is a number of bare events, which are numbered on over the connection.
     """
     stream, sent = b"", 0
     for item in script:
@@ -314,7 +313,7 @@ def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
 
 
 def test_json_frames_of_one_event_count_as_one() -> None:
-    (batch,) = WindowReader().group_frames(
+    (part,) = WindowReader().group_frames(
         reader().receive_data(WindowFrame(1).encode() + JsonFrame(9, b"{}").encode())
     )
-    assert (batch.count, batch.ack) == (1, 9)
+    assert (part.count, part.ack) == (1, 9)

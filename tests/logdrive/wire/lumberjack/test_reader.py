@@ -1,4 +1,4 @@
-"""The stream cut into frames: any split, any dialect, garbage, what stays linear."""
+"""Streams cut into frames: any split, any dialect, garbage, and costs that stay linear."""
 
 import random
 import sys
@@ -72,7 +72,9 @@ def test_any_split_of_replies_gives_the_same_frames(
 
 
 @given(plain_streams())
-def test_steps_give_what_feed_gives(sent: tuple[bytes, list[Any]]) -> None:
+def test_reading_in_steps_gives_the_same_frames_as_reading_at_once(
+    sent: tuple[bytes, list[Any]],
+) -> None:
     stream, expected = sent
     assert [
         frame for step in reader().receive_in_steps(stream) for frame in step
@@ -80,7 +82,7 @@ def test_steps_give_what_feed_gives(sent: tuple[bytes, list[Any]]) -> None:
     assert events(reader().receive_data(stream)) == expected
 
 
-def test_what_came_before_an_envelope_is_given_before_it_is_opened() -> None:
+def test_frames_before_an_envelope_are_returned_before_it_is_opened() -> None:
     content = [EnvelopeFrame(pack(JsonFrame(n, b"{}").encode())).encode() for n in (2, 5)]
     stream = (
         JsonFrame(1, b"{}").encode()
@@ -105,9 +107,7 @@ kinds_and_readers = st.sampled_from(
 
 
 def offset_of_error(frames: FrameReader, stream: bytes, step: int) -> int:
-    """Return where *stream* is refused, or up to where it is good; any other error is the
-    test's.
-    """
+    """Return the offset at which *stream* is refused, or its end; other errors fail the test."""
     try:
         feed_in_steps(frames, stream, step)
     except ProtocolError as error:
@@ -260,7 +260,7 @@ def test_frames_of_another_kind_end_a_run_whatever_their_numbers() -> None:
     ] == [(1, 1), (2, 2)]
 
 
-def test_the_envelope_that_held_a_frame_is_told() -> None:
+def test_a_frame_names_the_envelope_that_held_it() -> None:
     content = encoded([RUN, JsonFrame(1, b"{}")])
     stream = (
         SOURCE.encode()
@@ -296,7 +296,7 @@ def test_an_error_inside_an_envelope_names_the_envelopes_offset() -> None:
 
 @pytest.mark.parametrize("kind", ["json", "data", "envelope"])
 def test_a_frame_that_comes_byte_by_byte_is_copied_a_fixed_number_of_times(kind: str) -> None:
-    """Linear: what buffering moves grows as the stream does, not as its square."""
+    """The bytes that buffering copies grow in proportion to the stream, not to its square."""
     noise = random.Random(1).randbytes(32 * KIB)
     if kind == "json":
         stream = JsonFrame(1, noise).encode()
@@ -310,7 +310,7 @@ def test_a_frame_that_comes_byte_by_byte_is_copied_a_fixed_number_of_times(kind:
 
 
 def lines_run(pairs: int) -> int:
-    """Return how many lines of Python a D frame of so many *pairs* costs that comes byte by
+    """Return how many lines of Python are run for a D frame of so many *pairs* that comes byte by
     byte.
     """
     stream, frames, count = KeyValueFrame(1, (("k", "v"),) * pairs).encode(), reader(), 0

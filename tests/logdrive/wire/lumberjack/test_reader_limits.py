@@ -1,6 +1,4 @@
-"""Every limit of a frame refused from its header: with the header's last byte, and not a byte
-later.
-"""
+"""Each limit of a frame is refused as soon as the last byte of its header is there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Steps of a reader: little is unpacked, cut or kept in each, whatever an envelope holds."""
+"""Steps of a reader: each unpacks, cuts and keeps little, whatever an envelope holds."""
 
 import random
 import tracemalloc
@@ -35,14 +35,14 @@ def bomb(count: int = 81) -> bytes:
 
 
 def opened(frames: FrameReader, stream: bytes) -> Iterator[int]:
-    """Give what *frames* keep of an envelope after each step."""
+    """Return what *frames* keep of an envelope after each step."""
     for _ in frames.receive_in_steps(stream):
         yield frames.unpacked_bytes
     yield frames.unpacked_bytes
 
 
 def _take_all(steps: Iterator[list[Frame]], given: list[Frame]) -> None:
-    """Add what *steps* give to *given*, up to an error."""
+    """Append the frames of *steps* to *given*, up to an error."""
     for step in steps:
         given += step
 
@@ -83,13 +83,13 @@ def test_of_a_long_envelope_a_few_mebibytes_are_in_memory_however_much_it_holds(
     assert frames.unpacked_bytes == 0
 
 
-def test_what_is_unpacked_is_told_from_step_to_step_and_no_longer_once_it_is_given() -> None:
+def test_unpacked_bytes_are_counted_from_step_to_step_until_they_are_returned() -> None:
     content = json_frames(1, [bytes(700 * KIB)] * 5)
-    told = list(opened(reader(), EnvelopeFrame(pack(content)).encode()))
-    growth = [after - before for before, after in pairwise(told)]
+    held = list(opened(reader(), EnvelopeFrame(pack(content)).encode()))
+    growth = [after - before for before, after in pairwise(held)]
     assert max(growth) <= PIECE
-    assert max(told) == sum(map(len, content))
-    assert told[-1] == 0
+    assert max(held) == sum(map(len, content))
+    assert held[-1] == 0
 
 
 @pytest.mark.parametrize("size", [KIB, 700 * KIB, 3 * MIB, 15 * MIB])

@@ -1,4 +1,4 @@
-"""Rule D1: what a `logdrive/1` writer may send, and in which order; rule R3: how much of it."""
+"""Rules D1 and R3: which frames a `logdrive/1` writer may send, in which order, and how many."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +53,7 @@ def received(*frames: Frame) -> Sequence[Any]:
 
 
 def refused(*frames: Frame) -> ProtocolError:
-    """Return why the last of *frames* is refused; those before it must not be."""
+    """Return why the last of *frames* is refused; those before it must be accepted."""
     runs = RunReader()
     runs.check_frames([SOURCE, *frames[:-1]])
     with pytest.raises(ProtocolError) as error:
@@ -146,7 +146,7 @@ def test_numbers_run_on_over_windows() -> None:
         ([WindowFrame(1), run(records=2)], "2 records in a window that lacks 1"),
     ],
 )
-def test_what_breaks_the_grammar_is_refused(frames: list[Frame], reason: str) -> None:
+def test_frames_out_of_order_are_refused(frames: list[Frame], reason: str) -> None:
     error = refused(*frames)
     assert reason in str(error)
     assert error.code == RefusalCode.PROTOCOL
@@ -266,7 +266,7 @@ def test_an_index_names_one_source_until_it_is_freed() -> None:
     assert "names no source" in str(refused(SourceFrame(9, ORIGIN, b"")))
 
 
-def test_so_many_indices_may_be_live() -> None:
+def test_the_number_of_live_indices_is_limited() -> None:
     runs = RunReader()
     runs.check_frames([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
     with pytest.raises(ProtocolError) as error:

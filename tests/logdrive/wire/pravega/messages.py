@@ -1,4 +1,4 @@
-"""Hypothesis strategies: any message, made from how its class is declared."""
+"""Hypothesis strategies for any message, made from the declaration of its class."""
 
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints

@@ -222,7 +222,7 @@ def test_long_data_is_not_copied_on_its_way_out() -> None:
     assert any(part is data for part in encode(SegmentRead(S, 0, True, False, data, 2)))
 
 
-def test_data_most_of_what_arrived_is_not_copied_and_less_does_not_keep_rest_in_memory() -> None:
+def test_data_is_not_copied_if_it_is_most_of_a_message_and_is_copied_otherwise() -> None:
     stream = b"".join(encode(AppendBlockEnd(W, 0, bytes(200_000), 1, 1, 2)))
     [message] = MessageReader().receive_data(stream)
     assert isinstance(message, AppendBlockEnd)
@@ -235,7 +235,7 @@ def test_data_most_of_what_arrived_is_not_copied_and_less_does_not_keep_rest_in_
         assert isinstance(message.data, bytes)
 
 
-def test_what_is_read_may_be_sent_in_parts_and_arrives_whole() -> None:
+def test_a_segment_read_may_be_sent_in_parts_and_arrives_whole() -> None:
     parts = (bytes(300_000), memoryview(b"between"), b"", b"x" * 200_000)
     sent = encode(SegmentRead(S, 0, True, False, parts, 2))
     assert any(part is parts[0] for part in sent)

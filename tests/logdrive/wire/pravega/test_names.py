@@ -50,7 +50,7 @@ def test_segments_beside_a_streams_own_belong_to_the_stream() -> None:
         assert scope_and_stream(segment) == ("logs", "app")
 
 
-def test_a_transient_segment_is_told_by_its_name() -> None:
+def test_a_transient_segment_is_recognized_by_its_name() -> None:
     assert is_transient(TRANSIENT)
     for name in (SEGMENT, TRANSACTION, f"{SEGMENT}#transient"):
         assert not is_transient(name)

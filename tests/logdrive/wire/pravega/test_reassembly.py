@@ -82,7 +82,7 @@ def test_only_its_end_may_follow_a_block(inside: Message) -> None:
         assembler.check_order(inside)
 
 
-def test_what_is_no_append_passes_through_a_block() -> None:
+def test_messages_that_are_no_appends_are_allowed_inside_a_block() -> None:
     assembler = Assembler()
     assembler.receive_append(AppendBlock(W, frame_event(b"hi")))
     assembler.check_order(KeepAlive())

@@ -1,4 +1,6 @@
-"""A key goes where every other Pravega client sends it (specification, section 4)."""
+"""A routing key belongs to the segment to which all other Pravega clients send it (specification,
+section 4).
+"""
 
 import pytest
 from hypothesis import given

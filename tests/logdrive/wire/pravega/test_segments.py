@@ -128,7 +128,9 @@ def test_known_frames_both_ways(message: Message, code: int, payload: str) -> No
         (ConditionalCheckFailed(W, 5), 8),
     ],
 )
-def test_what_older_peers_leave_out_takes_its_default(message: Message, missing: int) -> None:
+def test_fields_that_older_peers_leave_out_take_their_defaults(
+    message: Message, missing: int
+) -> None:
     payload = b"".join(encode(message))[8:-missing]
     assert list(
         MessageReader().receive_data(struct.pack("!ii", message.code, len(payload)) + payload)

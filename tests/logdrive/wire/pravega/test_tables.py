@@ -113,7 +113,7 @@ def test_known_frames_both_ways(message: Message, code: int, payload: str) -> No
     assert decoded(frame(code, bytes.fromhex(payload))) == [message]
 
 
-def test_the_catalogue_is_that_of_wire_version_17() -> None:
+def test_the_message_types_are_those_of_wire_version_17() -> None:
     """Section 1.4; a partial event and an event never lead a frame, and retired codes are not used
     again.
     """
@@ -163,7 +163,7 @@ def test_the_catalogue_is_that_of_wire_version_17() -> None:
         ),
     ],
 )
-def test_what_older_peers_leave_out_takes_its_default(
+def test_fields_that_older_peers_leave_out_take_their_defaults(
     whole: Message, missing: int, expected: Message
 ) -> None:
     payload = b"".join(encode(whole))[8:-missing]

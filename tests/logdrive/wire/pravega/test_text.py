@@ -30,6 +30,6 @@ def test_plain_utf8_is_read_too(text: str) -> None:
 
 
 @given(st.binary())
-def test_what_is_no_utf8_raises_only_value_errors(data: bytes) -> None:
+def test_bytes_that_are_no_utf8_raise_only_value_errors(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         assert decode_text(encode_text(decode_text(data))) == decode_text(data)

@@ -1,4 +1,4 @@
-"""Watermarks as Java's readers take them: bytes that Pravega 0.13.0's own serialiser made."""
+"""Watermarks for Java's readers: the bytes are those that Pravega 0.13.0's own serializer made."""
 
 import hashlib
 

@@ -26,8 +26,8 @@ class Timed:
     def __init__(self, there: Rig) -> None:
         self.there, self.writers, self.watermarks = (
             there,
-            WriterTimes(there.catalogue),
-            Watermarks(there.catalogue),
+            WriterTimes(there.catalog),
+            Watermarks(there.catalog),
         )
 
     async def made(self, segments: int = 2, patience_ms: int = 0) -> None:
@@ -49,7 +49,7 @@ class Timed:
 
     async def noting(self) -> list[str]:
         """Return the writers that are not forgotten."""
-        async with self.there.catalogue.turn() as state:
+        async with self.there.catalog.turn() as state:
             place = state.stream_state(SCOPE, STREAM)
             return sorted(place.writers) if place is not None else []
 

@@ -26,27 +26,27 @@ def test_reader_groups_and_tables_survive_restarts_and_kills() -> None:
             disk = MemoryDisk()
             async with rig(disk, clean=clean) as there:
                 await there.made()
-                await ReaderGroups(there.catalogue).create_group(SCOPE, "group", GROUP)
-                updated = await ReaderGroups(there.catalogue).update_group(SCOPE, "group", GROUP)
-                await ReaderGroups(there.catalogue).update_read_cut(
+                await ReaderGroups(there.catalog).create_group(SCOPE, "group", GROUP)
+                updated = await ReaderGroups(there.catalog).update_group(SCOPE, "group", GROUP)
+                await ReaderGroups(there.catalog).update_read_cut(
                     f"{SCOPE}/group", GROUP.id, 1, SCOPE, STREAM, {OLD[0]: 3, OLD[1]: 0}
                 )
-                await ReaderGroups(there.catalogue).create_group(SCOPE, "gone", GROUP)
-                await ReaderGroups(there.catalogue).delete_group(SCOPE, "gone", GROUP.id)
+                await ReaderGroups(there.catalog).create_group(SCOPE, "gone", GROUP)
+                await ReaderGroups(there.catalog).delete_group(SCOPE, "gone", GROUP.id)
                 for table in ("kept", "gone"):
-                    await KeyValueTables(there.catalogue).create_kv_table(
+                    await KeyValueTables(there.catalog).create_kv_table(
                         SCOPE, table, KeyValueTable(2, 8)
                     )
-                await KeyValueTables(there.catalogue).delete_kv_table(SCOPE, "gone")
+                await KeyValueTables(there.catalog).delete_kv_table(SCOPE, "gone")
             async with rig(disk if clean else disk.killed(), slack=0) as there:
                 await there.streams.configure(SCOPE, STREAM, CONFIG)  # the journal is written anew
             async with rig(disk) as there:
-                found = await ReaderGroups(there.catalogue).get_group(SCOPE, "group")
+                found = await ReaderGroups(there.catalog).get_group(SCOPE, "group")
                 assert found == msgspec.structs.replace(
                     updated, read={f"{SCOPE}/{STREAM}": {OLD[0]: 3, OLD[1]: 0}}
                 )
                 assert await there.streams.streams(SCOPE) == ["_RGgroup", STREAM]
-                assert await KeyValueTables(there.catalogue).list_kv_tables(SCOPE) == ["kept"]
+                assert await KeyValueTables(there.catalog).list_kv_tables(SCOPE) == ["kept"]
                 assert there.store.segments(f"{SCOPE}/kept_kvtable/") == [
                     f"{SCOPE}/kept_kvtable/{n}.#epoch.0" for n in range(2)
                 ]
@@ -55,7 +55,7 @@ def test_reader_groups_and_tables_survive_restarts_and_kills() -> None:
                     is False
                 )
                 with pytest.raises(NoSuchGroupError):
-                    await ReaderGroups(there.catalogue).get_group(SCOPE, "gone")
+                    await ReaderGroups(there.catalog).get_group(SCOPE, "gone")
 
     run(main())
 
@@ -65,7 +65,7 @@ def test_a_tables_change_is_completed_after_a_crash() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
             await there.made()
-            await KeyValueTables(there.catalogue).create_kv_table(
+            await KeyValueTables(there.catalog).create_kv_table(
                 SCOPE, "removed", KeyValueTable(1, 8)
             )
             await there.store.create(f"{SCOPE}/made_kvtable/0.#epoch.0")
@@ -78,7 +78,7 @@ def test_a_tables_change_is_completed_after_a_crash() -> None:
                 ]
             )
         async with rig(disk) as there:
-            assert await KeyValueTables(there.catalogue).list_kv_tables(SCOPE) == ["made"]
+            assert await KeyValueTables(there.catalog).list_kv_tables(SCOPE) == ["made"]
             assert there.store.segments(f"{SCOPE}/removed_kvtable/") == []
             for segment in there.store.segments(f"{SCOPE}/made_kvtable/"):
                 assert (await Tables(there.store).table_info(segment)).key_length == 8
@@ -94,7 +94,7 @@ def test_unread_data_of_a_subscriber_is_kept_up_to_the_streams_limit() -> None:
                 min_segments=1, retention_type=2, retention_param=30, retention_max=70
             )
             await there.streams.create(SCOPE, STREAM, config)
-            groups = ReaderGroups(there.catalogue)
+            groups = ReaderGroups(there.catalog)
             await groups.create_group(SCOPE, "group", GROUP)
             policies = (there.streams.retention_policy, there.streams.max_retention_policy)
 
@@ -104,7 +104,7 @@ def test_unread_data_of_a_subscriber_is_kept_up_to_the_streams_limit() -> None:
                         segment_name(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
                 for policy_of in policies:
-                    await Retention(there.store, policy_of, there.catalogue.clock).apply_policies()
+                    await Retention(there.store, policy_of, there.catalog.clock).apply_policies()
                 return await there.streams.cut_at(SCOPE, STREAM)
 
             assert await kept(6) == {0: 0}  # nothing is known to be read

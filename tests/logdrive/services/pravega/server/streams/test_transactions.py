@@ -104,7 +104,7 @@ def test_open_transactions_survive_a_restart_and_end_with_their_lease_or_stream(
             await there.transactions.abort_expired()
             await there.transactions.ping_transaction(SCOPE, STREAM, kept, 60_000)
             await there.transactions.ping_transaction(SCOPE, STREAM, left, 1_000)
-            await there.catalogue.clock.sleep(2.0)
+            await there.catalog.clock.sleep(2.0)
             await there.transactions.abort_expired()
             assert (
                 await there.transactions.get_transaction(SCOPE, STREAM, left)

@@ -87,7 +87,7 @@ def test_a_silent_writer_is_waited_for_as_long_as_configured() -> None:
             assert (
                 len(timed.marks()),
                 await timed.noting(),
-                there.catalogue.streams_with_times(),
+                there.catalog.streams_with_times(),
             ) == (
                 2,
                 [],

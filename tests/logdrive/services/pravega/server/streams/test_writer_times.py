@@ -20,8 +20,8 @@ from tests.support.virtual_time import run
 
 
 async def noted(there: Rig, writer: str) -> WriterMark:
-    async with there.catalogue.turn():
-        return (await there.catalogue.stream_state(SCOPE, STREAM)).writers[writer]
+    async with there.catalog.turn():
+        return (await there.catalog.stream_state(SCOPE, STREAM)).writers[writer]
 
 
 def test_time_and_position_of_a_writer_never_go_back() -> None:

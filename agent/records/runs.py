@@ -82,8 +82,11 @@ class Records(FramedRecords, Sequence[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What a gap or an end record says: enough to make the record again from another number."""
+class GapOrEndMark:
+    """What a gap or an end record says, as the mark in its batch's header repeats it (rule R4).
+
+    It is enough to make the record again from another number.
+    """
 
     reason: str
     """One of the reasons above."""
@@ -120,8 +123,8 @@ class Run:
     read_ms: int
     """When the last byte was read, in milliseconds since the epoch."""
 
-    mark: Mark | None = None
-    """What a gap or an end says; None for data."""
+    mark: GapOrEndMark | None = None
+    """What its record says, if it is a gap or an end; None for data."""
 
     @property
     def position(self) -> int:
@@ -158,9 +161,9 @@ class RunBuilder:
         The first run follows the number *previous*. *read_ms* is when the chunk was read, in
         milliseconds since the epoch.
         """
-        self._chunk = chunk
+        self._chunk = chunk  # makes the number of a position
         self._previous = previous  # the number before the next run
-        self._read_ms = read_ms
+        self._read_ms = read_ms  # when the chunk was read (ms since the epoch)
         self._most_records = most_records
         self._new_list = new_list
         self._runs: list[Run] = []  # complete runs
@@ -168,7 +171,7 @@ class RunBuilder:
         # the last run, while it has room
         self._records = new_list()
         self._end = 0  # the position after its records
-        self._events = 0
+        self._events = 0  # events in its records
         self._size = 0  # bytes in a batch
 
     @property
@@ -212,7 +215,7 @@ class RunBuilder:
         self._previous = number
 
 
-def make_gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
+def make_gap_run(previous: int, number: int, mark: GapOrEndMark, read_ms: int) -> Run:
     """Return a gap from one number to a greater one (rule P4)."""
     payload = record.gap_record(
         position_of(previous),
@@ -224,7 +227,7 @@ def make_gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     return Run(GAP, previous, number, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
 
 
-def make_end_run(previous: int, mark: Mark, read_ms: int) -> Run:
+def make_end_run(previous: int, mark: GapOrEndMark, read_ms: int) -> Run:
     """Return the last run of a generation, which closes its number (rules G3, P1)."""
     payload = record.end_record(position_of(previous), mark.reason, end_exact=mark.exact)
     return Run(
