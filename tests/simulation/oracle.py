@@ -164,7 +164,7 @@ def _closed(life: Life, source: Arrived) -> None:
 def _follow_on(batches: Iterable[Batch]) -> None:
     """Require that, in one store, each batch of a source begins where the one before ended.
 
-    Nothing follows an end (rules D3, P2, G3). Where no numbers are kept, a run may be there twice,
+    Nothing follows an end (rules D3, P2, G3). Where no numbers are kept, runs may be there again,
     but never one before those that it follows (rule S5).
     """
     reached: dict[tuple[str, str], tuple[int, str]] = {}

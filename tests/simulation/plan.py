@@ -93,7 +93,7 @@ class Plan:
     # calm; 0 for the default from the start.
     sources_bytes: int = 0
     outbox_bytes: int = 0  # limit on what waits for one peer of a receiver; 0 for the default
-    s2: bool = False  # receivers append to the shared store, and it is read, by S2's protocol
+    s2: bool = False  # receivers append to the shared store over S2, and it is read over S2
 
     @property
     def retained(self) -> bool:

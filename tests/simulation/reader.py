@@ -45,7 +45,7 @@ from tests.support.virtual_time import EPOCH_MS
 
 _PATIENCE_SECONDS = 5.0  # limit on the time for one store
 S2_SEGMENT = segment_name(BASIN, STREAM, 0)
-"""What the whole of an S2 stream is called here."""
+"""Name of the whole of an S2 stream in `Tables`."""
 
 
 class TakenBackError(AssertionError):
@@ -75,9 +75,9 @@ class Tables:
     starts: dict[tuple[str, str], int] = field(default_factory=dict)
     # the reader's position in each, as the store has it, or would have it with retention
     told: dict[tuple[str, str], int] = field(default_factory=dict)
-    # how many records were read of each S2 stream
+    # number of records read of each S2 stream
     records: dict[tuple[str, str], int] = field(default_factory=dict)
-    # sequence number of each batch in its S2 stream, by the batch's id
+    # sequence number of each batch in an S2 stream, by its id
     stored: dict[bytes, int] = field(default_factory=dict)
     # what retention cut and left
     retained: Retained = field(default_factory=Retained)
