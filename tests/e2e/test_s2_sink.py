@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.conftest import unavailable
 from tests.support.installation import Installation, Process, command, free_port
 from tests.support.s2_lite import s2_lite, why_no_s2_lite
 
@@ -170,7 +171,7 @@ def test_the_demo_over_s2_is_complete(tmp_path: Path, service: str) -> None:
         sink, kills = "s2", 3
         if service == "s2-lite":
             if reason := why_no_s2_lite():
-                pytest.skip(reason)
+                unavailable(reason)
             lite = stack.enter_context(s2_lite(tmp_path))
             sink, kills = f"s2://127.0.0.1:{lite.port}/demo-logs/events", 2
         work = str(tmp_path / "work")

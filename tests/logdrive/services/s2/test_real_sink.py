@@ -23,9 +23,15 @@ from logdrive.services.s2.sink import S2Sink
 from logdrive.services.sink import Sink
 from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import SequencedRecord
+from tests.conftest import unavailable
 from tests.support.s2_lite import S2Lite, s2_lite, why_no_s2_lite
 
-pytestmark = pytest.mark.skipif(bool(why_no_s2_lite()), reason=why_no_s2_lite())
+
+@pytest.fixture(scope="module", autouse=True)
+def _real_service() -> None:
+    if reason := why_no_s2_lite():
+        unavailable(reason)
+
 
 BATCHES, KILLS = 400, 3
 _AHEAD = 40

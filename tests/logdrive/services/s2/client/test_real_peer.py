@@ -15,9 +15,15 @@ from logdrive.services.s2.client.target import target_of
 from logdrive.wire.s2.errors import RangeNotSatisfiableError, S2Error, SeqNumMismatchError
 from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import AppendInput, Record
+from tests.conftest import unavailable
 from tests.support.s2_lite import S2Lite, s2_lite, why_no_s2_lite
 
-pytestmark = pytest.mark.skipif(bool(why_no_s2_lite()), reason=why_no_s2_lite())
+
+@pytest.fixture(scope="module", autouse=True)
+def _real_service() -> None:
+    if reason := why_no_s2_lite():
+        unavailable(reason)
+
 
 STREAM = "logs/a b"
 

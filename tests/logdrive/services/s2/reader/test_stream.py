@@ -19,6 +19,7 @@ from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.s2.reader.stream import S2Stream, s2_stream
 from logdrive.wire.s2.records import Record, fence_record, trim_record
+from tests.conftest import unavailable
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.services.s2.reader.streams import (
@@ -46,7 +47,7 @@ def service(
         with S2Face(directory) as face:
             yield face
     elif reason := why_no_s2_lite():
-        pytest.skip(reason)
+        unavailable(reason)
     else:
         with s2_lite(directory) as lite:
             yield lite
