@@ -57,7 +57,7 @@ def _decode(setting: Setting) -> Mapping[str, Sample]:
     began = time.process_time()
     decoder, rows, at, taken = Decoder("bench"), 0, 0, 0
     while at < len(data):
-        following = decoder.decode_batches("bench/bench/0.#epoch.0", at, data[at : at + _READ])
+        following, _ = decoder.decode_batches("bench/bench/0.#epoch.0", at, data[at : at + _READ])
         if following == at:
             raise BenchmarkError(f"the decoder stands still at {at}")
         at = following

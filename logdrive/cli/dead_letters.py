@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dismissing import DismissalOutcome, Dismissed, dismiss
 from logdrive.cli.letter_states import LetterState, state_of
@@ -22,11 +23,10 @@ from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.replaying import ReplayOutcome, replay
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
-    AnyAddress,
     abort_on_stop,
     open_segments,
     open_service,
-    parse_stream_address,
+    parse_segmented_address,
     query_segments,
 )
 from logdrive.host.clock import SystemClock
@@ -272,7 +272,7 @@ def _query_letters(uri: str, access: AccessOptions, act: Any) -> Any:
     async def ask(segments: Sequence[ReadableSegment], later: FindNewSegments) -> Any:
         return await act(await read_dead_letters(segments))
 
-    return query_segments(_dead_letter_address(parse_stream_address(uri)), access, ask)
+    return query_segments(_dead_letter_address(parse_segmented_address(uri)), access, ask)
 
 
 def _query_letters_and_stream(
@@ -286,7 +286,7 @@ def _query_letters_and_stream(
 
     *update* asks for permission to append to the stream.
     """
-    address = parse_stream_address(uri)
+    address = parse_segmented_address(uri)
 
     async def program(machine: Machine) -> T:
         async with (
@@ -306,7 +306,9 @@ def _query_letters_and_stream(
     return run_program(program)
 
 
-def _dead_letter_address(address: AnyAddress) -> AnyAddress:
+def _dead_letter_address(
+    address: StreamAddress | ServiceAddress,
+) -> StreamAddress | ServiceAddress:
     return replaced(address, stream=address.stream + DEAD_STREAM)
 
 

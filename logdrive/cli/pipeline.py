@@ -51,7 +51,8 @@ def pipeline() -> None:
     "--from",
     "source",
     metavar="URI",
-    help="Stream to read: file:///path#scope/stream or pravega://host:port/scope/stream.",
+    help="Stream to read: file:///path#scope/stream, pravega://host:port/scope/stream or "
+    "s2://host:port/basin/stream.",
 )
 @click.option(
     "--to",
@@ -241,6 +242,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         master=master or config.spark.master,
         memory=config.spark.memory,
         reader=config.pipeline.reader,
+        token=config.pipeline.token or "",
         tls=config.tls.settings() if config.tls else None,
         login=config.login.login if config.login else None,
     )

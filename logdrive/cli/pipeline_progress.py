@@ -4,12 +4,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import structlog
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
@@ -52,12 +54,17 @@ def show_progress(
             ),
         )
         return
+    # offsets in S2 count records
+    amounts = (
+        (MofNCompleteColumn(), TextColumn("records"))
+        if urlsplit(plan.uri).scheme == "s2"
+        else (DownloadColumn(), TransferSpeedColumn())
+    )
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *amounts,
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
@@ -70,6 +77,6 @@ def show_progress(
             progress.update(task, description="reading")
 
         def tell(so_far: "RunResult") -> None:
-            progress.update(task, total=so_far.there, completed=so_far.bytes)
+            progress.update(task, total=so_far.there, completed=so_far.offsets)
 
         yield starting, tell

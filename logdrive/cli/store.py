@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from types import ModuleType
 
 import click
 import structlog
@@ -18,20 +19,24 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from logdrive.address import ServiceAddress
+from logdrive.address import S2Address, StreamAddress
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.runtime import Machine, run_program
-from logdrive.cli.streams import parse_stream_address, query_segments
+from logdrive.cli.streams import (
+    parse_segmented_address,
+    parse_stream_address,
+    query_segments,
+)
 from logdrive.cli.users import user
 from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
+from logdrive.services.lines import SegmentContents
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
     FindNewSegments,
     ReadableSegment,
-    SegmentContents,
     count_contents,
     follow_lines,
     read_all_lines,
@@ -105,8 +110,8 @@ def run(path: str, log_level: str) -> None:
 def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the segments of a stream with bytes, batches, events and sources.
 
-    The store of a running receiver is read over the network, so the receiver's configuration needs
-    [listen.pravega].
+    An S2 stream is one segment, and its length counts records. The store of a running receiver is
+    read over the network, so the receiver's configuration needs [listen.pravega].
     """
     address = parse_stream_address(uri)
 
@@ -115,7 +120,10 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     ) -> list[SegmentContents]:
         return [await count_contents(segment.client, segment.state) for segment in segments]
 
-    contents = query_segments(address, access, count)
+    if isinstance(address, S2Address):
+        contents = _import_s2_streams().count_s2_stream(address, access)
+    else:
+        contents = query_segments(address, access, count)
     rows = [
         {
             "segment": row.state.segment,
@@ -132,7 +140,8 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     if as_json:
         emit_json({"uri": uri, "segments": rows})
         return
-    table = Table(*("segment", "bytes", "batches", "events", "sources"), box=None)
+    length = "records" if isinstance(address, S2Address) else "bytes"
+    table = Table(*("segment", length, "batches", "events", "sources"), box=None)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in contents:
@@ -159,7 +168,10 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    query_segments(address, access, copy)
+    if isinstance(address, S2Address):
+        _import_s2_streams().copy_s2_lines(address, access, follow=follow)
+    else:
+        query_segments(address, access, copy)
 
 
 @store.command(
@@ -190,7 +202,7 @@ def readers(
     """
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
-    address = parse_stream_address(uri)
+    address = parse_segmented_address(uri)
 
     async def update_and_ask(
         segments: Sequence[ReadableSegment], later: FindNewSegments
@@ -239,7 +251,7 @@ def verify(place: str, as_json: bool) -> None:
     """
     # a plain path is a store's directory
     address = parse_stream_address(place) if "://" in place else None
-    if isinstance(address, ServiceAddress):
+    if not isinstance(address, StreamAddress | None):
         raise click.BadParameter(
             "verify reads the store's files: give its directory, not the address of a service",
             param_hint="URI|DIR",
@@ -291,3 +303,15 @@ def _verdict(verification: Verification) -> str:
     )
     in_use = ", in use meanwhile" if verification.held else ""
     return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"
+
+
+def _import_s2_streams() -> ModuleType:
+    """Return the module for `s2://` addresses. Raises `ClickException` without its libraries."""
+    try:
+        from logdrive.cli import s2_streams
+    except ImportError as error:
+        raise click.ClickException(
+            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
+            "pip install 'logdrive[s2]'"
+        ) from error
+    return s2_streams

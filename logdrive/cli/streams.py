@@ -1,7 +1,8 @@
 """Connects a command to the segments of a stream.
 
 A `pravega://` address names the service. A `file://` address names a store: if a process serves it,
-the command connects to that process, else it opens the store itself.
+the command connects to that process, else it opens the store itself. `s2_streams.py` has what there
+is for `s2://` addresses.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 import click
 
-from logdrive.address import ServiceAddress, StreamAddress, sink_address
+from logdrive.address import AnyAddress, S2Address, ServiceAddress, StreamAddress, sink_address
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import configure_logging
 from logdrive.cli.runtime import Machine, run_program
@@ -24,7 +25,6 @@ from logdrive.services.pravega.reader.stream import FindNewSegments, ReadableSeg
 from logdrive.services.pravega.reader.token_renewal import renew_tokens
 
 T = TypeVar("T")
-AnyAddress = StreamAddress | ServiceAddress
 
 
 def parse_stream_address(uri: str) -> AnyAddress:
@@ -35,8 +35,23 @@ def parse_stream_address(uri: str) -> AnyAddress:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
 
+def parse_segmented_address(uri: str) -> StreamAddress | ServiceAddress:
+    """Return the parsed address *uri*, for a command that S2 has nothing for.
+
+    Raises `click.BadParameter`.
+    """
+    address = parse_stream_address(uri)
+    if isinstance(address, S2Address):
+        raise click.BadParameter(
+            "this command does not work over S2: give the pravega:// or file:// address of the "
+            "stream, if it is in a store of logdrive; `store ls` and `store cat` take s2://",
+            param_hint="URI",
+        )
+    return address
+
+
 def query_segments(
-    address: AnyAddress,
+    address: StreamAddress | ServiceAddress,
     access: AccessOptions,
     ask: Callable[[Sequence[ReadableSegment], FindNewSegments], Awaitable[T]],
     *,
@@ -60,7 +75,7 @@ def query_segments(
 
 
 def open_service(
-    address: AnyAddress, access: AccessOptions, machine: Machine
+    address: StreamAddress | ServiceAddress, access: AccessOptions, machine: Machine
 ) -> AbstractAsyncContextManager[Target]:
     """Yield the network address of the service that has the stream; it is open inside the context.
 
@@ -78,7 +93,11 @@ def open_service(
 
 @contextlib.asynccontextmanager
 async def open_segments(
-    address: AnyAddress, target: Target, machine: Machine, *, update: bool = False
+    address: StreamAddress | ServiceAddress,
+    target: Target,
+    machine: Machine,
+    *,
+    update: bool = False,
 ) -> AsyncIterator[tuple[list[ReadableSegment], FindNewSegments]]:
     """Yield the segments of a stream at *target*, and a function that finds later ones.
 

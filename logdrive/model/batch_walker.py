@@ -23,7 +23,10 @@ from logdrive.model.records import KINDS
 
 @dataclass(frozen=True, slots=True)
 class BatchRef:
-    """One batch of a segment, without its records. All places are offsets in the segment."""
+    """One batch of a segment, without its records. All places are offsets in the segment.
+
+    Where offsets count records (`record_walker`), the header record counts one.
+    """
 
     offset: int
     """Where the header record begins."""
@@ -37,6 +40,14 @@ class BatchRef:
     """None for a headless record."""
     payload: bytes
     """Payload of the header record, or of the headless record."""
+    command: bool = False
+    """True for a command record of S2, which is no batch and holds no line; *header* is None."""
+
+    @property
+    def size(self) -> int:
+        """Stored bytes of the batch: header and records, as Pravega events."""
+        records = 0 if self.header is None else self.header.size
+        return EVENT_HEAD + len(self.payload) + records
 
 
 def trusted_header(payload: bytes) -> BatchHeader | None:

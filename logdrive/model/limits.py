@@ -18,6 +18,8 @@ BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 # Events of foreign peers that are longer than a record, sent in pieces (rule R6).
 EVENT_BYTES = 16 * MIB  # size of a whole event
 PIECES_WITHIN = 1 * GIB  # distance in a segment from an event's first piece to its last
+# the same where offsets count records: as many as fill 1 GiB if each has 64 bytes
+PIECES_WITHIN_RECORDS = PIECES_WITHIN // 64
 
 # Identity and positions (rules G2, G4, P1).
 FIRST_LINE_BYTES = 1024  # bytes of a first line that count for the origin id

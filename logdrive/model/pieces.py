@@ -15,7 +15,13 @@ import msgspec
 from logdrive.model.batch import BatchHeader
 from logdrive.model.dead_letters import check_note
 from logdrive.model.framing import EVENT_HEAD
-from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
+from logdrive.model.limits import (
+    EVENT_BYTES,
+    PIECES_WITHIN,
+    PIECES_WITHIN_RECORDS,
+    RECORD_BYTES,
+)
+from logdrive.model.units import OffsetUnit
 
 ByteRange = tuple[int, int]
 """Start and end offset of something in its segment."""
@@ -48,6 +54,11 @@ def piece_ranges(size: int) -> Iterator[ByteRange]:
     """Yield the byte range of each piece of an event of *size* bytes."""
     for start in range(0, size, RECORD_BYTES):
         yield start, min(start + RECORD_BYTES, size)
+
+
+def pieces_within(unit: OffsetUnit) -> int:
+    """Return the distance from an event's first piece to its last, where offsets count *unit*."""
+    return PIECES_WITHIN_RECORDS if unit == "records" else PIECES_WITHIN
 
 
 def piece_in_header(header: BatchHeader) -> EventPiece | None:
@@ -89,9 +100,10 @@ class _Begun:
 class UnfinishedEvents:
     """The unfinished events of one segment, while a reader goes from header to header.
 
-    An event whose first piece lies more than `PIECES_WITHIN` bytes back is given up.
+    An event whose first piece lies more than *within* back, in what offsets count, is given up.
     """
 
+    within: int = PIECES_WITHIN
     _begun: dict[str, _Begun] = field(default_factory=dict)  # by the event's id
 
     def add_piece(
@@ -131,9 +143,9 @@ class UnfinishedEvents:
     def copy(self) -> "UnfinishedEvents":
         """Return an independent copy."""
         return UnfinishedEvents(
-            {event: _Begun(begun.end, [*begun.extents]) for event, begun in self._begun.items()}
+            self.within,
+            {event: _Begun(begun.end, [*begun.extents]) for event, begun in self._begun.items()},
         )
 
-    @staticmethod
-    def _given_up(begun: _Begun, at: int) -> bool:
-        return bool(begun.extents) and begun.extents[0][0] < at - PIECES_WITHIN
+    def _given_up(self, begun: _Begun, at: int) -> bool:
+        return bool(begun.extents) and begun.extents[0][0] < at - self.within

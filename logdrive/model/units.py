@@ -1,5 +1,10 @@
-"""Units of size."""
+"""Units of size, and of offsets."""
+
+from typing import Literal
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+
+OffsetUnit = Literal["bytes", "records"]
+"""What the offsets of a segment count: bytes at Pravega; S2's sequence numbers count records."""

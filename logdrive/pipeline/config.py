@@ -22,6 +22,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
+    token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
     def __post_init__(self) -> None:
         """Refuse a path that means something else in every working directory."""

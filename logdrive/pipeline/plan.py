@@ -1,7 +1,7 @@
 """What a run of the pipeline is asked to do, and what it has done."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
@@ -26,6 +26,7 @@ class Plan:
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
+    token: str = field(default="", repr=False)  # access token for S2; "": the environment's
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
 
@@ -37,16 +38,19 @@ class RunResult:
     batches: int = 0
     events: int = 0
     bytes: int = 0
-    there: int = 0  # bytes that were stored but not read when the run began
+    offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records of S2
+    there: int = 0  # offsets that were stored but not read when the run began
 
     @property
     def waiting(self) -> int:
-        """How many of the bytes that were there at the beginning are still to be read."""
-        return max(0, self.there - self.bytes)
+        """How many of the offsets that were there at the beginning are still to be read."""
+        return max(0, self.there - self.offsets)
 
     def as_json(self) -> dict[str, int]:
-        """Return the object that `--json` prints."""
-        return asdict(self) | {"waiting": self.waiting}
+        """Return the object that `--json` prints; `there` and `waiting` count offsets."""
+        values = asdict(self) | {"waiting": self.waiting}
+        del values["offsets"]
+        return values
 
     def add_commit(self, counts: CommitCounts) -> None:
         """Count one micro-batch that was committed."""
@@ -54,6 +58,7 @@ class RunResult:
         self.batches += counts.batches
         self.events += counts.events
         self.bytes += counts.bytes
+        self.offsets += counts.offsets
 
 
 ProgressCallback = Callable[[RunResult], None]

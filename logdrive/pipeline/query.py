@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from logdrive.errors import LogdriveError
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
 from logdrive.pipeline.plan import Plan
@@ -46,6 +47,8 @@ class TableQuery:
         self._stop = stop
         self._on_commit = on_commit
         self._log = log
+        # what the stream's offsets count
+        self._unit: OffsetUnit = "bytes"
         # held while a micro-batch is written and committed
         self._committing = threading.Lock()
         # what a micro-batch raised: Spark passes on only its text
@@ -59,6 +62,7 @@ class TableQuery:
         With `Plan.once` it ends when all that is there has been read. Raises what a micro-batch
         raised, and `TransientError` for failures of Spark.
         """
+        self._unit = stream.offset_unit
         options = {
             "uri": stream.uri,
             "form": "raw",
@@ -102,12 +106,14 @@ class TableQuery:
                 return
             try:
                 # locals, so that Spark does not pickle this object for the tasks
-                directory, compression = (
+                directory, compression, unit = (
                     table_paths(self._plan.directory)[0],
                     self._plan.compression,
+                    self._unit,
                 )
                 messages = chunks.mapInArrow(
-                    lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES)
+                    lambda some: write_events(some, directory, compression, unit),
+                    _spark_schema(MESSAGES),
                 )
                 counts = self._tables.commit_ranges(
                     decode_result(row) for row in messages.toArrow().to_pylist()

@@ -77,7 +77,7 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
         tables.skip_removed(segment, state.start)
 
     # The query recognizes the segment by the last header.
-    tables.begin_segment(segment, valid)
+    tables.begin_segment(segment, valid, stream.offset_unit)
     end, needed = tables.next_offset(segment), tables.needed_offset(segment)
     since = needed if needed < end else NO_UNFINISHED
     return Point(end, since=since) if last is None else Point(end, last.offset, last.crc, since)

@@ -49,7 +49,7 @@ def run_pipeline(
     context *starting*. Raises `ConfigError`, `StorageError`, and what ended the last query.
     """
     with ExitStack() as held:
-        stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login))
+        stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login, plan.token))
         # Check this before the tables are made: an audit of empty tables would find no fault.
         require_segments(stream, plan.uri)
         _make_directory(plan.directory)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logdrive.model.batch_walker import BatchRef
+from logdrive.model.units import OffsetUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +20,9 @@ class SegmentState:
     segment: str
     """The segment's full name."""
     start: int
-    """Offset of its first byte; the bytes before it were removed by retention."""
+    """Offset of its first byte or record; what was before it was removed by retention."""
     length: int
-    """Offset behind its last durable byte."""
+    """Offset behind its last durable byte or record."""
     sealed: bool
     """True if nothing can be appended any more."""
     modified_ms: int
@@ -50,10 +51,16 @@ class ServiceReader(Protocol):
     away or the connection ends is repeated inside the method; `TransientError` means that the
     service stayed away.
 
-    A segment is an append-only sequence of bytes: Pravega's segment, Iggy's partition, or all of an
-    S2 stream. It has a full name for requests, and a number for tables and checkpoints. Offsets
-    are bytes from the segment's beginning and never change, whatever retention removes.
+    A segment is an append-only sequence of batches: Pravega's segment, Iggy's partition, or all of
+    an S2 stream. It has a full name for requests, and a number for tables and checkpoints. Offsets
+    count bytes or records from the segment's beginning and never change, whatever retention
+    removes.
     """
+
+    @property
+    def offset_unit(self) -> OffsetUnit:
+        """What the offsets in all segments of the stream count."""
+        ...
 
     @property
     def name(self) -> str:
@@ -95,7 +102,7 @@ class ServiceReader(Protocol):
         """Return references to the batches that lie in [*start*, *end*), in order.
 
         *start* is the offset of a batch. A reference has the batch's header and offsets; the
-        records stay at the service. *most* limits the bytes that all batches span, but the first
+        records stay at the service. *most* limits the bytes of all batches together, but the first
         one is returned in any case. A batch that is not complete before *end* is left out.
 
         Raises `TransientError`, and `StorageError` if there are no batches at *start*.
@@ -111,10 +118,12 @@ class ServiceReader(Protocol):
         """
         ...
 
-    def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of [*start*, *end*) in order, in chunks of a few MiB.
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what [*start*, *end*) holds in order, in chunks of a few MiB with their offsets.
 
-        All of them must be there. Goes on at the same offset after a connection was lost. Raises
-        `TransientError`.
+        If offsets count bytes, chunks are the stored bytes, cut anywhere. If they count records,
+        chunks are whole batches, as `record_walker.walk_records` takes them, and *start* and *end*
+        are where batches begin. All of it must be there. Goes on at the same offset after a
+        connection was lost. Raises `TransientError`, and `StorageError` if something is missing.
         """
         ...

@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from logdrive.address import ServiceAddress, is_loopback, sink_address
+from logdrive.address import StreamAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.scenario import DemoResult, DemoScenario, ReportStep
+from logdrive.cli.demo.scenario import S2_STORE, DemoResult, DemoScenario, ReportStep
 from logdrive.cli.demo.system import find_machine_logs
 from logdrive.cli.output import emit_json
 from logdrive.pipeline.spark.session import require_spark
@@ -40,9 +40,10 @@ _MARK = ".logdrive-demo"
 )
 @click.option(
     "--sink",
-    metavar="URI",
+    metavar="URI|s2",
     callback=lambda context, option, value: _check_sink(value),
-    help="New stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs; "
+    help="New stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
+    "s2://127.0.0.1:8080/demo-logs/events; s2: a store in the work directory that speaks S2; "
     "default: a store in the work directory.",
 )
 @login_options
@@ -62,8 +63,8 @@ def demo(
 ) -> int:
     """Watch log lines travel from rotating files to an audited table.
 
-    The receiver and the agent are killed with SIGKILL on the way. Exits with 1 if a line is lost or
-    duplicated.
+    The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 the store.
+    Exits with 1 if a line is lost or duplicated.
     """
     require_spark()  # fail now, not after two minutes of shipping
     place = _prepare_work_directory(work)
@@ -116,17 +117,20 @@ def _print_plan(place: Path, logs: Sequence[str]) -> None:
 
 
 def _check_sink(uri: str | None) -> str | None:
-    """Return *uri* if it is a stream at a service of this machine. Raises `click.BadParameter`."""
-    if uri is None:
-        return None
+    """Return *uri* if it is a stream at a service of this machine, or the word `s2`.
+
+    Raises `click.BadParameter`.
+    """
+    if uri is None or uri == S2_STORE:
+        return uri
     try:
         address = sink_address(uri)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-    if not (isinstance(address, ServiceAddress) and is_loopback(address.host)):
+    if isinstance(address, StreamAddress) or not is_loopback(address.host):
         raise click.BadParameter(
             "the demo needs a streaming service on this machine, since it uses plain TCP: give "
-            "pravega://127.0.0.1:9090/scope/stream"
+            "pravega://127.0.0.1:9090/scope/stream, s2://127.0.0.1:8080/basin/stream or s2"
         )
     return uri
 
@@ -175,7 +179,8 @@ def _print_result(result: DemoResult) -> None:
         f"{result.files} files of 24 applications and {result.machine_files} of this "
         f"machine's own logs, in {result.seconds} s"
     )
-    print("killed with SIGKILL on the way: the receiver once, the agent once")
+    store = ", the store once" if result.kills > 2 else ""
+    print(f"killed with SIGKILL on the way: the receiver once, the agent once{store}")
     print(f"report: {result.report}")
     verdict = "complete" if result.complete else "NOT COMPLETE"
     print(

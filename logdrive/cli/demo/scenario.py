@@ -43,6 +43,17 @@ _FACE = """
 address = "127.0.0.1:{face}"
 """
 
+_STORE = """\
+[store]
+path = "{store}"
+
+[listen.pravega]
+address = "127.0.0.1:{face}"
+
+[listen.s2]
+address = "127.0.0.1:{s2}"
+"""
+
 _AGENT = """\
 [agent]
 id = "demo"
@@ -61,6 +72,9 @@ cert = "{tls}/client.pem"
 key = "{tls}/client.key"
 server_name = "localhost"
 """
+
+S2_STORE = "s2"
+"""The service of a demo with a store of its own, which the receiver appends to by S2's protocol."""
 
 ReportStep = Callable[[str, float], None]
 """Called at each step with what is going on, and the share of the demo that is done, 0 to 1."""
@@ -92,9 +106,10 @@ class DemoResult:
 class DemoScenario:
     """One demo in the directory *work*, which it leaves in place for inspection.
 
-    *service* is the address of the stream; None: a store in *work*. The agent reads *machine_logs*
-    besides what the applications write. The programs that connect to *service* get *login* in
-    environment variables, so that no file in *work* holds the password.
+    *service* is the address of the stream; None: a store in *work*, which the receiver opens;
+    `S2_STORE`: a store in *work*, served by a process that is killed once, too. The agent reads
+    *machine_logs* besides what the applications write. The programs that connect to *service* get
+    *login* in environment variables, so that no file in *work* holds the password.
     """
 
     def __init__(
@@ -112,11 +127,18 @@ class DemoScenario:
         self._report_step = report_step
         self._receiver_port = free_port()
         self._face_port = free_port()
+        self._s2_port = free_port()
         self._own_store = service is None
-        self._uri = service or f"file://{work / 'store'}#demo/logs"
+        self._uri = {
+            None: f"file://{work / 'store'}#demo/logs",
+            S2_STORE: f"s2://127.0.0.1:{self._s2_port}/demo-logs/events",
+        }.get(service, service or "")
         self._machine_logs = machine_logs
         self._login = login
 
+        serve = logdrive_command("store", "run", "--config", str(work / "store.toml"))
+        store = DemoProcess("store", serve, work / "store.log")
+        self._store = store if service == S2_STORE else None
         receive = logdrive_command("receiver", "run", "--config", str(work / "receiver.toml"))
         self._receiver = DemoProcess(
             "receiver", receive, work / "receiver.log", sink_login_variables(login)
@@ -142,9 +164,13 @@ class DemoScenario:
             self._agent.terminate(_DRAIN_SECONDS + 15)
             audit = self._fill_tables()
             self._receiver.terminate(30)
+            if self._store is not None:
+                self._store.terminate(30)
         finally:
             self._agent.kill()
             self._receiver.kill()
+            if self._store is not None:
+                self._store.kill()
         return self._compare(applications, audit, time.monotonic() - started)
 
     def _prepare(self) -> None:
@@ -158,6 +184,8 @@ class DemoScenario:
         names = {
             "receiver": self._receiver_port,
             "face": self._face_port,
+            "s2": self._s2_port,
+            "store": work / "store",
             "uri": self._uri,
             "tls": tls,
             "state": work / "agent",
@@ -166,12 +194,19 @@ class DemoScenario:
         paths = [str(work / "logs" / "*.log*"), *self._machine_logs]
         (work / "receiver.toml").write_text((_RECEIVER + _FACE * self._own_store).format(**names))
         (work / "agent.toml").write_text(_AGENT.format(**names, paths=paths))
+        if self._store is not None:
+            (work / "store.toml").write_text(_STORE.format(**names))
+            self._store.start()
+            wait_for_port(self._s2_port, self._store)
         self._receiver.start()
         wait_for_port(self._receiver_port, self._receiver)
         self._agent.start()
 
     def _write_and_kill(self) -> Applications:
-        """Write at an even pace; kill the receiver after 1/3 of the lines, the agent after 2/3."""
+        """Write at an even pace; kill the receiver after 1/3 of the lines, the agent after 2/3.
+
+        A store of its own process is killed after half of them.
+        """
         applications = Applications(
             str(self._work / "logs"),
             count=_APPLICATIONS,
@@ -179,6 +214,8 @@ class DemoScenario:
             random_=random.Random(self._lines),
         )
         kills = [(self._lines // 3, self._receiver), (2 * self._lines // 3, self._agent)]
+        if self._store is not None:
+            kills.insert(1, (self._lines // 2, self._store))
         per_turn = max(1, int(self._lines / _WRITING_SECONDS * _TURN_SECONDS))
         more = True
         while more:
@@ -199,8 +236,9 @@ class DemoScenario:
                 self._report_step(
                     f"{applications.lines:,} lines in {applications.files} files, rotating", share
                 )
-            self._receiver.raise_if_ended()
-            self._agent.raise_if_ended()
+            for process in (self._receiver, self._agent, self._store):
+                if process is not None:
+                    process.raise_if_ended()
             time.sleep(_TURN_SECONDS)
         applications.close()
         return applications
@@ -252,7 +290,7 @@ class DemoScenario:
             bytes=applications.written,
             files=applications.files,
             machine_files=len(self._machine_logs),
-            kills=2,
+            kills=2 if self._store is None else 3,
             sources=audit["sources"],
             table_lines=audit["events"],
             table_bytes=audit["bytes"],

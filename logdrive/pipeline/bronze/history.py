@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.model.limits import PIECES_WITHIN
 from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.coverage import Coverage
@@ -83,18 +82,18 @@ def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[Know
 
 
 def read_unfinished_events(
-    batches: BronzeTable, segment: str, known: Sequence[KnownHeader]
+    batches: BronzeTable, segment: str, known: Sequence[KnownHeader], within: int
 ) -> UnfinishedEvents:
     """Return the events in pieces that have begun in *known* and are not whole there (rule R6).
 
-    *known* are headers of *segment*, in order.
+    *known* are headers of *segment*, in order; *within* is how far apart an event's pieces may be.
     """
-    unfinished = UnfinishedEvents()
+    unfinished = UnfinishedEvents(within)
     if not known:
         return unfinished
 
     # a piece is at most so far before the last one of its event
-    near = pc.field("offset") >= known[-1].next - PIECES_WITHIN
+    near = pc.field("offset") >= known[-1].next - within
     names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]
     pieces = (
         (pc.field("segment") == segment)

@@ -22,7 +22,8 @@ from logdrive.errors import LogdriveError, StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.model.pieces import UnfinishedEvents
+from logdrive.model.pieces import UnfinishedEvents, pieces_within
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
 from logdrive.pipeline.bronze.history import (
     KnownHeader,
@@ -46,6 +47,7 @@ class WrittenRange:
     segment: str
     start: int  # offset in the segment
     end: int  # offset in the segment
+    bytes: int  # stored bytes of its batches
     file: AddedFile | None  # of rows for `events`; None if there were none
     headers: list[BatchRow]  # rows for `batches`
 
@@ -57,6 +59,7 @@ class CommitCounts:
     batches: int = 0
     events: int = 0
     bytes: int = 0  # of the batches, as stored in their segments
+    offsets: int = 0  # by which the segments' ends rose: bytes or records
 
 
 class MismatchError(LogdriveError):
@@ -149,12 +152,17 @@ class Bronze:
         end = self.next_offset(segment)
         return self._unfinished[segment].oldest_begin(end) if segment in self._unfinished else end
 
-    def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
+    def begin_segment(
+        self, segment: str, known: Sequence[KnownHeader], unit: OffsetUnit = "bytes"
+    ) -> None:
         """Note the events in pieces that are unfinished where the tables end in *segment*.
 
-        *known* are the headers that lead up to that place, in order.
+        *known* are the headers that lead up to that place, in order; *unit* is what offsets in the
+        segment count.
         """
-        self._unfinished[segment] = read_unfinished_events(self.batches, segment, known)
+        self._unfinished[segment] = read_unfinished_events(
+            self.batches, segment, known, pieces_within(unit)
+        )
 
     def header_chain(self, segment: str) -> list[KnownHeader]:
         """Return the headers that lead up to where the tables end in *segment*, in order."""
@@ -211,7 +219,8 @@ class Bronze:
         return CommitCounts(
             len(headers),
             sum(row.rows for row in headers),
-            sum(row.next - row.offset for row in headers),
+            sum(part.bytes for part in fresh),
+            sum(part.end - part.start for part in fresh),
         )
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterator
 
 from logdrive.model.batch_walker import BatchRef, BatchWalker
+from logdrive.model.record_walker import PlacedBatch, walk_records
+from logdrive.model.units import OffsetUnit
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 
@@ -16,6 +18,21 @@ def walk_batches(segment: str, offset: int, data: bytes) -> Iterator[BatchRef]:
     walker.receive_data(data, offset)
     while (batch := walker.next_batch()) is not None:
         yield batch
+
+
+def place_batches(
+    segment: str, offset: int, data: bytes, unit: OffsetUnit
+) -> Iterator[PlacedBatch]:
+    """Yield the batches that are whole in *data*, with their places there.
+
+    *data* begins at *offset* with a batch; *unit* is what offsets in *segment* count. Part of a
+    batch at the end of *data* is left out. Raises `StorageError` where no event is.
+    """
+    if unit == "records":
+        yield from walk_records(segment, offset, data)
+        return
+    for batch in walk_batches(segment, offset, data):
+        yield PlacedBatch(batch, batch.body - offset, batch.next - offset)
 
 
 def batch_id(segment: str, offset: int, payload: bytes) -> int:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import MAX_POSITION
 from logdrive.model.pieces import EventPiece, piece_in_header
-from logdrive.model.units import KIB
-from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.model.record_walker import PlacedBatch
+from logdrive.model.units import KIB, OffsetUnit
+from logdrive.pipeline.decode.batches import place_batches
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
@@ -31,8 +31,10 @@ class Decoder:
     different ways: so only one of `_texts` and `_singles` has pending events at a time.
     """
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, stream: str, unit: OffsetUnit = "bytes") -> None:
+        """Decode batches of *stream*, whose offsets count *unit*."""
         self._rows = HeaderRows(stream)
+        self._unit = unit
         # header rows since the last `take_tables`
         self._batches: list[BatchRow] = []
         # events since the last `take_tables`, without the pending ones
@@ -53,29 +55,28 @@ class Decoder:
 
         *data* are whole batches from *offset* on, which may be anywhere before in the segment.
         """
-        for batch in walk_batches(segment, offset, data):
+        for batch, start, end in place_batches(segment, offset, data, self._unit):
             if batch.header is None or batch.header.kind != FOREIGN:
                 continue  # another source's batch between the pieces
             if (piece := piece_in_header(batch.header)) is not None:
-                record = data[batch.body + EVENT_HEAD - offset : batch.next - offset]
-                self._recalled.append((piece, record))
+                self._recalled.append((piece, data[start + EVENT_HEAD : end]))
         self.text_bytes += len(data)
 
-    def decode_batches(self, segment: str, offset: int, data: bytes) -> int:
-        """Decode the whole batches in *data*, which begins with one; return where the next begins.
+    def decode_batches(self, segment: str, offset: int, data: bytes) -> tuple[int, int]:
+        """Decode the whole batches in *data*, which begins with one.
 
-        *offset* is the place of *data* in *segment*, and the result such a place, too. Part of a
-        batch at the end is left: pass it again, with what follows it. Raises `StorageError` where
-        no event is.
+        *offset* is the place of *data* in *segment*. Returns where the next batch begins: its place
+        in *segment*, and that in *data*. Part of a batch at the end is left: pass it again, with
+        what follows it. Raises `StorageError` where no event is.
         """
-        following = offset
-        for batch in walk_batches(segment, offset, data):
-            row = self._rows.make_row(segment, batch)
+        following, used = offset, 0
+        for placed in place_batches(segment, offset, data, self._unit):
+            row = self._rows.make_row(segment, placed.batch)
             self._batches.append(row)
-            self._decode(batch, row, data, offset)
-            following = batch.next
-        self.text_bytes += following - offset
-        return following
+            self._decode(placed, row, data)
+            following, used = placed.batch.next, placed.end
+        self.text_bytes += used
+        return following, used
 
     def take_tables(self) -> tuple[pa.Table, list[BatchRow]]:
         """Return the rows of `events`, and of `batches`, since the last call."""
@@ -116,9 +117,9 @@ class Decoder:
         self._texts.append((text, start, row))
         self._text_size += len(text)
 
-    def _decode(self, batch: BatchRef, row: BatchRow, data: bytes, base: int) -> None:
-        """Decode one batch of *data*, which begins at *base*."""
-        start, end = batch.body - base, batch.next - base
+    def _decode(self, placed: PlacedBatch, row: BatchRow, data: bytes) -> None:
+        """Decode one batch of *data*."""
+        batch, start, end = placed
         if row.kind == HEADLESS:
             self._next_single(row).add_quarantined(batch.payload, HEADLESS_ROW)
             return

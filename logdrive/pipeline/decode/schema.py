@@ -84,6 +84,8 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 # Values of `batches.kind` besides those of `logdrive.model.records.KINDS`.
 FOREIGN: Final = "foreign"
 HEADLESS: Final = "headless"
+COMMAND: Final = "command"
+"""A command record of S2, which has no row in `events`."""
 
 # Values of `events.flag`; null for ordinary rows. The first five keep the record in `original`.
 NOT_JSON: Final = "not_json"

@@ -1,8 +1,10 @@
 """The one place of the pipeline that chooses a reader by the kind of address."""
 
+import os
 from urllib.parse import urlsplit
 
 from logdrive.address import StreamAddress, stream_address
+from logdrive.errors import ConfigError, Mistake
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.read.stream import stream_client
 from logdrive.services.pravega.client.controller import Login
@@ -15,10 +17,25 @@ def choose_reader(
     """Return a reader for a stream at a service, or the address of one in a store's directory.
 
     `connect.open_stream` opens the latter, since a process must serve the store first. To read from
-    another service, add its scheme here. Raises ValueError with a remedy.
+    another service, add its scheme here. Raises ValueError with a remedy, and `ConfigError` for a
+    variable of S2's that can't be used.
     """
     match urlsplit(uri).scheme:
         case "pravega":
             return stream_client(uri, tls, login, token)
+        case "s2":
+            return _s2_stream(uri, tls, login, token)
         case _:
             return stream_address(uri)  # refuses all but file://
+
+
+def _s2_stream(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
+    try:  # imported only here: only readers of S2 need the libraries
+        from logdrive.services.s2.reader.stream import s2_stream
+    except ImportError as error:
+        remedy = (
+            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
+            "pip install 'logdrive[s2]'"
+        )
+        raise ConfigError("pipeline", [Mistake("from", uri, remedy)]) from error
+    return s2_stream(uri, tls, login, token, environ=os.environ)

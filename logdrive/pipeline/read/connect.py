@@ -25,7 +25,7 @@ from logdrive.services.reader import ServiceReader
 
 @contextmanager
 def open_stream(
-    uri: str, tls: ClientTls | None = None, login: Login | None = None
+    uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
 ) -> Iterator[ServiceReader]:
     """Yield a reader of the stream *uri* that works inside the context. Raises `ConfigError`.
 
@@ -33,7 +33,7 @@ def open_stream(
     loop of its own: Spark's workers need to connect, too.
     """
     try:
-        chosen = choose_reader(uri, tls, login)
+        chosen = choose_reader(uri, tls, login, token)
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
     if not isinstance(chosen, StreamAddress):  # a service on the network

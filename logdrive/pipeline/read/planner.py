@@ -4,12 +4,13 @@ The planner goes from header to header and leaves the records where they are. Sp
 process of its own, the query's planner process.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header, pieces_within
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
 from logdrive.services.reader import ServiceReader
@@ -31,6 +32,7 @@ class _Plan:
     """What was found between two points of one segment."""
 
     places: list[int]  # where batches begin, and the end of the last one
+    sizes: list[int]  # stored bytes of the batches before each place
     events: list[WholeEvent]  # events in pieces that end there
 
 
@@ -65,7 +67,7 @@ class Planner:
 
     stream: ServiceReader
     range_bytes: int
-    """Size of a range above which the next batch begins another range."""
+    """Stored bytes of a range above which the next batch begins another range."""
 
     # last header of each segment that was found to be still in the segment
     _checked: dict[int, Point] = field(default_factory=dict)
@@ -114,7 +116,8 @@ class Planner:
 
             point = self._keep_plan(number, start.point(number), at, batches)
             points[number] = self._checked[number] = point
-            left = None if left is None else max(0, left - (point.next - at))
+            size = self._plans[number].sizes[-1]
+            left = None if left is None else max(0, left - size)
 
         # a segment of which nothing is read keeps its point: the next plan finds its restart again
         return Progress(
@@ -140,19 +143,26 @@ class Planner:
                 self._keep_plan(number, start.point(number), at, batches)
                 plan = self._plans[number]
 
-            for place in plan.places:
+            before = 0  # stored bytes of the plan before the range
+            for place, size in zip(plan.places, plan.sizes, strict=True):
+                if place <= at:
+                    before = size
                 # cut where the range is long enough, and at the end of the micro-batch
-                if place > at and (place - at >= self.range_bytes or place == point.next):
+                elif size - before >= self.range_bytes or place == point.next:
                     events = tuple(event for event in plan.events if at <= event.last < place)
                     ranges.append(BatchRange(segment, at, place, events))
-                    at = place
+                    at, before = place, size
         return ranges
 
     def _keep_plan(self, number: int, start: Point, at: int, batches: Sequence[BatchRef]) -> Point:
         """Keep *batches*, which begin at *at*, as the plan; return the point behind them."""
         unfinished, end = self._unfinished_before(number, start, at), batches[-1].next
         events = find_whole_events(batches, unfinished)
-        self._plans[number] = _Plan([*(batch.offset for batch in batches), end], events)
+        self._plans[number] = _Plan(
+            [*(batch.offset for batch in batches), end],
+            [0, *itertools.accumulate(batch.size for batch in batches)],
+            events,
+        )
 
         # of this segment keep only what begins here: older places are not asked for again
         kept = {
@@ -173,7 +183,7 @@ class Planner:
         """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
-        unfinished = UnfinishedEvents()
+        unfinished = UnfinishedEvents(pieces_within(self.stream.offset_unit))
         if point.next == at and point.since != NO_UNFINISHED:
             # the first plan of this process: read the headers since the first unfinished event
             segment = self.stream.name_of_segment(number)

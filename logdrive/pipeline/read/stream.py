@@ -17,7 +17,7 @@ from logdrive.address import host_port
 from logdrive.errors import TransientError
 from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.units import MIB
+from logdrive.model.units import MIB, OffsetUnit
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
@@ -66,6 +66,11 @@ class StreamClient:
     def name(self) -> str:
         """The stream's name `scope/stream`, as in the tables."""
         return f"{self.scope}/{self.stream}"
+
+    @property
+    def offset_unit(self) -> OffsetUnit:
+        """Bytes: offsets in a Pravega segment count them."""
+        return "bytes"
 
     @property
     def uri(self) -> str:
@@ -147,6 +152,12 @@ class StreamClient:
             )
 
         return self._ask_segment_store(segment, ask)
+
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what `read_bytes` yields, with the offsets."""
+        for data in self.read_bytes(segment, start, end):
+            yield start, data
+            start += len(data)
 
     def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of [start, end) in order, at most 4 MiB at a time.

@@ -1,4 +1,4 @@
-"""The Spark data source `logdrive`: a stream of a segment store as rows, in batch and streaming
+"""The Spark data source `logdrive`: a stream of a streaming service as rows, in batch and streaming
 queries.
 
     spark.dataSource.register(LogdriveSource)
@@ -6,14 +6,14 @@ queries.
 
 | option | |
 |---|---|
-| uri | `pravega://host:port/scope/stream` (required) |
+| uri | `pravega://host:port/scope/stream` or `s2://host:port/basin/stream` (required) |
 | form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
 | ca, cert, key, serverName | for a service with TLS |
-| user, password | for a controller that requires a login |
-| token | for a segment store without a controller that requires a delegation token |
+| user, password | for a controller, or an S2 face of a store, that requires a login |
+| token | for a segment store without a controller that requires a delegation token, and for S2 |
 
 Spark builds readers twice and calls their methods in different processes, so that they can hold
 only what can be pickled.
@@ -114,7 +114,7 @@ def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: st
     stream = choose_reader(uri, tls, login, token)
     # a directory would have to be served first, and Spark has no end at which to stop that
     if isinstance(stream, StreamAddress):
-        raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
+        raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream or s2://host:port/…")
     return stream
 
 
@@ -238,18 +238,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, in the form that *options* ask for."""
-    chunks = read_chunks(wanted, partial(options.stream.read_bytes, wanted.segment))
+    stream = options.stream
+    chunks = read_chunks(wanted, partial(stream.read_chunks, wanted.segment))
     return (
-        chunk_rows(options.stream.name, wanted, chunks)
+        chunk_rows(stream.name, wanted, chunks)
         if options.raw
-        else _event_rows(options.stream.name, wanted, chunks)
+        else _event_rows(Decoder(stream.name, stream.offset_unit), wanted, chunks)
     )
 
 
 def read_chunks(
-    wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
+    wanted: BatchRange, pieces: Callable[[int, int], Iterator[tuple[int, bytes]]]
 ) -> Iterator[SegmentChunk]:
-    """Yield the bytes of a range in order; *pieces* reads any part of its segment.
+    """Yield the bytes of a range in order; *pieces* reads any part of its segment, as
+    `ServiceReader.read_chunks` does.
 
     Before the last piece of an event in pieces, the chunks with its other pieces are yielded as
     `recalled`, wherever in the segment they are (rule R6). So a task holds one such event at a
@@ -258,17 +260,17 @@ def read_chunks(
     at = wanted.start
     for event in wanted.events:
         # up to the batch with the event's last piece
-        for piece in pieces(at, event.last):
-            yield SegmentChunk(at, piece)
-            at += len(piece)
+        for offset, piece in pieces(at, event.last):
+            yield SegmentChunk(offset, piece)
+        at = event.last
         # the batches with its other pieces
         for start, end in event.extents:
-            yield SegmentChunk(start, b"".join(pieces(start, end)), recalled=True)
+            data = b"".join(piece for _, piece in pieces(start, end))
+            yield SegmentChunk(start, data, recalled=True)
 
     # the rest, which begins with that last piece
-    for piece in pieces(at, wanted.end):
-        yield SegmentChunk(at, piece)
-        at += len(piece)
+    for offset, piece in pieces(at, wanted.end):
+        yield SegmentChunk(offset, piece)
 
 
 def chunk_rows(
@@ -283,9 +285,9 @@ def chunk_rows(
 
 
 def _event_rows(
-    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+    decoder: Decoder, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
-    decoder, rest, at = Decoder(stream), b"", wanted.start
+    rest, at = b"", wanted.start
     columns = plain_schema(EVENTS)
     for chunk in chunks:
         if chunk.recalled:
@@ -294,8 +296,8 @@ def _event_rows(
 
         # a chunk may end inside a batch: that part is decoded with the next chunk
         data = rest + chunk.data
-        following = decoder.decode_batches(wanted.segment, at, data)
-        rest, at = data[following - at :], following
+        at, used = decoder.decode_batches(wanted.segment, at, data)
+        rest = data[used:]
 
         if decoder.text_bytes >= _ROWS_BYTES or at == wanted.end:
             yield from decoder.take_tables()[0].cast(columns).combine_chunks().to_batches()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from logdrive.errors import StorageError
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.files import AddedFile, EventFile
 from logdrive.pipeline.bronze.writer import WrittenRange
 from logdrive.pipeline.decode.decode import Decoder
@@ -29,9 +30,9 @@ CHUNKS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SegmentChunk:
-    """Stored bytes of a segment, cut anywhere."""
+    """Stored bytes of a segment, cut anywhere; whole batches if offsets count records."""
 
-    offset: int  # of the first byte, in the segment
+    offset: int  # of the first byte or record, in the segment
     data: bytes
     recalled: bool = False
     """True: whole batches from before, with pieces of the event that ends next (rule R6)."""
@@ -42,6 +43,7 @@ MESSAGES = pa.schema(
         pa.field("segment", pa.string(), nullable=False),
         pa.field("start", pa.int64(), nullable=False),
         pa.field("end", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
         pa.field("name", pa.string()),
         pa.field("size", pa.int64()),
         pa.field("rows", pa.int64()),
@@ -54,20 +56,23 @@ _ROW_GROUP_BYTES = 48 << 20  # stored bytes that become one row group of a file
 
 
 def write_events(
-    chunks: Iterable[pa.RecordBatch], directory: str, compression: str
+    chunks: Iterable[pa.RecordBatch],
+    directory: str,
+    compression: str,
+    unit: OffsetUnit = "bytes",
 ) -> Iterator[pa.RecordBatch]:
     """Decode *chunks* into a file in *directory*, and yield one row of `MESSAGES` about it.
 
-    The chunks are one range, so that together they are whole batches. Raises `StorageError` if they
-    are not, or don't follow each other.
+    The chunks are one range, so that together they are whole batches; their offsets count *unit*.
+    Raises `StorageError` if they are not, or don't follow each other.
     """
     decoder: Decoder | None = None
-    segment, start, at, rest = "", -1, 0, b""
+    segment, start, at, size, rest = "", -1, 0, 0, b""
     headers: list[BatchRow] = []
     with EventFile(directory, EVENTS, compression) as file:
         for stream, name, chunk in _rows(chunks):
             if decoder is None:
-                decoder, segment = Decoder(stream), name
+                decoder, segment = Decoder(stream, unit), name
             if chunk.recalled:  # batches from before: not a part of the range
                 decoder.recall_pieces(name, chunk.offset, chunk.data)
                 continue
@@ -80,8 +85,8 @@ def write_events(
 
             # a chunk may end inside a batch: that part is decoded with the next chunk
             data = rest + chunk.data
-            following = decoder.decode_batches(segment, at, data)
-            rest, at = data[following - at :], following
+            at, used = decoder.decode_batches(segment, at, data)
+            rest, size = data[used:], size + used
             if decoder.text_bytes >= _ROW_GROUP_BYTES:
                 headers += _flush(decoder, file)
         if rest:
@@ -91,7 +96,7 @@ def write_events(
 
     # behind the context: the file is durable now
     if decoder is not None:
-        yield encode_result(WrittenRange(segment, start, at, file.added_file, headers))
+        yield encode_result(WrittenRange(segment, start, at, size, file.added_file, headers))
 
 
 def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
@@ -120,6 +125,7 @@ def encode_result(written: WrittenRange) -> pa.RecordBatch:
         written.segment,
         written.start,
         written.end,
+        written.bytes,
         *((file.name, file.size, file.rows) if file else (None, None, None)),
     ]
     return pa.record_batch(
@@ -132,4 +138,4 @@ def decode_result(row: dict[str, object]) -> WrittenRange:
     with pa.ipc.open_stream(row["headers"]) as reader:
         headers = rows_from_table(reader.read_all())
     file = None if row["name"] is None else AddedFile(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
-    return WrittenRange(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]
+    return WrittenRange(row["segment"], row["start"], row["end"], row["bytes"], file, headers)  # type: ignore[arg-type]

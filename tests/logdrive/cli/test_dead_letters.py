@@ -160,7 +160,9 @@ def _messages(uri: str) -> list[str]:
     segment = Segment()
     with open_stream(uri) as face:
         (state,) = face.list_segments()
-        segment.data += b"".join(face.read_bytes(segment.name, 0, state.length))
+        segment.data += b"".join(
+            data for _, data in face.read_chunks(segment.name, 0, state.length)
+        )
         batches = list(read_rows_of_range(Options(face), planned(segment, 0)))
     return [row["message"] for one in batches for row in one.to_pylist()]
 

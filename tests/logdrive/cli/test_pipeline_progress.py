@@ -36,16 +36,24 @@ def test_on_a_terminal_the_start_of_spark_is_a_spinner(monkeypatch: pytest.Monke
     assert "\x1b[" in terminal.getvalue(), "drawn over, not printed line by line"
 
 
+@pytest.mark.parametrize(
+    ("uri", "amount"),
+    [
+        ("pravega://127.0.0.1:6000/logs/events", "1.0/1.0 MB"),
+        ("s2://127.0.0.1:8080/some-logs/events", "1000000/1000000"),
+    ],
+    ids=["bytes", "records"],
+)
 def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, uri: str, amount: str
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "140")
-    with show_progress(Plan(uri="", directory="", once=True), quiet=False) as (starting, tell):
+    with show_progress(Plan(uri=uri, directory="", once=True), quiet=False) as (starting, tell):
         with starting():
             pass
-        tell(RunResult(bytes=1_000_000, there=1_000_000))
+        tell(RunResult(offsets=1_000_000, there=1_000_000))
     last = terminal.getvalue().splitlines()[-2:]
-    assert any("reading" in line and "1.0/1.0 MB" in line for line in last), last
+    assert any("reading" in line and amount in line for line in last), last

@@ -10,7 +10,7 @@ import pytest
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
-from logdrive.model.pieces import UnfinishedEvents, piece_in_header, piece_ranges
+from logdrive.model.pieces import UnfinishedEvents, piece_in_header, piece_ranges, pieces_within
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 3 * RECORD_BYTES, EVENT_BYTES])
@@ -71,8 +71,8 @@ def test_a_mark_that_no_receiver_writes_is_refused(mark: Any, size: int) -> None
 
 
 def test_pieces_out_of_sequence_make_no_event() -> None:
-    def met(*pieces: tuple[int, int, int]) -> list[bool]:
-        unfinished = UnfinishedEvents()
+    def met(*pieces: tuple[int, int, int], within: int = PIECES_WITHIN) -> list[bool]:
+        unfinished = UnfinishedEvents(within)
         return [
             unfinished.add_piece(at, at + 5, "e", start, end, last=end == 9) is not None
             for at, start, end in pieces
@@ -84,3 +84,6 @@ def test_pieces_out_of_sequence_make_no_event() -> None:
     assert met((0, 0, 3), (5, 0, 6), (10, 6, 9)) == [False, False, True]
     assert met((0, 0, 3), (PIECES_WITHIN + 1, 3, 9)) == [False, False]
     assert met((0, 0, 3), (PIECES_WITHIN, 3, 9)) == [False, True]
+    records = pieces_within("records")
+    assert met((0, 0, 3), (records + 1, 3, 9), within=records) == [False, False]
+    assert met((0, 0, 3), (records, 3, 9), within=records) == [False, True]

@@ -33,8 +33,10 @@ def planned(segment: Segment, start: int, end: int | None = None) -> BatchRange:
 def batches_of(wanted: BatchRange, segment: Segment, size: int = 1000) -> list[pa.RecordBatch]:
     """Return what Spark's source yields for *wanted*, cut into *size* bytes."""
 
-    def pieces(start: int, end: int) -> Iterator[bytes]:
-        return (bytes(segment.data[at : min(at + size, end)]) for at in range(start, end, size))
+    def pieces(start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        return (
+            (at, bytes(segment.data[at : min(at + size, end)])) for at in range(start, end, size)
+        )
 
     return list(chunk_rows(STREAM, wanted, read_chunks(wanted, pieces)))
 

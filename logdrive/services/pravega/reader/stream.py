@@ -1,18 +1,14 @@
 """Reads a stream for a person: counts of its segments, and its lines as they were written."""
 
 import asyncio
-from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from logdrive.errors import StorageError
 from logdrive.model.framing import split_events
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
-from logdrive.model.records import file_bytes
+from logdrive.services.lines import SegmentContents, foreign_text, record_text
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.reader import SegmentState
@@ -29,16 +25,6 @@ class ReadableSegment:
 
 FindNewSegments = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
 """Returns the segments of a stream, given the full names of those that are known already."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentContents:
-    """A segment's state and the sums over its batches: batches, events, distinct sources."""
-
-    state: SegmentState
-    batches: int
-    events: int
-    sources: int
 
 
 async def list_first_segments(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
@@ -156,35 +142,3 @@ def events_of(records: bytes) -> Iterator[bytes]:
         yield from split_events(records)
     except ValueError as error:
         raise StorageError(f"a batch of {len(records)} bytes is damaged: {error}") from error
-
-
-def foreign_text(record: bytes) -> bytes:
-    """Return the line in the record of a foreign peer: its `message`, or `line` in Lumberjack v1.
-
-    A record without either is returned as it is.
-    """
-    try:
-        value = orjson.loads(record)
-        if type(value) is dict and "message" not in value and type(value.get("line")) is str:
-            return _v1_text(value)
-        return file_bytes(value)
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
-        return record + b"\n"
-
-
-def _v1_text(pairs: dict[str, Any]) -> bytes:
-    """Return the bytes of a v1 line, with its line end.
-
-    An agent sends a line end other than LF in `log.eol`, and bytes that are not UTF-8 as base64.
-    """
-    exact, eol = pairs.get("event.original_base64"), pairs.get("log.eol", "\n")
-    text: bytes = pairs["line"].encode() if exact is None else b64decode(exact, validate=True)
-    return text + str(eol).encode()
-
-
-def record_text(record: bytes) -> bytes:
-    """Return the bytes of the file that *record* holds; a record without a message as it is."""
-    try:
-        return file_bytes(orjson.loads(record))
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
-        return record + b"\n"

@@ -92,7 +92,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
     with bronze(tmp_path) as tables:
         second = len(segment.data) if start == 7 else places[0]
         if start == 7:
-            wrong = [WrittenRange(SEGMENT, second, second + 9, None, [])]
+            wrong = [WrittenRange(SEGMENT, second, second + 9, 9, None, [])]
         else:
             tables.commit_ranges(
                 [

@@ -47,7 +47,7 @@ def noted(face: ServiceReader) -> list[tuple[str | None, str | None, int, str]]:
     """Return the letters that the tables would know of."""
     segment = Segment()
     (state,) = face.list_segments()
-    segment.data += b"".join(face.read_bytes(segment.name, 0, state.length))
+    segment.data += b"".join(data for _, data in face.read_chunks(segment.name, 0, state.length))
     notes = [note for note in notes_from_table(batches_in(segment)) if note.mark_reason]
     assert len(notes) == len(letters_from_notes(notes)), "a letter was noted twice"
     return [(one.id, one.source, one.bytes, one.state) for one in letters_from_notes(notes)]

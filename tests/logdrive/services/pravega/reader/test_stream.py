@@ -8,8 +8,9 @@ import msgspec
 import orjson
 import pytest
 
+from logdrive.services.lines import foreign_text
 from logdrive.services.pravega.client.client import connect_segment_store
-from logdrive.services.pravega.reader.stream import foreign_text, read_lines
+from logdrive.services.pravega.reader.stream import read_lines
 from tests.logdrive.services.pravega.reader.test_segment import batch, stored
 from tests.support.pravega_peer import S, World, in_world
 

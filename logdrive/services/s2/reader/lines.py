@@ -1,0 +1,93 @@
+"""Reads an S2 stream for a person: its counts, and its lines as they were written."""
+
+from collections.abc import AsyncIterator
+
+from logdrive.errors import TransientError
+from logdrive.model.batch_walker import BatchRef
+from logdrive.model.limits import PIECES_WITHIN_RECORDS
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
+from logdrive.services.lines import SegmentContents, foreign_text, record_text
+from logdrive.services.reader import SegmentState
+from logdrive.services.s2.client.client import S2Client
+from logdrive.services.s2.reader.batches import BatchCutter
+from logdrive.services.s2.reader.headers import read_batch_refs
+from logdrive.wire.s2.queries import ReadQuery
+
+
+async def count_contents(client: S2Client, stream: str, state: SegmentState) -> SegmentContents:
+    """Count batches, events and sources of a stream; reads little but headers.
+
+    A record where a header should be counts as a batch, a command record does not.
+    """
+    batches = events = 0
+    sources: set[str] = set()
+    async for batch in read_batch_refs(client, stream, state.start, state.length):
+        batches += not batch.command
+        if batch.header is not None:
+            events += batch.header.events
+            sources.add(batch.header.source)
+    return SegmentContents(state, batches, events, len(sources))
+
+
+async def read_lines(
+    client: S2Client, stream: str, state: SegmentState, *, follow: bool
+) -> AsyncIterator[bytes]:
+    """Yield the lines of a stream, in chunks of a batch, in order.
+
+    With *follow* it goes on when batches are appended, for ever. Raises `TransientError` if the
+    connection is lost.
+    """
+    unfinished = UnfinishedEvents(PIECES_WITHIN_RECORDS)
+    end = None if follow else state.length
+    async for batch, records in read_batches(client, stream, state.start, end):
+        if batch.command:
+            continue
+        if batch.header is None:
+            yield record_text(batch.payload)
+        elif (
+            batch.header.kind == "foreign" and (piece := piece_in_header(batch.header)) is not None
+        ):
+            whole = unfinished.add_piece(
+                batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
+            )
+            if whole is not None:
+                yield foreign_text(await _put_together(client, stream, whole, records))
+        elif batch.header.kind == "foreign":
+            yield b"".join(map(foreign_text, records))
+        elif batch.header.kind == "data":
+            yield b"".join(map(record_text, records))
+
+
+async def _put_together(
+    client: S2Client, stream: str, whole: WholeEvent, last: list[bytes]
+) -> bytes:
+    """Return an event that was stored in pieces (rule R6), read again but for the last piece.
+
+    So only one event is in memory at a time.
+    """
+    parts: list[bytes] = []
+    for start, end in whole.extents:
+        async for _, records in read_batches(client, stream, start, end):
+            parts += records
+    return b"".join([*parts, *last])
+
+
+async def read_batches(
+    client: S2Client, stream: str, start: int, end: int | None
+) -> AsyncIterator[tuple[BatchRef, list[bytes]]]:
+    """Yield the batches from *start* to *end*, each with its records; None: for ever.
+
+    Both are where batches begin. Goes on over another connection when the service is about to stop.
+    Raises `TransientError`, and `StorageError` if records were removed.
+    """
+    cutter = BatchCutter(stream, start)
+    while end is None or cutter.wanted < end:
+        count = None if end is None else end - cutter.wanted
+        query = ReadQuery(seq_num=cutter.wanted, count=count)
+        async with await client.open_read_session(stream, query) as session:
+            while not session.advised and (read := await session.next_batch()) is not None:
+                cutter.receive_records(read.records)
+                while (batch := cutter.next_batch()) is not None:
+                    yield batch
+            if not session.advised and (end is None or cutter.wanted < end):
+                raise TransientError(f"{stream}: the service ended the read at {cutter.wanted}")

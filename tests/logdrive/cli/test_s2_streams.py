@@ -1,0 +1,88 @@
+"""`store ls` and `store cat` for streams of S2: the same lines and figures as of the bytes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from logdrive.wire.s2.records import Record, fence_record
+from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.storing import store
+from tests.logdrive.services.s2.reader.streams import SEGMENT, append, append_segment, stream_at
+from tests.support.installation import command
+from tests.support.s2_face import S2Face
+
+
+def logdrive(*arguments: str, code: int = 0) -> str:
+    """Run it in a process of its own: it sets up logging for all of one."""
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def face(tmp_path: Path) -> Iterator[S2Face]:
+    with S2Face(tmp_path / "s2") as running:
+        yield running
+
+
+@pytest.fixture
+def segment() -> Segment:
+    """Lines of two sources, a gap, and a foreign event in pieces."""
+    segment, at = Segment(), 0
+    event = b'{"message":"%s"}' % (b"x" * 5000)
+    segment.piece("f", event, 0, 2000)
+    for turn in range(5):
+        at = send(segment, "a", lines("a", turn, 30), at)
+    segment.piece("f", event, 2000, len(event))
+    send(segment, "b", lines("b", 0, 100))
+    segment.gap("b", 0, 1, "removed")
+    return segment
+
+
+def test_lines_and_figures_are_those_of_the_bytes(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    append(stream, [fence_record("t")])  # a command is no line
+    file_uri = store(tmp_path / "store", segment)
+    assert logdrive("store", "cat", stream.uri) == logdrive("store", "cat", file_uri)
+    (mine,), (same,) = (
+        orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"]
+        for uri in (stream.uri, file_uri)
+    )
+    assert {key: mine[key] for key in ("batches", "events", "sources", "sealed", "start")} == {
+        key: same[key] for key in ("batches", "events", "sources", "sealed", "start")
+    }
+    assert (mine["segment"], mine["length"]) == (SEGMENT, stream.list_segments()[0].length)
+    assert "records" in logdrive("store", "ls", stream.uri).splitlines()[0]
+
+
+def test_following_prints_what_is_appended(face: S2Face, segment: Segment) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    with subprocess.Popen(
+        command("store", "cat", stream.uri, "--follow"), stdout=subprocess.PIPE
+    ) as reading:
+        try:
+            assert reading.stdout is not None
+            for _ in range(251):  # all lines that are there
+                assert reading.stdout.readline()
+            append(stream, [Record(b"one more")])
+            assert reading.stdout.readline() == b"one more\n"
+        finally:
+            reading.terminate()
+
+
+def test_what_s2_has_nothing_for_says_so(face: S2Face) -> None:
+    uri = stream_at(face.port).uri
+    for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):
+        assert "does not work over S2" in logdrive("store", *arguments, code=2)
+    assert "verify reads the store's files" in logdrive("store", "verify", uri, code=2)
+    assert orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"] == []

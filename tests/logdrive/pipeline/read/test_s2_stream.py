@@ -1,0 +1,191 @@
+"""Tables filled from an S2 stream, whose offsets count records, are those of the bytes."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.bronze.writer import CommitCounts
+from logdrive.pipeline.decode.schema import BATCHES, COMMAND, EVENTS
+from logdrive.pipeline.read.offsets import Progress
+from logdrive.pipeline.read.planner import Planner
+from logdrive.pipeline.resume import find_start
+from logdrive.pipeline.spark.source import (
+    Options,
+    chunk_rows,
+    read_chunks,
+    read_rows_of_range,
+)
+from logdrive.pipeline.spark.task import decode_result, write_events
+from logdrive.services.s2.reader.stream import S2Stream
+from logdrive.wire.s2.records import Record, fence_record, trim_record
+from tests.logdrive.pipeline.filling import bronze, catch_up, send
+from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.services.s2.reader.streams import (
+    SEGMENT,
+    append,
+    append_segment,
+    records_of,
+    stream_at,
+)
+from tests.support.s2_face import S2Face
+
+_RANGE_BYTES = 3000
+_PLACES = {"stream", "segment", "batch", "offset", "next", "committed"}
+
+
+@pytest.fixture
+def face(tmp_path: Path) -> Iterator[S2Face]:
+    with S2Face(tmp_path / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def segment() -> Segment:
+    """Batches of two sources, a gap, and foreign events in pieces between them."""
+    segment, at = Segment(name=SEGMENT), 0
+    event = b'{"message":"%s"}' % (b"x" * 5000)
+    segment.foreign("f", [b'{"message":"short"}', b"no JSON"])
+    segment.piece("f", event, 0, 2000)
+    for turn in range(20):
+        at = send(segment, "a", lines("a", turn, 30), at)
+    segment.piece("f", event, 2000, 4000)
+    send(segment, "b", lines("b", 0, 100))
+    segment.gap("b", 0, 1, "removed")
+    segment.piece("f", event, 4000, len(event))
+    return segment
+
+
+def fill(stream: S2Stream, directory: Path) -> CommitCounts:
+    """Read all that is new, as a run of the pipeline does in one micro-batch without Spark."""
+    with bronze(directory) as tables:
+        start, _ = find_start(stream, tables, stream.uri)
+        planner = Planner(stream, _RANGE_BYTES)
+        end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
+        written = []
+        for one in planner.cut_ranges(start, end):
+            chunks = read_chunks(one, partial(stream.read_chunks, one.segment))
+            events = str(directory / "bronze" / "events")
+            (message,) = write_events(
+                chunk_rows(stream.name, one, chunks), events, "snappy", stream.offset_unit
+            )
+            written.append(decode_result(message.to_pylist()[0]))
+        return tables.commit_ranges(written)
+
+
+def rows(directory: Path) -> list[list[dict[str, object]]]:
+    """Return the rows of both tables in order, without the columns that say where they were."""
+    found = []
+    for table, schema, order in zip(
+        open_tables(str(directory)),
+        (EVENTS, BATCHES),
+        (["offset", "ordinal"], ["offset"]),
+        strict=True,
+    ):
+        columns = table.read_rows(schema.names).sort_by([(name, "ascending") for name in order])
+        found.append(columns.drop_columns([*_PLACES & {*schema.names}]).to_pylist())
+    return found
+
+
+def kinds(directory: Path) -> list[str]:
+    _, batches = open_tables(str(directory))
+    return list(batches.read_rows(["offset", "kind"]).sort_by("offset")["kind"].to_pylist())
+
+
+def unread(stream: S2Stream, directory: Path) -> int:
+    with bronze(directory) as tables:
+        return find_start(stream, tables, stream.uri)[1]
+
+
+def test_the_tables_are_those_of_the_bytes(face: S2Face, segment: Segment, tmp_path: Path) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    counts = fill(stream, tmp_path / "records")
+    catch_up(tmp_path / "bytes", segment)
+    assert rows(tmp_path / "records") == rows(tmp_path / "bytes")
+    assert counts.bytes == len(segment.data)
+    assert counts.offsets == sum(map(len, records_of(segment)))
+    assert unread(stream, tmp_path / "records") == 0
+
+
+def test_a_query_of_the_data_source_has_the_same_rows(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    fill(stream, tmp_path)
+    planner, start = Planner(stream, _RANGE_BYTES), Progress({}, {})
+    end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
+    found = [
+        row["message"]
+        for one in planner.cut_ranges(start, end)
+        for batch in read_rows_of_range(Options(stream), one)
+        for row in batch.to_pylist()
+    ]
+    assert found == [row["message"] for row in rows(tmp_path)[0]]
+
+
+def test_the_next_run_goes_on_where_the_tables_end(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    event_begins, *later = ([Record(body) for body in records] for records in records_of(segment))
+    catch_up(tmp_path / "bytes", segment)
+    append(stream, event_begins, *later[:5])
+    first = fill(stream, tmp_path / "records")
+    assert fill(stream, tmp_path / "records") == CommitCounts()
+    append(stream, *later[5:])
+    second = fill(stream, tmp_path / "records")
+    assert first.batches == 6
+    assert second.batches == len(later) - 5
+    assert rows(tmp_path / "records") == rows(tmp_path / "bytes")
+
+
+def test_commands_have_no_rows_of_events_and_records_of_others_are_quarantined(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    (foreign, *_) = records_of(segment)
+    batch = [Record(body) for body in foreign]
+    append(stream, [fence_record("t")], batch, [Record(b"of another writer")], [trim_record(0)])
+    counts = fill(stream, tmp_path)
+    assert kinds(tmp_path) == [COMMAND, "foreign", "headless", COMMAND]
+    assert (counts.batches, counts.events) == (4, 3)
+    append(stream, batch)  # behind a command: the tables end there, and know the place again
+    assert fill(stream, tmp_path).batches == 1
+    events, _ = open_tables(str(tmp_path))
+    flags = events.read_rows(["flag", "original", "source"], pc.field("source").is_null())
+    assert flags.to_pylist() == [
+        {"flag": "headless", "original": b"of another writer", "source": None}
+    ]
+
+
+def test_r5_tables_go_back_where_the_stream_went_back(segment: Segment, tmp_path: Path) -> None:
+    batches = [[Record(body) for body in records] for records in records_of(segment)]
+    with S2Face(tmp_path / "first") as first:
+        append(stream_at(first.port), *batches)
+        fill(stream_at(first.port), tmp_path / "tables")
+    with S2Face(tmp_path / "restored") as second:
+        stream = stream_at(second.port)
+        append(stream, *batches[:9], *batches[10:-1])
+        counts = fill(stream, tmp_path / "tables")
+        assert counts.batches == len(batches) - 11
+        assert counts.events == 0, "rows that the tables have"
+        assert unread(stream, tmp_path / "tables") == 0
+
+
+def test_a_run_goes_on_behind_what_was_trimmed_unread(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    batches = [[Record(body) for body in records] for records in records_of(segment)]
+    append(stream, *batches[:3])
+    fill(stream, tmp_path)
+    (state,) = stream.list_segments()
+    append(stream, *batches[3:6], [trim_record(state.length + len(batches[3]))])
+    counts = fill(stream, tmp_path)
+    assert counts.batches == 3  # two and the command
+    assert len(kinds(tmp_path)) == 6
