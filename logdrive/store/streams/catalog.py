@@ -71,6 +71,14 @@ class Catalog:
                 raise
             self._known = True
 
+    @property
+    def is_doubtful(self) -> bool:
+        """True after a turn that failed: the state in memory may have what is not stored.
+
+        The next turn reads it anew.
+        """
+        return not self._known and not self._turn.locked()
+
     async def _replay_journal(self) -> None:
         self._state = await self._journal.replay()
         for scope, name, stream_state in list(self._state.all_streams()):

@@ -45,6 +45,14 @@ class Registry:
                 raise
             self._known = True
 
+    @property
+    def is_doubtful(self) -> bool:
+        """True after a turn that failed: *state* may have what is not stored.
+
+        The next turn reads it anew.
+        """
+        return not self._known and not self._turn.locked()
+
     async def commit_puts(self, puts: Sequence[S2Put]) -> None:
         """Make *puts* durable; only within a turn."""
         submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]

@@ -91,6 +91,7 @@ class Routes:
     async def _answer(self, call: Call) -> Answer | None:
         handler, call.names = find_handler(call.request.method, call.request.path)
         if handler not in _OPEN:
+            await self._service.resolve_doubt()
             call.principal = await self._service.principals.identify(call.header("authorization"))
             if self._service.draining.is_set() and (call.is_session() or call.wants_events()):
                 raise server_draining("the store is about to stop")

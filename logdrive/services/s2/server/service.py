@@ -69,12 +69,18 @@ class S2Service:
 
     async def start(self) -> None:
         """Read what is stored, and finish what a crash left undone, before any request comes."""
-        async with self._catalog.turn():
-            pass
-        async with self.registry.turn():
-            pass
+        await self.resolve_doubt()
         await self.logs.delete_orphans()
         self.purger.wake()
+
+    async def resolve_doubt(self) -> None:
+        """Read again what a failed change left in doubt, before a request relies on it."""
+        if self._catalog.is_doubtful:
+            async with self._catalog.turn():
+                pass
+        if self.registry.is_doubtful:
+            async with self.registry.turn():
+                pass
 
     def drain(self) -> None:
         """Ask sessions to move away, and accept no more."""
