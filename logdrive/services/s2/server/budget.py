@@ -7,7 +7,10 @@ waits for room takes nothing from their connection, so the peer is slowed down.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 class ByteBudget:
@@ -57,6 +60,22 @@ class ByteBudget:
             yield
         finally:
             self.give(held)
+
+    async def hold_until_done(
+        self, size: int, begin: "Callable[[], asyncio.Future[_T]]"
+    ) -> "asyncio.Future[_T]":
+        """Hold *size* bytes from before *begin* until the future that it returns is done.
+
+        Who waits for the future may leave. What *begin* raises goes to the caller.
+        """
+        held = await self.take(size)
+        try:
+            future = begin()
+        except BaseException:
+            self.give(held)
+            raise
+        future.add_done_callback(lambda _: self.give(held))
+        return future
 
     def _admit(self) -> None:
         while self._waiting:

@@ -25,8 +25,11 @@ async def append(call: Call) -> Answer | None:
     parsed = await _parse(call)
     call.check_commands(parsed.records, basin)
     log = await _open(call, basin, name)
-    async with call.service.budget.hold(parsed.metered):
-        ack = await log.submit(parsed, key=call.encryption_key())
+    key = call.encryption_key()
+    answer = await call.service.budget.hold_until_done(
+        parsed.metered, lambda: log.submit(parsed, key=key)
+    )
+    ack = await answer
     call.service.counters.add("append", basin)
     call.service.counters.add(counters.APPENDED, basin, parsed.metered)
     if call.wants_protobuf():

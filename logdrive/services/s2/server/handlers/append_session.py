@@ -6,7 +6,6 @@ is not done.
 """
 
 import asyncio
-import contextlib
 from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
@@ -25,8 +24,10 @@ from logdrive.wire.s2.records import AppendAck
 _MOST_UNANSWERED: Final = 1000
 """Limit on the appends of one session that are not acknowledged."""
 
-Submitted = tuple["asyncio.Future[AppendAck]", int]
-"""An append's answer, and the bytes that it holds of the budget."""
+Submitted = asyncio.Future[AppendAck]
+"""An append's answer. Of the budget it holds nothing once it is done: a client that does not read
+its acknowledgements would keep all others waiting.
+"""
 
 
 class AppendConversation:
@@ -54,7 +55,6 @@ class AppendConversation:
         finally:
             receiving.cancel()
             await asyncio.wait([receiving])
-            self._drop_rest()
         if error is not None:
             await self._call.response.send(encode_terminal(error))
         await self._call.response.end()
@@ -80,15 +80,14 @@ class AppendConversation:
 
     async def _submit(self, parsed: ParsedAppend) -> None:
         self._call.check_commands(parsed.records, self._basin)
-        held = await self._service.budget.take(parsed.metered)
-        answer = self._log.submit(parsed, key=self._key, session=self._session)
+        answer = await self._service.budget.hold_until_done(
+            parsed.metered,
+            lambda: self._log.submit(parsed, key=self._key, session=self._session),
+        )
+        answer.add_done_callback(_note_failure)
         self._service.counters.add("append", self._basin)
         self._service.counters.add(counters.APPENDED, self._basin, parsed.metered)
-        try:
-            await self._submitted.put((answer, held))
-        except asyncio.CancelledError:
-            self._give_when_done(answer, held)
-            raise
+        await self._submitted.put(answer)
 
     # Acknowledging -------------------------------------------------------------------------------
 
@@ -105,13 +104,11 @@ class AppendConversation:
                     raise gone
                 case LogdriveError() as error:
                     return as_s2_error(error)
-                case (answer, held):
+                case answer:
                     try:
                         ack = await asyncio.shield(answer)
                     except LogdriveError as error:
                         return as_s2_error(error)
-                    finally:
-                        self._give_when_done(answer, held)
                     frame = encode_frame(
                         encode_append_ack(ack),
                         compression=compression,
@@ -119,21 +116,8 @@ class AppendConversation:
                     )
                     await self._call.response.send(frame)
 
-    def _drop_rest(self) -> None:
-        """Let go of appends that nobody waits for any more; they may still be done."""
-        with contextlib.suppress(asyncio.QueueEmpty):
-            while True:
-                match self._submitted.get_nowait():
-                    case (answer, held):
-                        self._give_when_done(answer, held)
 
-    def _give_when_done(self, answer: "asyncio.Future[AppendAck]", held: int) -> None:
-        def give(answer: "asyncio.Future[AppendAck]") -> None:
-            self._service.budget.give(held)
-            if not answer.cancelled():
-                answer.exception()  # no warning that nobody asked for it
-
-        if answer.done():
-            give(answer)
-        else:
-            answer.add_done_callback(give)
+def _note_failure(answer: Submitted) -> None:
+    """Let there be no warning where nobody asks for the answer any more."""
+    if not answer.cancelled():
+        answer.exception()

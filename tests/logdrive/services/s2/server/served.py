@@ -52,7 +52,7 @@ class Face:
     catalog: Catalog
     clock: VirtualClock
     client: HttpClient
-    connect: Callable[[], HttpClient]
+    connect: Callable[..., HttpClient]
     stop: Callable[[], Awaitable[None]]
 
     async def ask(

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from logdrive.net.http.http2_client import ClientStream
+from logdrive.net.http.limits import CLIENT_LIMITS
 from logdrive.wire.s2 import protobuf
 from logdrive.wire.s2.compression import Compression
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
@@ -270,3 +272,36 @@ async def test_a_reader_of_events_is_let_go_when_the_store_stops(made: Face) -> 
         assert text.startswith(b"event: batch\nid: 0,1,11\n")
         assert b"[DONE]" not in text
         assert made.clock.monotonic() - began < 5
+
+
+async def _held(made: Face) -> bytes:
+    """Return the line with the bytes of appends that are held."""
+    lines = (await made.ask("GET", "/metrics")).body.splitlines()
+    return next(line for line in lines if line.startswith(b"logdrive_s2_held_bytes"))
+
+
+@with_face
+async def test_a_client_that_reads_no_acknowledgements_holds_no_memory(made: Face) -> None:
+    await made.make("a")
+    limits = replace(CLIENT_LIMITS, stream_window_bytes=0)
+    # acknowledgements can't be sent to it
+    async with made.connect(limits=limits) as deaf:
+        stream = await deaf.open_stream("POST", RECORDS, HEADERS)
+        async with stream:
+            client = Session(stream)
+            for _ in range(100):
+                await client.append(b"x" * 1000)
+            while (await made.ask("GET", f"{RECORDS}/tail")).json["tail"]["seq_num"] < 100:
+                await made.clock.sleep(1)
+            assert await _held(made) == b"logdrive_s2_held_bytes 0"
+
+
+@with_face
+async def test_sessions_whose_stream_was_deleted_hold_no_memory(made: Face) -> None:
+    await made.make("a")
+    async with session(made, "POST") as client:
+        await made.ask("DELETE", "/v1/streams/a")
+        await made.clock.sleep(1)
+        await client.append(b"x" * 1000)
+        assert (await client.error()).code == "unavailable"
+    assert await _held(made) == b"logdrive_s2_held_bytes 0"
