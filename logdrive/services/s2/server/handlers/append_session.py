@@ -13,7 +13,7 @@ from logdrive.services.s2.server import counters
 from logdrive.services.s2.server.failures import as_s2_error
 from logdrive.services.s2.server.handlers.call import SESSION_HEADERS, Call
 from logdrive.services.s2.server.log.appender import AppendSession
-from logdrive.services.s2.server.log.hot import ParsedAppend, parse_append
+from logdrive.services.s2.server.log.hot import MOST_MEMORY, ParsedAppend, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.wire.s2.compression import accepted_compression
 from logdrive.wire.s2.errors import S2Error
@@ -74,20 +74,24 @@ class AppendConversation:
         reader = FrameReader(terminals=False)
         async for data in self._call.request.chunks():
             reader.receive(data)
-            while (frame := reader.next_frame()) is not None:
-                await self._submit(parse_append(frame.message, framed=True))
+            while (size := reader.next_message_bytes()) is not None:
+                async with self._service.budget.hold(MOST_MEMORY * size) as held:
+                    frame = reader.next_frame()
+                    assert frame is not None
+                    parsed = parse_append(frame.message, framed=True)
+                    held.shrink(parsed.memory())
+                    answer = self._submit(parsed)
+                    held.give_when_done(answer)
+                await self._submitted.put(answer)
         reader.finish()
 
-    async def _submit(self, parsed: ParsedAppend) -> None:
+    def _submit(self, parsed: ParsedAppend) -> Submitted:
         self._call.check_commands(parsed.records, self._basin)
-        answer = await self._service.budget.hold_until_done(
-            parsed.metered,
-            lambda: self._log.submit(parsed, key=self._key, session=self._session),
-        )
+        answer = self._log.submit(parsed, key=self._key, session=self._session)
         answer.add_done_callback(_note_failure)
         self._service.counters.add("append", self._basin)
         self._service.counters.add(counters.APPENDED, self._basin, parsed.metered)
-        await self._submitted.put(answer)
+        return answer
 
     # Acknowledging -------------------------------------------------------------------------------
 

@@ -5,14 +5,22 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import pytest
+
 from logdrive.net.http.http2_client import ClientStream
 from logdrive.net.http.limits import CLIENT_LIMITS
-from logdrive.wire.s2 import protobuf
-from logdrive.wire.s2.compression import Compression
+from logdrive.services.s2.server import service
+from logdrive.services.s2.server.budget import ByteBudget
+from logdrive.services.s2.server.handlers import call
+from logdrive.services.s2.server.log.hot import MOST_MEMORY
+from logdrive.wire.s2 import frames, protobuf
+from logdrive.wire.s2.compression import Compression, compress, decompress
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
 from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame
+from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.records import AppendInput, ReadBatch, Record
-from tests.logdrive.services.s2.server.served import BASIN, Face, with_face
+from tests.logdrive.services.s2.server.served import BASIN, JSON, Face, face, with_face
+from tests.support import virtual_time
 
 RECORDS = "/v1/streams/a/records"
 HEADERS = (("s2-basin", BASIN), ("content-type", "s2s/proto"))
@@ -294,6 +302,43 @@ async def test_a_client_that_reads_no_acknowledgements_holds_no_memory(made: Fac
             while (await made.ask("GET", f"{RECORDS}/tail")).json["tail"]["seq_num"] < 100:
                 await made.clock.sleep(1)
             assert await _held(made) == b"logdrive_s2_held_bytes 0"
+
+
+def test_no_message_is_decompressed_before_there_is_memory_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[int] = []
+    budgets: list[ByteBudget] = []
+
+    def noting(data: bytes, compression: Compression, limit: int) -> bytes:
+        held.append(budgets[-1].held)
+        return decompress(data, compression, limit)
+
+    def budget(total: int) -> ByteBudget:
+        budgets.append(ByteBudget(total))
+        return budgets[-1]
+
+    monkeypatch.setattr(call, "decompress", noting)
+    monkeypatch.setattr(frames, "decompress", noting)
+    monkeypatch.setattr(service, "ByteBudget", budget)
+    # 250 bytes that become 180,000 headers
+    headers = ",".join(['["a",""]'] * 180_000)
+    body = compress(f'{{"records":[{{"headers":[{headers}]}}]}}'.encode(), Compression.ZSTD)
+
+    async def main() -> None:
+        async with face() as made:
+            await made.make("a")
+            held.clear()
+            encoding = ("content-encoding", "zstd")
+            assert (await made.ask("POST", RECORDS, body, JSON, encoding)).status == 200
+            async with session(made, "POST") as client:
+                await client.append(b"x" * 100_000, compression=Compression.ZSTD)
+                await client.end_of_append()
+            # the third one is the client's
+            assert min(held[:2]) >= MOST_MEMORY * MESSAGE_BYTES
+            assert budgets[-1].held == 0
+
+    virtual_time.run(main())
 
 
 @with_face
