@@ -10,6 +10,7 @@ from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
 from logdrive.services.s2.server.access_tokens import AccessTokens
+from logdrive.services.s2.server.arrivals import Arrivals
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
 from logdrive.services.s2.server.counters import Counters
@@ -27,6 +28,8 @@ from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
 
+ARRIVING_BYTES: Final = 128 * MIB
+"""Limit on the bytes of messages that have arrived in part, over all connections."""
 HELD_BYTES: Final = 128 * MIB
 """Limit on the bytes of appends that are not acknowledged, over all connections."""
 _IDLE_CHECK_SECONDS: Final = 30.0
@@ -49,6 +52,7 @@ class S2Service:
         self.clock = clock
         self.random = random
         self.budget = ByteBudget(held_bytes)
+        self.arrivals = Arrivals(ARRIVING_BYTES)
         self.counters = Counters(clock)
         # set once sessions should move away
         self.draining = asyncio.Event()

@@ -72,18 +72,25 @@ class AppendConversation:
 
     async def _receive_frames(self) -> None:
         reader = FrameReader(terminals=False)
-        async for data in self._call.request.chunks():
-            reader.receive(data)
-            while (size := reader.next_message_bytes()) is not None:
-                async with self._service.budget.hold(MOST_MEMORY * size) as held:
-                    frame = reader.next_frame()
-                    assert frame is not None
-                    parsed = parse_append(frame.message, framed=True)
-                    held.shrink(parsed.memory())
-                    answer = self._submit(parsed)
-                    held.give_when_done(answer)
-                await self._submitted.put(answer)
+        async with self._service.arrivals.arriving() as arrival:
+            async for data in self._call.request.chunks():
+                arrival.hold(0)
+                reader.receive(data)
+                while (size := reader.next_message_bytes()) is not None:
+                    await self._take_frame(reader, MOST_MEMORY * size)
+                arrival.hold(reader.held)
         reader.finish()
+
+    async def _take_frame(self, reader: FrameReader, most_bytes: int) -> None:
+        """Submit the append in the next frame, which takes up to *most_bytes* of memory."""
+        async with self._service.budget.hold(most_bytes) as held:
+            frame = reader.next_frame()
+            assert frame is not None
+            parsed = parse_append(frame.message, framed=True)
+            held.shrink(parsed.memory())
+            answer = self._submit(parsed)
+            held.give_when_done(answer)
+        await self._submitted.put(answer)
 
     def _submit(self, parsed: ParsedAppend) -> Submitted:
         self._call.check_commands(parsed.records, self._basin)

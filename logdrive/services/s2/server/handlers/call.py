@@ -1,13 +1,11 @@
 """One request as a handler sees it, and its answer."""
 
-import asyncio
 import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from logdrive.net.http.errors import BodyTooLargeError
-from logdrive.net.http.exchange import HttpRequest, HttpResponse
+from logdrive.net.http.exchange import HttpRequest, HttpResponse, content_length
 from logdrive.services.s2.server.principals import Principal
 from logdrive.wire.s2.compression import (
     Compression,
@@ -22,7 +20,6 @@ from logdrive.wire.s2.errors import (
     bad_header,
     bad_json,
     bad_proto,
-    request_timeout,
 )
 from logdrive.wire.s2.limits import UNARY_BODY_BYTES
 from logdrive.wire.s2.names import check_basin, check_request_token, check_stream
@@ -147,13 +144,18 @@ class Call:
         """Return the whole body as it came. Raises `S2Error`, `TransientError`."""
         refuse = bad_proto if self.sends_protobuf() else bad_json
         compression = content_compression(self.header("content-encoding"))
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                data = await self.request.read_body(UNARY_BODY_BYTES)
-        except TimeoutError as error:
-            raise request_timeout(f"the body did not arrive in {_BODY_SECONDS:.0f} s") from error
-        except BodyTooLargeError as error:
-            raise refuse("length limit exceeded") from error
+        if content_length(self.request.headers) > UNARY_BODY_BYTES:
+            raise refuse("length limit exceeded")
+        parts: list[bytes] = []
+        size = 0
+        async with self.service.arrivals.arriving(_BODY_SECONDS) as arrival:
+            async for part in self.request.chunks():
+                parts.append(part)
+                size += len(part)
+                if size > UNARY_BODY_BYTES:
+                    raise refuse("length limit exceeded")
+                arrival.hold(size)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
         return ArrivedBody(data, compression, refuse)
 
     async def json_body(self) -> bytes:
