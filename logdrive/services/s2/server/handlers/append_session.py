@@ -93,6 +93,7 @@ class AppendConversation:
         await self._submitted.put(answer)
 
     def _submit(self, parsed: ParsedAppend) -> Submitted:
+        self._call.principal.check_valid()
         self._call.check_commands(parsed.records, self._basin)
         answer = self._log.submit(parsed, key=self._key, session=self._session)
         answer.add_done_callback(_note_failure)

@@ -126,6 +126,7 @@ async def _chunks(call: Call, reading: Reading) -> AsyncIterator[Chunk]:
     """Yield the chunks of a reading; one that waits gives a heartbeat once the store drains."""
     with call.service.sessions.during(reading.hurry):
         while (chunk := await reading.next_chunk()) is not None:
+            call.principal.check_valid()
             yield chunk
 
 

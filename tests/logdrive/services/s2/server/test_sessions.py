@@ -17,6 +17,7 @@ from logdrive.wire.s2 import frames, protobuf
 from logdrive.wire.s2.compression import Compression, compress, decompress
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
 from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame
+from logdrive.wire.s2.info import rfc3339
 from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.records import AppendInput, ReadBatch, Record
 from tests.logdrive.services.s2.server.served import BASIN, JSON, Face, face, with_face
@@ -350,3 +351,49 @@ async def test_sessions_whose_stream_was_deleted_hold_no_memory(made: Face) -> N
         await client.append(b"x" * 1000)
         assert (await client.error()).code == "unavailable"
     assert await _held(made) == b"logdrive_s2_held_bytes 0"
+
+
+@pytest.mark.parametrize("ending", ["expires", "is revoked"])
+def test_a_session_ends_once_its_token(ending: str) -> None:
+    async def main() -> None:
+        async with face() as made:
+            await made.make("a")
+            at = rfc3339(made.clock.now_ms() + 100_000)
+            scope = {"basins": {"prefix": ""}, "streams": {"prefix": ""}, "ops": ["append", "read"]}
+            body = {"id": "t", "scope": scope, "expires_at": at}
+            got = await made.ask("POST", "/v1/access-tokens", body, basin=None)
+            holder = ("authorization", f"Bearer {got.json['access_token']}")
+            async with (
+                session(made, "POST", "", holder) as writer,
+                session(made, "GET", "", holder) as reader,
+            ):
+                await writer.append(b"1")
+                assert await writer.end_of_append() == 1
+                if ending == "expires":
+                    await made.clock.sleep(101)
+                else:
+                    await made.ask("DELETE", "/v1/access-tokens/t", basin=None)
+                await writer.append(b"2")
+                assert (await writer.error()).code == "authn"
+                while (frame := await reader.frame()) is not None and frame.error is None:
+                    assert b"2" not in frame.message
+                assert frame is not None
+                assert frame.error is not None
+                assert frame.error.code == "authn"
+
+    virtual_time.run(main())
+
+
+@with_face
+async def test_a_prefix_is_put_before_the_stream_of_metrics(made: Face) -> None:
+    await made.make("logs-a")
+    scope = {
+        "basins": {"prefix": ""},
+        "streams": {"prefix": "logs-"},
+        "ops": ["stream-metrics"],
+    }
+    body = {"id": "t", "scope": scope, "auto_prefix_streams": True}
+    got = await made.ask("POST", "/v1/access-tokens", body, basin=None)
+    holder = ("authorization", f"Bearer {got.json['access_token']}")
+    path = f"/v1/metrics/{BASIN}/a?set=storage"
+    assert (await made.ask("GET", path, None, holder)).status == 200
