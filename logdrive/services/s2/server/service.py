@@ -10,7 +10,6 @@ from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
 from logdrive.services.s2.server.access_tokens import AccessTokens
-from logdrive.services.s2.server.arrivals import Arrivals
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
 from logdrive.services.s2.server.counters import Counters
@@ -23,6 +22,7 @@ from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import Sessions
 from logdrive.services.s2.server.state import SEGMENT
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
+from logdrive.services.s2.server.transit import Transit
 from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
@@ -30,6 +30,8 @@ from logdrive.store.streams.streams import Streams
 
 ARRIVING_BYTES: Final = 128 * MIB
 """Limit on the bytes of messages that have arrived in part, over all connections."""
+LEAVING_BYTES: Final = 128 * MIB
+"""Limit on the bytes of answers that clients have not read, over all connections."""
 HELD_BYTES: Final = 128 * MIB
 """Limit on the bytes of appends that are not acknowledged, over all connections."""
 _IDLE_CHECK_SECONDS: Final = 30.0
@@ -52,7 +54,8 @@ class S2Service:
         self.clock = clock
         self.random = random
         self.budget = ByteBudget(held_bytes)
-        self.arrivals = Arrivals(ARRIVING_BYTES)
+        self.arriving = Transit(ARRIVING_BYTES)
+        self.leaving = Transit(LEAVING_BYTES)
         self.counters = Counters(clock)
         # set once sessions should move away
         self.draining = asyncio.Event()

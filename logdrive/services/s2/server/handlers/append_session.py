@@ -72,13 +72,13 @@ class AppendConversation:
 
     async def _receive_frames(self) -> None:
         reader = FrameReader(terminals=False)
-        async with self._service.arrivals.arriving() as arrival:
+        async with self._service.arriving.passing() as passage:
             async for data in self._call.request.chunks():
-                arrival.hold(0)
+                passage.hold(0)
                 reader.receive(data)
                 while (size := reader.next_message_bytes()) is not None:
                     await self._take_frame(reader, MOST_MEMORY * size)
-                arrival.hold(reader.held)
+                passage.hold(reader.held)
         reader.finish()
 
     async def _take_frame(self, reader: FrameReader, most_bytes: int) -> None:

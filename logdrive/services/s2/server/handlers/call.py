@@ -1,10 +1,12 @@
 """One request as a handler sees it, and its answer."""
 
 import base64
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from logdrive.errors import TransientError
 from logdrive.net.http.exchange import HttpRequest, HttpResponse, content_length
 from logdrive.services.s2.server.principals import Principal
 from logdrive.wire.s2.compression import (
@@ -148,13 +150,13 @@ class Call:
             raise refuse("length limit exceeded")
         parts: list[bytes] = []
         size = 0
-        async with self.service.arrivals.arriving(_BODY_SECONDS) as arrival:
+        async with self.service.arriving.passing(_BODY_SECONDS) as passage:
             async for part in self.request.chunks():
                 parts.append(part)
                 size += len(part)
                 if size > UNARY_BODY_BYTES:
                     raise refuse("length limit exceeded")
-                arrival.hold(size)
+                passage.hold(size)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         return ArrivedBody(data, compression, refuse)
 
@@ -178,7 +180,26 @@ class Call:
             body, used = compress_long(body, used)
             if used:
                 headers += [("content-encoding", used.encoding), ("vary", "accept-encoding")]
-        await self.response.respond(answer.status, headers, body)
+        async with self._leaving(len(body)):
+            await self.response.respond(answer.status, headers, body)
+
+    async def send_part(self, data: bytes) -> None:
+        """Send a part of a reading. Raises `TransientError`, also if the client reads too slowly
+        and the memory is needed for others.
+        """
+        async with self._leaving(len(data)):
+            await self.response.send(data)
+
+    @contextlib.asynccontextmanager
+    async def _leaving(self, size: int) -> AsyncIterator[None]:
+        try:
+            async with self.service.leaving.passing() as passage:
+                passage.hold(size)
+                yield
+        except S2Error as error:
+            raise TransientError(
+                f"{self.request.peer.address}: given up, as it reads nothing and memory is short"
+            ) from error
 
 
 def error_answer(error: S2Error) -> Answer:
