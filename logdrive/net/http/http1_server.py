@@ -137,7 +137,7 @@ class Http1ServerConnection:
                 while True:
                     event = self._h11.next_event()
                     if isinstance(event, h11.Request):
-                        self._check_size(event)
+                        self._check_head(event)
                         return event
                     if event is not h11.NEED_DATA:
                         return None
@@ -150,8 +150,15 @@ class Http1ServerConnection:
             finally:
                 self._waiting = None
 
-    def _check_size(self, event: h11.Request) -> None:
-        """Refuse a head that is too long; h11 does so only if it comes in pieces."""
+    def _check_head(self, event: h11.Request) -> None:
+        """Refuse a head that is too long; h11 does so only if it comes in pieces.
+
+        And one with two lengths, of which a proxy may have taken the other one (RFC 9112, section
+        6.3): what it took for a body would be a request here.
+        """
+        names = {name for name, _ in event.headers}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
         size = len(event.target) + sum(len(name) + len(value) for name, value in event.headers)
         if size > self._limits.header_list_bytes:
             raise h11.RemoteProtocolError("the request's head is too long", error_status_hint=431)

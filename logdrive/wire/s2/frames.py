@@ -91,10 +91,11 @@ class FrameReader:
         """Add *data* to what is to be cut."""
         self._arrived.append_bytes(data)
 
-    def next_frame(self) -> Frame | None:
-        """Return the next frame, or None until there is more. Raises `S2Error`, bad_frame.
+    def next_message_bytes(self) -> int | None:
+        """Return how many bytes the message of the next frame may have when it is decompressed.
 
-        A frame that will be refused is refused from its first four bytes, before its body came.
+        None until the frame is whole. Raises `S2Error`, bad_frame. A frame that will be refused is
+        refused from its first four bytes, before its body came.
         """
         arrived = self._arrived
         if arrived.size < FRAME_HEAD_BYTES:
@@ -105,11 +106,21 @@ class FrameReader:
             raise bad_frame(f"a frame of {length} bytes: 1 to {FRAME_BYTES} are allowed")
         if len(head) <= FRAME_HEAD_BYTES:
             return None
-        flags = head[FRAME_HEAD_BYTES]
-        self._check_flags(flags, length)
+        self._check_flags(head[FRAME_HEAD_BYTES], length)
         if arrived.size < FRAME_HEAD_BYTES + length:
             return None
-        body = bytes(arrived.pop_front(FRAME_HEAD_BYTES + length)[FRAME_HEAD_BYTES + 1 :])
+        return MESSAGE_BYTES if head[FRAME_HEAD_BYTES] & _COMPRESSION else length - 1
+
+    def next_frame(self) -> Frame | None:
+        """Return the next frame, or None until there is more. Raises `S2Error`, bad_frame.
+
+        As `next_message_bytes` does, and for a body that can't be decompressed.
+        """
+        if self.next_message_bytes() is None:
+            return None
+        length = int.from_bytes(self._arrived.peek_front(FRAME_HEAD_BYTES))
+        frame = self._arrived.pop_front(FRAME_HEAD_BYTES + length)
+        flags, body = frame[FRAME_HEAD_BYTES], bytes(frame[FRAME_HEAD_BYTES + 1 :])
         if flags & _TERMINAL:
             status = int.from_bytes(body[:_STATUS_BYTES])
             return Frame(b"", error=parse_error(status, body[_STATUS_BYTES:]))

@@ -46,6 +46,10 @@ class AccessTokens:
         digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
         return digest in self._registry.state.token_ids
 
+    def is_valid(self, token: S2Token) -> bool:
+        """Return whether *token*, which was recognized once, has neither expired nor gone."""
+        return token.digest in self._registry.state.token_ids and not self._has_expired(token)
+
     async def issue(
         self,
         id_: str,

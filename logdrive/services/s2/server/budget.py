@@ -8,6 +8,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 class ByteBudget:
@@ -50,13 +53,13 @@ class ByteBudget:
         self._admit()
 
     @contextlib.asynccontextmanager
-    async def hold(self, size: int) -> AsyncIterator[None]:
-        """Hold *size* bytes during the context."""
-        held = await self.take(size)
+    async def hold(self, size: int) -> "AsyncIterator[Held]":
+        """Hold *size* bytes during the context, or longer: see `Held`."""
+        held = Held(self, await self.take(size))
         try:
-            yield
+            yield held
         finally:
-            self.give(held)
+            held.leave()
 
     def _admit(self) -> None:
         while self._waiting:
@@ -67,3 +70,28 @@ class ByteBudget:
                 self._free -= size
                 turn.set_result(None)
             self._waiting.popleft()
+
+
+class Held:
+    """Bytes that are held during a context of `ByteBudget.hold`."""
+
+    def __init__(self, budget: ByteBudget, size: int) -> None:
+        self._budget = budget
+        self._size = size
+        self._passed_on = False
+
+    def shrink(self, size: int) -> None:
+        """Give back all but *size* bytes, if more are held."""
+        size = min(size, self._size)
+        self._budget.give(self._size - size)
+        self._size = size
+
+    def give_when_done(self, future: "asyncio.Future[_T]") -> None:
+        """Hold the bytes until *future* is done, whether or not someone waits for it still."""
+        self._passed_on = True
+        future.add_done_callback(lambda _: self._budget.give(self._size))
+
+    def leave(self) -> None:
+        """Give the bytes back at the context's end, unless a future gives them back."""
+        if not self._passed_on:
+            self._budget.give(self._size)

@@ -38,6 +38,9 @@ class Principal:
     ) -> None:
         """Raise `S2Error`, 403, unless *operation* on what is named is allowed."""
 
+    def check_valid(self) -> None:
+        """Raise `S2Error`, 401, once the login is valid no more: sessions ask again and again."""
+
     def sees_basin(self, basin: str) -> bool:
         """Return whether *basin* is in lists."""
         return True
@@ -54,8 +57,9 @@ class Principal:
 class TokenHolder(Principal):
     """The holder of an access token that was issued here."""
 
-    def __init__(self, token: S2Token) -> None:
-        self.token = token
+    def __init__(self, token: S2Token, tokens: AccessTokens) -> None:
+        self.token: S2Token = token
+        self._tokens = tokens
         self._operations = permitted_operations(token.scope)
         self._scope = token.scope
 
@@ -63,7 +67,7 @@ class TokenHolder(Principal):
     def prefix(self) -> str:
         """The prefix of the token's streams, if it asks for that."""
         streams = self._scope.streams
-        adds = self.token is not None and self.token.auto_prefix_streams and streams is not None
+        adds = self.token.auto_prefix_streams and streams is not None
         return (streams.prefix or "") if adds and streams is not None else ""
 
     def check(
@@ -83,6 +87,11 @@ class TokenHolder(Principal):
             raise permission_denied(f"the access token does not reach stream {stream!r}")
         if token_id is not None and not self.sees_token(token_id):
             raise permission_denied(f"the access token does not reach access token {token_id!r}")
+
+    def check_valid(self) -> None:
+        """Raise `S2Error`, 401, once the token has expired or was revoked."""
+        if not self._tokens.is_valid(self.token):
+            raise authn("the access token has expired, or was revoked")
 
     def sees_basin(self, basin: str) -> bool:
         """Return whether the token reaches *basin*."""
@@ -149,7 +158,7 @@ class Principals:
         """Return who sent this `authorization` header. Raises `S2Error`, 401."""
         text = _token_text(authorization)
         if text and (token := self._tokens.recognize(text)) is not None:
-            return TokenHolder(token)
+            return TokenHolder(token, self._tokens)
         if text and self._tokens.was_issued(text):
             raise authn("the access token has expired")
         if self._users is None:

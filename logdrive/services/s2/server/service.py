@@ -22,11 +22,16 @@ from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import Sessions
 from logdrive.services.s2.server.state import SEGMENT
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
+from logdrive.services.s2.server.transit import Transit
 from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
 
+ARRIVING_BYTES: Final = 128 * MIB
+"""Limit on the bytes of messages that have arrived in part, over all connections."""
+LEAVING_BYTES: Final = 128 * MIB
+"""Limit on the bytes of answers that clients have not read, over all connections."""
 HELD_BYTES: Final = 128 * MIB
 """Limit on the bytes of appends that are not acknowledged, over all connections."""
 _IDLE_CHECK_SECONDS: Final = 30.0
@@ -49,6 +54,8 @@ class S2Service:
         self.clock = clock
         self.random = random
         self.budget = ByteBudget(held_bytes)
+        self.arriving = Transit(ARRIVING_BYTES)
+        self.leaving = Transit(LEAVING_BYTES)
         self.counters = Counters(clock)
         # set once sessions should move away
         self.draining = asyncio.Event()

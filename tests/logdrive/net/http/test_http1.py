@@ -108,8 +108,13 @@ def test_the_body_is_asked_for_only_when_the_handler_wants_it() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no Host
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: " + b"b" * 20_000 + b"\r\n\r\n", b"431"),
         (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"400"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\nConnection: close\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+        ),
     ],
-    ids=["garbage", "no-host", "long-head", "connect"],
+    ids=["garbage", "no-host", "long-head", "connect", "two-lengths"],
 )
 def test_what_is_no_request_is_refused(sent: bytes, status: bytes) -> None:
     async def scene() -> None:

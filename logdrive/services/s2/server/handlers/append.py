@@ -1,10 +1,12 @@
 """Handler of appends: unary ones, and sessions of frames."""
 
+import asyncio
+
 from logdrive.services.s2.server import counters
 from logdrive.services.s2.server.handlers.append_session import AppendConversation
-from logdrive.services.s2.server.handlers.call import PROTOBUF, Answer, Call
+from logdrive.services.s2.server.handlers.call import PROTOBUF, Answer, ArrivedBody, Call
 from logdrive.services.s2.server.log.encryption import check_key
-from logdrive.services.s2.server.log.hot import ParsedAppend, of_input, parse_append
+from logdrive.services.s2.server.log.hot import MOST_MEMORY, ParsedAppend, of_input, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.wire.s2.configs import StreamConfig, parse_stream_config
 from logdrive.wire.s2.errors import bad_header
@@ -22,11 +24,16 @@ async def append(call: Call) -> Answer | None:
             await AppendConversation(call, log, call.encryption_key(), basin).run()
         return None
 
-    parsed = await _parse(call)
-    call.check_commands(parsed.records, basin)
-    log = await _open(call, basin, name)
-    async with call.service.budget.hold(parsed.metered):
-        ack = await log.submit(parsed, key=call.encryption_key())
+    # before the body is decompressed: many small ones may be large ones then
+    body = await call.arrived_body()
+    async with call.service.budget.hold(MOST_MEMORY * body.most_bytes()) as held:
+        parsed = _parse(call, body)
+        held.shrink(parsed.memory())
+        call.check_commands(parsed.records, basin)
+        log = await _open(call, basin, name)
+        answer = log.submit(parsed, key=call.encryption_key())
+        held.give_when_done(answer)
+    ack = await asyncio.shield(answer)  # it is done, and holds memory, even if the client leaves
     call.service.counters.add("append", basin)
     call.service.counters.add(counters.APPENDED, basin, parsed.metered)
     if call.wants_protobuf():
@@ -34,11 +41,11 @@ async def append(call: Call) -> Answer | None:
     return Answer(200, encode_append_ack(ack))
 
 
-async def _parse(call: Call) -> ParsedAppend:
+def _parse(call: Call, body: ArrivedBody) -> ParsedAppend:
     form = parse_format(call.header("s2-format"))
     if call.sends_protobuf():
-        return parse_append(await call.body())
-    return of_input(decode_append_input(await call.json_body(), form))
+        return parse_append(body.decompressed())
+    return of_input(decode_append_input(call.as_json(body), form))
 
 
 async def _open(call: Call, basin: str, name: str) -> StreamLog:

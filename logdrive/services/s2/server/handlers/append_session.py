@@ -6,7 +6,6 @@ is not done.
 """
 
 import asyncio
-import contextlib
 from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
@@ -14,7 +13,7 @@ from logdrive.services.s2.server import counters
 from logdrive.services.s2.server.failures import as_s2_error
 from logdrive.services.s2.server.handlers.call import SESSION_HEADERS, Call
 from logdrive.services.s2.server.log.appender import AppendSession
-from logdrive.services.s2.server.log.hot import ParsedAppend, parse_append
+from logdrive.services.s2.server.log.hot import MOST_MEMORY, ParsedAppend, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.wire.s2.compression import accepted_compression
 from logdrive.wire.s2.errors import S2Error
@@ -25,8 +24,10 @@ from logdrive.wire.s2.records import AppendAck
 _MOST_UNANSWERED: Final = 1000
 """Limit on the appends of one session that are not acknowledged."""
 
-Submitted = tuple["asyncio.Future[AppendAck]", int]
-"""An append's answer, and the bytes that it holds of the budget."""
+Submitted = asyncio.Future[AppendAck]
+"""An append's answer. Of the budget it holds nothing once it is done: a client that does not read
+its acknowledgements would keep all others waiting.
+"""
 
 
 class AppendConversation:
@@ -54,7 +55,6 @@ class AppendConversation:
         finally:
             receiving.cancel()
             await asyncio.wait([receiving])
-            self._drop_rest()
         if error is not None:
             await self._call.response.send(encode_terminal(error))
         await self._call.response.end()
@@ -72,23 +72,34 @@ class AppendConversation:
 
     async def _receive_frames(self) -> None:
         reader = FrameReader(terminals=False)
-        async for data in self._call.request.chunks():
-            reader.receive(data)
-            while (frame := reader.next_frame()) is not None:
-                await self._submit(parse_append(frame.message, framed=True))
+        async with self._service.arriving.passing() as passage:
+            async for data in self._call.request.chunks():
+                passage.hold(0)
+                reader.receive(data)
+                while (size := reader.next_message_bytes()) is not None:
+                    await self._take_frame(reader, MOST_MEMORY * size)
+                passage.hold(reader.held)
         reader.finish()
 
-    async def _submit(self, parsed: ParsedAppend) -> None:
+    async def _take_frame(self, reader: FrameReader, most_bytes: int) -> None:
+        """Submit the append in the next frame, which takes up to *most_bytes* of memory."""
+        async with self._service.budget.hold(most_bytes) as held:
+            frame = reader.next_frame()
+            assert frame is not None
+            parsed = parse_append(frame.message, framed=True)
+            held.shrink(parsed.memory())
+            answer = self._submit(parsed)
+            held.give_when_done(answer)
+        await self._submitted.put(answer)
+
+    def _submit(self, parsed: ParsedAppend) -> Submitted:
+        self._call.principal.check_valid()
         self._call.check_commands(parsed.records, self._basin)
-        held = await self._service.budget.take(parsed.metered)
         answer = self._log.submit(parsed, key=self._key, session=self._session)
+        answer.add_done_callback(_note_failure)
         self._service.counters.add("append", self._basin)
         self._service.counters.add(counters.APPENDED, self._basin, parsed.metered)
-        try:
-            await self._submitted.put((answer, held))
-        except asyncio.CancelledError:
-            self._give_when_done(answer, held)
-            raise
+        return answer
 
     # Acknowledging -------------------------------------------------------------------------------
 
@@ -105,13 +116,11 @@ class AppendConversation:
                     raise gone
                 case LogdriveError() as error:
                     return as_s2_error(error)
-                case (answer, held):
+                case answer:
                     try:
                         ack = await asyncio.shield(answer)
                     except LogdriveError as error:
                         return as_s2_error(error)
-                    finally:
-                        self._give_when_done(answer, held)
                     frame = encode_frame(
                         encode_append_ack(ack),
                         compression=compression,
@@ -119,21 +128,8 @@ class AppendConversation:
                     )
                     await self._call.response.send(frame)
 
-    def _drop_rest(self) -> None:
-        """Let go of appends that nobody waits for any more; they may still be done."""
-        with contextlib.suppress(asyncio.QueueEmpty):
-            while True:
-                match self._submitted.get_nowait():
-                    case (answer, held):
-                        self._give_when_done(answer, held)
 
-    def _give_when_done(self, answer: "asyncio.Future[AppendAck]", held: int) -> None:
-        def give(answer: "asyncio.Future[AppendAck]") -> None:
-            self._service.budget.give(held)
-            if not answer.cancelled():
-                answer.exception()  # no warning that nobody asked for it
-
-        if answer.done():
-            give(answer)
-        else:
-            answer.add_done_callback(give)
+def _note_failure(answer: Submitted) -> None:
+    """Let there be no warning where nobody asks for the answer any more."""
+    if not answer.cancelled():
+        answer.exception()

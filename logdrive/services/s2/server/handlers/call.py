@@ -1,15 +1,16 @@
 """One request as a handler sees it, and its answer."""
 
-import asyncio
 import base64
-from collections.abc import Iterable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from logdrive.net.http.errors import BodyTooLargeError
-from logdrive.net.http.exchange import HttpRequest, HttpResponse
+from logdrive.errors import TransientError
+from logdrive.net.http.exchange import HttpRequest, HttpResponse, content_length
 from logdrive.services.s2.server.principals import Principal
 from logdrive.wire.s2.compression import (
+    Compression,
     DecompressionError,
     accepted_compression,
     compress_long,
@@ -21,7 +22,6 @@ from logdrive.wire.s2.errors import (
     bad_header,
     bad_json,
     bad_proto,
-    request_timeout,
 )
 from logdrive.wire.s2.limits import UNARY_BODY_BYTES
 from logdrive.wire.s2.names import check_basin, check_request_token, check_stream
@@ -52,6 +52,26 @@ class Answer:
     body: bytes = b""
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedBody:
+    """The whole body of a unary request as it came; *refuse* makes the error of its type."""
+
+    data: bytes
+    compression: Compression
+    refuse: Callable[[str], S2Error]
+
+    def most_bytes(self) -> int:
+        """Return how many bytes it may have when decompressed."""
+        return UNARY_BODY_BYTES if self.compression else len(self.data)
+
+    def decompressed(self) -> bytes:
+        """Return the body, decompressed. Raises `S2Error`."""
+        try:
+            return decompress(self.data, self.compression, UNARY_BODY_BYTES)
+        except DecompressionError as error:
+            raise self.refuse("length limit exceeded" if error.limit else str(error)) from error
 
 
 @dataclass(slots=True)
@@ -122,24 +142,31 @@ class Call:
                 case Trim():
                     self.principal.check("trim", basin=basin, stream=self.stream())
 
-    async def body(self) -> bytes:
-        """Return the whole body, decompressed. Raises `S2Error`, `TransientError`."""
+    async def arrived_body(self) -> "ArrivedBody":
+        """Return the whole body as it came. Raises `S2Error`, `TransientError`."""
         refuse = bad_proto if self.sends_protobuf() else bad_json
         compression = content_compression(self.header("content-encoding"))
-        try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                data = await self.request.read_body(UNARY_BODY_BYTES)
-            return decompress(data, compression, UNARY_BODY_BYTES)
-        except TimeoutError as error:
-            raise request_timeout(f"the body did not arrive in {_BODY_SECONDS:.0f} s") from error
-        except BodyTooLargeError as error:
-            raise refuse("length limit exceeded") from error
-        except DecompressionError as error:
-            raise refuse("length limit exceeded" if error.limit else str(error)) from error
+        if content_length(self.request.headers) > UNARY_BODY_BYTES:
+            raise refuse("length limit exceeded")
+        parts: list[bytes] = []
+        size = 0
+        async with self.service.arriving.passing(_BODY_SECONDS) as passage:
+            async for part in self.request.chunks():
+                parts.append(part)
+                size += len(part)
+                if size > UNARY_BODY_BYTES:
+                    raise refuse("length limit exceeded")
+                passage.hold(size)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        return ArrivedBody(data, compression, refuse)
 
     async def json_body(self) -> bytes:
         """Return the body, JSON or nothing. Raises `S2Error`, `TransientError`."""
-        data = await self.body()
+        return self.as_json(await self.arrived_body())
+
+    def as_json(self, body: "ArrivedBody") -> bytes:
+        """Return *body* decompressed, JSON or nothing. Raises `S2Error`."""
+        data = body.decompressed()
         if data and not (kind := self.content_type()).endswith(("/json", "+json")):
             raise bad_json(f"the body is {kind or 'of no type'}: send application/json")
         return data
@@ -153,7 +180,26 @@ class Call:
             body, used = compress_long(body, used)
             if used:
                 headers += [("content-encoding", used.encoding), ("vary", "accept-encoding")]
-        await self.response.respond(answer.status, headers, body)
+        async with self._leaving(len(body)):
+            await self.response.respond(answer.status, headers, body)
+
+    async def send_part(self, data: bytes) -> None:
+        """Send a part of a reading. Raises `TransientError`, also if the client reads too slowly
+        and the memory is needed for others.
+        """
+        async with self._leaving(len(data)):
+            await self.response.send(data)
+
+    @contextlib.asynccontextmanager
+    async def _leaving(self, size: int) -> AsyncIterator[None]:
+        try:
+            async with self.service.leaving.passing() as passage:
+                passage.hold(size)
+                yield
+        except S2Error as error:
+            raise TransientError(
+                f"{self.request.peer.address}: given up, as it reads nothing and memory is short"
+            ) from error
 
 
 def error_answer(error: S2Error) -> Answer:

@@ -100,7 +100,8 @@ async def basin_metrics(call: Call) -> Answer:
 
 async def stream_metrics(call: Call) -> Answer:
     """GET /v1/metrics/{basin}/{stream}."""
-    basin, name = check_basin(call.names[0]), check_stream(call.names[1])
+    basin = check_basin(call.names[0])
+    name = check_stream(call.principal.prefix + call.names[1])
     asked = _parse(call.request.query, _STREAM_SETS)
     call.principal.check("stream-metrics", basin=basin, stream=name)
     found = await call.service.streams.find(basin, name)

@@ -59,7 +59,7 @@ async def read(call: Call) -> Answer | None:
 
     log = await _open(call, basin, name)
     async with _reading(call, log, query, unary=True) as reading:
-        chunk = await reading.next_chunk()
+        chunk = await _next_chunk(call, reading)
     batch = chunk.batch if chunk is not None else b""
     call.service.counters.add(counters.READ, basin, chunk.metered if chunk is not None else 0)
     if call.wants_protobuf():
@@ -78,7 +78,7 @@ async def _read_session(call: Call, log: StreamLog, query: ReadQuery, basin: str
                     compression=compression,
                     reconnect_advised=call.service.draining.is_set(),
                 )
-                await call.response.send(frame)
+                await call.send_part(frame)
                 call.service.counters.add(counters.READ, basin, chunk.metered)
         except LogdriveError as error:
             if isinstance(error, TransientError):
@@ -109,7 +109,7 @@ async def _read_events(call: Call, basin: str, name: str, query: ReadQuery) -> N
                 else:
                     assert chunk.tail is not None
                     event = encode_ping(call.service.clock.now_ms(), chunk.tail)
-                await call.response.send(event)
+                await call.send_part(event)
                 call.service.counters.add(counters.READ, basin, chunk.metered)
                 if call.service.draining.is_set():
                     break  # without DONE: the reader comes again, with the last event's id
@@ -125,8 +125,14 @@ async def _read_events(call: Call, basin: str, name: str, query: ReadQuery) -> N
 async def _chunks(call: Call, reading: Reading) -> AsyncIterator[Chunk]:
     """Yield the chunks of a reading; one that waits gives a heartbeat once the store drains."""
     with call.service.sessions.during(reading.hurry):
-        while (chunk := await reading.next_chunk()) is not None:
+        while (chunk := await _next_chunk(call, reading)) is not None:
+            call.principal.check_valid()
             yield chunk
+
+
+async def _next_chunk(call: Call, reading: Reading) -> Chunk | None:
+    await call.service.leaving.turn()
+    return await reading.next_chunk()
 
 
 async def _open(call: Call, basin: str, name: str, *, with_key: bool = True) -> StreamLog:

@@ -33,6 +33,11 @@ from logdrive.wire.s2.records import AppendInput, Record, check_input
 OMITTED: Final = b"logdrive-omitted"
 """Header of a record that no S2 client could take: the length of the event that it stands for."""
 
+MOST_MEMORY: Final = 10
+"""Bytes that an append may take while it is parsed, for each byte of its message, or of JSON."""
+_OBJECT_BYTES: Final = 128
+"""Bytes of the objects of one header, or of a record."""
+
 # Keys of fields, as they travel
 _APPEND_HEADERS: Final = 0x12  # AppendRecord.headers
 _APPEND_BODY: Final = 0x1A
@@ -64,6 +69,16 @@ class ParsedAppend:
     events: bytes | None = None
     fields: "Sequence[tuple[bytes, int]]" = ()
     records: Sequence[Record] = ()
+
+    def memory(self) -> int:
+        """Return about how many bytes it takes. A header of two bytes takes fifty times that."""
+        if self.events is not None:
+            return len(self.events)
+        if self.fields:
+            # as fields, and as the events that they become
+            return sum(2 * len(one[0]) + _OBJECT_BYTES for one in self.fields)
+        objects = self.count + sum(len(record.headers) for record in self.records)
+        return self.metered + _OBJECT_BYTES * objects
 
 
 def parse_append(data: bytes, *, framed: bool = False) -> ParsedAppend:

@@ -56,7 +56,7 @@ class Face:
     catalog: Catalog
     clock: VirtualClock
     client: HttpClient
-    connect: Callable[[], HttpClient]
+    connect: Callable[..., HttpClient]
     stop: Callable[[], Awaitable[None]]
     transport: Transport
 

@@ -3,14 +3,25 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
 
 from logdrive.net.http.http2_client import ClientStream
-from logdrive.wire.s2 import protobuf
-from logdrive.wire.s2.compression import Compression
+from logdrive.net.http.limits import CLIENT_LIMITS
+from logdrive.services.s2.server import service
+from logdrive.services.s2.server.budget import ByteBudget
+from logdrive.services.s2.server.handlers import call
+from logdrive.services.s2.server.log.hot import MOST_MEMORY
+from logdrive.wire.s2 import frames, protobuf
+from logdrive.wire.s2.compression import Compression, compress, decompress
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
 from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame
+from logdrive.wire.s2.info import rfc3339
+from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.records import AppendInput, ReadBatch, Record
-from tests.logdrive.services.s2.server.served import BASIN, Face, with_face
+from tests.logdrive.services.s2.server.served import BASIN, JSON, Face, face, with_face
+from tests.support import virtual_time
 
 RECORDS = "/v1/streams/a/records"
 HEADERS = (("s2-basin", BASIN), ("content-type", "s2s/proto"))
@@ -270,3 +281,119 @@ async def test_a_reader_of_events_is_let_go_when_the_store_stops(made: Face) -> 
         assert text.startswith(b"event: batch\nid: 0,1,11\n")
         assert b"[DONE]" not in text
         assert made.clock.monotonic() - began < 5
+
+
+async def _held(made: Face) -> bytes:
+    """Return the line with the bytes of appends that are held."""
+    lines = (await made.ask("GET", "/metrics")).body.splitlines()
+    return next(line for line in lines if line.startswith(b"logdrive_s2_held_bytes"))
+
+
+@with_face
+async def test_a_client_that_reads_no_acknowledgements_holds_no_memory(made: Face) -> None:
+    await made.make("a")
+    limits = replace(CLIENT_LIMITS, stream_window_bytes=0)
+    # acknowledgements can't be sent to it
+    async with made.connect(limits=limits) as deaf:
+        stream = await deaf.open_stream("POST", RECORDS, HEADERS)
+        async with stream:
+            client = Session(stream)
+            for _ in range(100):
+                await client.append(b"x" * 1000)
+            while (await made.ask("GET", f"{RECORDS}/tail")).json["tail"]["seq_num"] < 100:
+                await made.clock.sleep(1)
+            assert await _held(made) == b"logdrive_s2_held_bytes 0"
+
+
+def test_no_message_is_decompressed_before_there_is_memory_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[int] = []
+    budgets: list[ByteBudget] = []
+
+    def noting(data: bytes, compression: Compression, limit: int) -> bytes:
+        held.append(budgets[-1].held)
+        return decompress(data, compression, limit)
+
+    def budget(total: int) -> ByteBudget:
+        budgets.append(ByteBudget(total))
+        return budgets[-1]
+
+    monkeypatch.setattr(call, "decompress", noting)
+    monkeypatch.setattr(frames, "decompress", noting)
+    monkeypatch.setattr(service, "ByteBudget", budget)
+    # 250 bytes that become 180,000 headers
+    headers = ",".join(['["a",""]'] * 180_000)
+    body = compress(f'{{"records":[{{"headers":[{headers}]}}]}}'.encode(), Compression.ZSTD)
+
+    async def main() -> None:
+        async with face() as made:
+            await made.make("a")
+            held.clear()
+            encoding = ("content-encoding", "zstd")
+            assert (await made.ask("POST", RECORDS, body, JSON, encoding)).status == 200
+            async with session(made, "POST") as client:
+                await client.append(b"x" * 100_000, compression=Compression.ZSTD)
+                await client.end_of_append()
+            # the third one is the client's
+            assert min(held[:2]) >= MOST_MEMORY * MESSAGE_BYTES
+            assert budgets[-1].held == 0
+
+    virtual_time.run(main())
+
+
+@with_face
+async def test_sessions_whose_stream_was_deleted_hold_no_memory(made: Face) -> None:
+    await made.make("a")
+    async with session(made, "POST") as client:
+        await made.ask("DELETE", "/v1/streams/a")
+        await made.clock.sleep(1)
+        await client.append(b"x" * 1000)
+        assert (await client.error()).code == "unavailable"
+    assert await _held(made) == b"logdrive_s2_held_bytes 0"
+
+
+@pytest.mark.parametrize("ending", ["expires", "is revoked"])
+def test_a_session_ends_once_its_token(ending: str) -> None:
+    async def main() -> None:
+        async with face() as made:
+            await made.make("a")
+            at = rfc3339(made.clock.now_ms() + 100_000)
+            scope = {"basins": {"prefix": ""}, "streams": {"prefix": ""}, "ops": ["append", "read"]}
+            body = {"id": "t", "scope": scope, "expires_at": at}
+            got = await made.ask("POST", "/v1/access-tokens", body, basin=None)
+            holder = ("authorization", f"Bearer {got.json['access_token']}")
+            async with (
+                session(made, "POST", "", holder) as writer,
+                session(made, "GET", "", holder) as reader,
+            ):
+                await writer.append(b"1")
+                assert await writer.end_of_append() == 1
+                if ending == "expires":
+                    await made.clock.sleep(101)
+                else:
+                    await made.ask("DELETE", "/v1/access-tokens/t", basin=None)
+                await writer.append(b"2")
+                assert (await writer.error()).code == "authn"
+                while (frame := await reader.frame()) is not None and frame.error is None:
+                    assert b"2" not in frame.message
+                assert frame is not None
+                assert frame.error is not None
+                assert frame.error.code == "authn"
+
+    virtual_time.run(main())
+
+
+@with_face
+async def test_a_prefix_is_put_before_the_stream_of_metrics(made: Face) -> None:
+    await made.make("logs-a")
+    scope = {
+        "basins": {"prefix": ""},
+        "streams": {"prefix": "logs-"},
+        "ops": ["stream-metrics"],
+    }
+    body = {"id": "t", "scope": scope, "auto_prefix_streams": True}
+    got = await made.ask("POST", "/v1/access-tokens", body, basin=None)
+    holder = ("authorization", f"Bearer {got.json['access_token']}")
+    path = f"/v1/metrics/{BASIN}/a?set=storage"
+    assert (await made.ask("GET", path, None, holder)).status == 200
