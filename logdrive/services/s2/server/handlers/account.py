@@ -8,17 +8,32 @@ import orjson
 
 from logdrive.services.s2.server.handlers.call import Answer, Call
 from logdrive.services.s2.server.locations import DOCUMENT, check_location
-from logdrive.services.s2.server.state import S2Token, TokenScope
+from logdrive.services.s2.server.state import NameSet, OperationGroups, S2Token, TokenScope
 from logdrive.wire.s2.errors import bad_json
 from logdrive.wire.s2.info import epoch_ms, rfc3339
 from logdrive.wire.s2.queries import parse_list_query
+
+
+class _WantedScope(msgspec.Struct):
+    """A scope as clients send it: S2's CLI writes null for what it leaves out."""
+
+    basins: NameSet | None = None
+    streams: NameSet | None = None
+    access_tokens: NameSet | None = None
+    op_groups: OperationGroups | None = None
+    ops: tuple[str, ...] | None = None
+
+    def scope(self) -> TokenScope:
+        return TokenScope(
+            self.basins, self.streams, self.access_tokens, self.op_groups, self.ops or ()
+        )
 
 
 class _IssueToken(msgspec.Struct):
     """A request to issue an access token."""
 
     id: str
-    scope: TokenScope
+    scope: _WantedScope
     auto_prefix_streams: bool | None = None
     expires_at: datetime | None = None
 
@@ -46,7 +61,7 @@ async def issue_access_token(call: Call) -> Answer:
     call.principal.check("issue-access-token", token_id=wanted.id)
     text = await call.service.tokens.issue(
         wanted.id,
-        wanted.scope,
+        wanted.scope.scope(),
         auto_prefix_streams=bool(wanted.auto_prefix_streams),
         expires_ms=epoch_ms(wanted.expires_at) if wanted.expires_at is not None else None,
         issuer=call.principal.token,

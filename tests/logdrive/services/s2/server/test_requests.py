@@ -246,6 +246,19 @@ async def test_a_token_is_held_to_its_scope_and_others_may_do_everything(made: F
 
 
 @with_face
+async def test_a_token_is_issued_for_what_s2s_command_line_sends_with_nulls(made: Face) -> None:
+    scope = {
+        "basins": {"prefix": "shop"},
+        "streams": {"prefix": ""},
+        "access_tokens": None,
+        "op_groups": {"account": {"read": True, "write": True}, "basin": None, "stream": None},
+        "ops": None,
+    }
+    wanted = {"id": "cli", "expires_at": None, "auto_prefix_streams": False, "scope": scope}
+    assert (await made.ask("POST", "/v1/access-tokens", wanted)).status == 201
+
+
+@with_face
 async def test_counts_and_bytes_are_shown_as_metrics(made: Face) -> None:
     await made.make("a")
     await made.append("a", "x" * 92)
