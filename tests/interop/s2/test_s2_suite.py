@@ -46,8 +46,12 @@ def python_with(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return python
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
-@pytest.mark.parametrize("sdk", [OLD, NEW], ids=lambda sdk: sdk.version)
+@pytest.mark.parametrize(
+    ("sdk", "compression"),
+    # both versions compress alike, so that one run of the newer is enough
+    [(OLD, "none"), (OLD, "gzip"), (OLD, "zstd"), (NEW, "zstd")],
+    ids=lambda value: value.version if isinstance(value, Sdk) else value,
+)
 def test_every_test_of_s2s_own_suite_passes(
     python_with: Callable[[str], Path], tmp_path: Path, sdk: Sdk, compression: str
 ) -> None:

@@ -21,7 +21,7 @@ from tests.simulation.reader import S2_SEGMENT
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
-DRAWN = range(200)
+DRAWN = range(80)
 _GROUP = 40
 
 
