@@ -14,7 +14,7 @@ from bench.http2_socket import Http2Socket
 from bench.measure import Sample, percentile
 from bench.processes import BenchmarkError
 from bench.s2_places import BASIN, STREAM, S2Server
-from logdrive.wire.s2.frames import FrameReader, encode_frame
+from logdrive.wire.s2.frames import S2FrameReader, encode_frame
 from logdrive.wire.s2.protobuf import decode_append_ack, decode_read_batch, encode_append_input
 from logdrive.wire.s2.records import AppendInput, Record
 
@@ -115,7 +115,7 @@ def read(server: S2Server, batches: int) -> Session:
 
 def _compare(arrived: list[bytes], batches: int) -> None:
     """Raise `BenchmarkError` unless these chunks are the records of so many batches."""
-    reader, expected = FrameReader(terminals=True), 0
+    reader, expected = S2FrameReader(terminals=True), 0
     for chunk in arrived:
         reader.receive(chunk)
         while (frame := reader.next_frame()) is not None:
@@ -130,7 +130,7 @@ def _compare(arrived: list[bytes], batches: int) -> None:
 
 def _frames(client: Http2Socket) -> Iterator[bytes]:
     """Yield the messages of the session's answer. Raises `BenchmarkError` for an error."""
-    reader = FrameReader(terminals=True)
+    reader = S2FrameReader(terminals=True)
     for data in client.body():
         reader.receive(data)
         while (frame := reader.next_frame()) is not None:

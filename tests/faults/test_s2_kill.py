@@ -12,7 +12,7 @@ from logdrive.errors import TransientError
 from logdrive.net.http.client import HttpClient
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.s2 import protobuf
-from logdrive.wire.s2.frames import FrameReader, encode_frame
+from logdrive.wire.s2.frames import S2FrameReader, encode_frame
 from logdrive.wire.s2.records import AppendInput, Record
 from tests.interop.s2.suite import StoreProcess
 
@@ -44,7 +44,7 @@ class Writer:
         """Append in a session; *kill* the server after *acks* acknowledgements, with more under
         way. Raises `TransientError` then.
         """
-        reader = FrameReader(terminals=True)
+        reader = S2FrameReader(terminals=True)
         async with await client.open_stream("POST", RECORDS, (BASIN, SESSION)) as stream:
             assert (await stream.response()).status == 200
             for _ in range(8):

@@ -55,7 +55,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
 _ACK_SECONDS: Final = 15.0  # without an acknowledgement, then the session counts as lost
 
 
-class Appender:
+class ExactlyOnceAppender:
     """The appends of one sink; `run` it in a task.
 
     *tail* is the stream's when the sink was opened.

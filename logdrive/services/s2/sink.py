@@ -5,7 +5,7 @@
 
 S2 keeps no number for a writer (rule S5), so all that this sink compares is what is pending here.
 What was submitted is stored exactly once, however connections, the service and other receivers
-behave; `Appender` says how. A batch never fails because the service is away: it waits.
+behave; `ExactlyOnceAppender` says how. A batch never fails because the service is away: it waits.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.outage import Outage
-from logdrive.services.s2.appender import Appender
+from logdrive.services.s2.appender import ExactlyOnceAppender
 from logdrive.services.s2.batches import BatchTooLargeError, PendingBatch
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.sink import NumberConflictError
@@ -45,7 +45,7 @@ class S2Sink:
 
     def __init__(
         self,
-        appender: Appender,
+        appender: ExactlyOnceAppender,
         address: S2Address,
         store_id: UUID,
         *,
@@ -92,7 +92,7 @@ class S2Sink:
                 "sink", [Mistake("uri", address.uri, f"the service refuses: {error}")]
             ) from error
         outage.report_success()
-        appender = Appender(
+        appender = ExactlyOnceAppender(
             client, address.stream, tail.seq_num, clock=clock, random=random, outage=outage
         )
         return cls(

@@ -1,7 +1,7 @@
 """Configurations of streams and basins: what is given, what it means, and its JSON.
 
 See docs/protocols/s2.md#configuration. A configuration as given has None where it says nothing.
-What such a field means is decided once, when a stream is created: `StreamConfig.resolved`. In a
+What such a field means is decided once, when a stream is created: `S2StreamConfig.resolved`. In a
 patch an absent field means "as it is", and null "what it would be if nothing were given".
 """
 
@@ -32,20 +32,20 @@ class Cipher(Enum):
     AES_256_GCM = "aes-256-gcm"
 
 
-class Retention(msgspec.Struct, frozen=True):
+class RetentionPeriod(msgspec.Struct, frozen=True):
     """For how long records are kept: *age* in seconds, None for ever."""
 
     age: int | None
 
 
-DEFAULT_RETENTION: Final = Retention(7 * 24 * 3600)
+DEFAULT_RETENTION: Final = RetentionPeriod(7 * 24 * 3600)
 
 
 class ResolvedStreamConfig(msgspec.Struct, frozen=True):
     """A stream's configuration, in which nothing is left open."""
 
     storage_class: str = "express"
-    retention: Retention = DEFAULT_RETENTION
+    retention: RetentionPeriod = DEFAULT_RETENTION
     mode: TimestampingMode = TimestampingMode.CLIENT_PREFER
     uncapped: bool = False
     delete_on_empty_seconds: int = 0  # 0: an empty stream is kept
@@ -54,24 +54,24 @@ class ResolvedStreamConfig(msgspec.Struct, frozen=True):
         """Return the configuration as JSON has it."""
         return self.given().document()
 
-    def given(self) -> "StreamConfig":
+    def given(self) -> "S2StreamConfig":
         """Return the same as a configuration in which each field is given."""
-        return StreamConfig(**msgspec.structs.asdict(self))
+        return S2StreamConfig(**msgspec.structs.asdict(self))
 
 
 SYSTEM_DEFAULTS: Final = ResolvedStreamConfig()
 
 
-class StreamConfig(msgspec.Struct, frozen=True):
+class S2StreamConfig(msgspec.Struct, frozen=True):
     """A stream's configuration as given; None: not given."""
 
     storage_class: str | None = None
-    retention: Retention | None = None
+    retention: RetentionPeriod | None = None
     mode: TimestampingMode | None = None
     uncapped: bool | None = None
     delete_on_empty_seconds: int | None = None
 
-    def resolved(self, basin: "StreamConfig | None" = None) -> ResolvedStreamConfig:
+    def resolved(self, basin: "S2StreamConfig | None" = None) -> ResolvedStreamConfig:
         """Return what the configuration means in a basin with these defaults."""
         fields = msgspec.structs.asdict(SYSTEM_DEFAULTS)
         for layer in (basin, self):
@@ -79,7 +79,7 @@ class StreamConfig(msgspec.Struct, frozen=True):
                 fields |= _given(layer)
         return ResolvedStreamConfig(**fields)
 
-    def patched(self, patch: "StreamPatch") -> "StreamConfig":
+    def patched(self, patch: "StreamPatch") -> "S2StreamConfig":
         """Return the configuration after *patch*; a field set back is None."""
         return msgspec.structs.replace(self, **patch.changes)
 
@@ -104,7 +104,7 @@ class StreamConfig(msgspec.Struct, frozen=True):
 
 
 class StreamPatch(msgspec.Struct, frozen=True):
-    """What changes in a `StreamConfig`: new values by field; None sets a field back."""
+    """What changes in a `S2StreamConfig`: new values by field; None sets a field back."""
 
     changes: dict[str, Any] = {}
 
@@ -112,7 +112,7 @@ class StreamPatch(msgspec.Struct, frozen=True):
 class BasinConfig(msgspec.Struct, frozen=True):
     """A basin's configuration: the defaults of its streams, and when streams are created."""
 
-    default_stream_config: StreamConfig = StreamConfig()
+    default_stream_config: S2StreamConfig = S2StreamConfig()
     stream_cipher: Cipher | None = None
     create_stream_on_append: bool = False
     create_stream_on_read: bool = False
@@ -187,7 +187,7 @@ _BASIN: Final = msgspec.json.Decoder(BasinConfigShape)
 
 def parse_stream_config(
     data: bytes | str, error: Callable[[str], S2Error] = bad_json
-) -> StreamConfig:
+) -> S2StreamConfig:
     """Return the configuration in *data*, a body or the header `s2-stream-config`.
 
     Raises *error* for another shape, and `S2Error`, 422, for a value that is not allowed; in a
@@ -224,15 +224,15 @@ def parse_basin_patch(data: bytes) -> BasinPatch:
         case StreamConfigShape() as defaults:
             return BasinPatch(changes, StreamPatch(_changes(defaults)))
         case None:
-            changes["default_stream_config"] = StreamConfig()
+            changes["default_stream_config"] = S2StreamConfig()
     return BasinPatch(changes)
 
 
-def stream_config_of(shape: StreamConfigShape | UnsetType | None) -> StreamConfig:
+def stream_config_of(shape: StreamConfigShape | UnsetType | None) -> S2StreamConfig:
     """Return the configuration that *shape* means, null as absent; raise `S2Error`, 422."""
     if not isinstance(shape, StreamConfigShape):
-        return StreamConfig()
-    return StreamConfig(**_changes(shape))
+        return S2StreamConfig()
+    return S2StreamConfig(**_changes(shape))
 
 
 def basin_config_of(shape: BasinConfigShape | UnsetType | None) -> BasinConfig:
@@ -247,12 +247,12 @@ def basin_config_of(shape: BasinConfigShape | UnsetType | None) -> BasinConfig:
     )
 
 
-def _given(config: StreamConfig) -> dict[str, Any]:
+def _given(config: S2StreamConfig) -> dict[str, Any]:
     return {k: v for k, v in msgspec.structs.asdict(config).items() if v is not None}
 
 
 def _changes(shape: StreamConfigShape) -> dict[str, Any]:
-    """Return the fields of `StreamConfig` that *shape* names, None for null."""
+    """Return the fields of `S2StreamConfig` that *shape* names, None for null."""
     changes: dict[str, Any] = {}
     if shape.storage_class is not UNSET:
         changes["storage_class"] = shape.storage_class
@@ -275,14 +275,14 @@ def _changes(shape: StreamConfigShape) -> dict[str, Any]:
     return changes
 
 
-def _retention(shape: _Retention) -> Retention:
+def _retention(shape: _Retention) -> RetentionPeriod:
     if (shape.age is UNSET) == (shape.infinite is UNSET):
         raise bad_json('retention_policy is {"age": SECONDS} or {"infinite": {}}')
     if shape.age is UNSET:
-        return Retention(None)
+        return RetentionPeriod(None)
     if shape.age == 0:
         raise invalid("retention_policy.age is at least 1 second")
-    return Retention(_seconds(shape.age, "age"))
+    return RetentionPeriod(_seconds(shape.age, "age"))
 
 
 def _seconds(number: int | None, name: str) -> int | None:

@@ -71,7 +71,7 @@ def encode_terminal(error: S2Error) -> bytes:
     )
 
 
-class FrameReader:
+class S2FrameReader:
     """Cuts a byte stream, split anywhere, into frames; discard it after an error.
 
     Call `receive` with what came, then `next_frame` until it returns None, and `finish` at the

@@ -15,7 +15,7 @@ from logdrive.wire.s2.configs import (
     BasinConfigShape,
     Cipher,
     ResolvedStreamConfig,
-    StreamConfig,
+    S2StreamConfig,
     StreamConfigShape,
     basin_config_of,
     stream_config_of,
@@ -84,7 +84,7 @@ class CreateStream(msgspec.Struct, frozen=True):
     """A request to create a stream."""
 
     stream: str
-    config: StreamConfig
+    config: S2StreamConfig
 
 
 class _CreateBasin(msgspec.Struct):
@@ -173,7 +173,7 @@ def encode_streams(streams: Sequence[StreamInfo], *, has_more: bool) -> bytes:
     return orjson.dumps({"streams": documents, "has_more": has_more})
 
 
-def encode_config(config: BasinConfig | StreamConfig | ResolvedStreamConfig) -> bytes:
+def encode_config(config: BasinConfig | S2StreamConfig | ResolvedStreamConfig) -> bytes:
     """Return *config* as a body."""
     return orjson.dumps(config.document())
 

@@ -11,7 +11,7 @@ from logdrive.net.http.http2_client import ClientStream
 from logdrive.services.s2.client.errors import classify, error_of
 from logdrive.wire.s2.compression import Compression
 from logdrive.wire.s2.errors import S2Error
-from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame
+from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame
 from logdrive.wire.s2.limits import FRAME_BYTES
 from logdrive.wire.s2.protobuf import decode_append_ack, decode_read_batch, encode_append_input
 from logdrive.wire.s2.records import AppendAck, AppendInput, ReadBatch
@@ -32,7 +32,7 @@ class Session:
         """True once the service has asked to move to another connection."""
         self._stream = stream
         self._on_advised = on_advised
-        self._frames = FrameReader(terminals=True)
+        self._frames = S2FrameReader(terminals=True)
         self._accepted = False  # the response is there, and is a session
 
     async def __aenter__(self) -> Self:

@@ -1,6 +1,6 @@
 """Reads an S2 stream from Spark's processes: each blocking call connects anew.
 
-No connection is held between calls, so that an `S2Stream` can be pickled for executors, and a
+No connection is held between calls, so that an `S2StreamReader` can be pickled for executors, and a
 service that was restarted is simply asked again.
 """
 
@@ -37,7 +37,7 @@ _WAIT: Final = Exponential(0.1, 5.0)  # seconds; all attempts together wait abou
 
 
 @dataclass(frozen=True, slots=True)
-class S2Stream:
+class S2StreamReader:
     """A stream of S2, at any service that speaks its protocol. Implements `ServiceReader`.
 
     It has one segment, number 0, with the name `basin/stream`.
@@ -160,7 +160,7 @@ class S2Stream:
 class _Reading:
     """A read session, opened when it is needed, and again after a failure."""
 
-    def __init__(self, stream: S2Stream, end: int) -> None:
+    def __init__(self, stream: S2StreamReader, end: int) -> None:
         self._stream = stream
         self._end = end
         self._client: BlockingS2Client | None = None
@@ -230,7 +230,7 @@ def s2_stream(
     token: str = "",
     *,
     environ: Mapping[str, str],
-) -> S2Stream:
+) -> S2StreamReader:
     """Return the reader for `s2://host:port/basin/stream`.
 
     *login* is for a store of logdrive that has users: it takes them in place of an access token.
@@ -240,7 +240,7 @@ def s2_stream(
     address = s2_address(uri)
     bearer = token or (_login_as_token(login) if login else None)
     target = target_of(address, tls=tls, plain=False, token=bearer, environ=environ)
-    return S2Stream(target, address)
+    return S2StreamReader(target, address)
 
 
 def _login_as_token(login: Login) -> str:

@@ -16,7 +16,7 @@ READ: Final = "read-bytes"
 """Names of the counts of metered bytes, beside those of operations."""
 
 
-class Counters:
+class OperationCounters:
     """What was done since the start: totals by operation, and a day's minutes by basin."""
 
     def __init__(self, clock: Clock) -> None:

@@ -12,7 +12,7 @@ import structlog
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.services.s2.server.registry import Registry
-from logdrive.services.s2.server.state import BasinPut, S2Stream, S2StreamPut
+from logdrive.services.s2.server.state import BasinPut, RegisteredStream, S2StreamPut
 from logdrive.services.s2.server.streams import has_segment
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError
 from logdrive.store.streams.streams import Streams
@@ -64,7 +64,7 @@ class Purger:
             if there.deleted_ms is not None:
                 await self._purge_basin(basin)
 
-    async def _purge_stream(self, basin: str, name: str, stream: S2Stream) -> None:
+    async def _purge_stream(self, basin: str, name: str, stream: RegisteredStream) -> None:
         await self._forget(stream.segment)
         try:
             if has_segment(await self._streams.stream(basin, stream.stream), basin, stream):

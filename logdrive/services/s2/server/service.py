@@ -12,14 +12,14 @@ from logdrive.services.auth.users import Users
 from logdrive.services.s2.server.access_tokens import AccessTokens
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
-from logdrive.services.s2.server.counters import Counters
+from logdrive.services.s2.server.counters import OperationCounters
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.services.s2.server.principals import Principal, Principals
 from logdrive.services.s2.server.purging import Purger
 from logdrive.services.s2.server.registry import Registry
-from logdrive.services.s2.server.sessions import Sessions
+from logdrive.services.s2.server.sessions import OpenSessions
 from logdrive.services.s2.server.state import SEGMENT
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
 from logdrive.services.s2.server.transit import Transit
@@ -56,10 +56,10 @@ class S2Service:
         self.budget = ByteBudget(held_bytes)
         self.arriving = Transit(ARRIVING_BYTES)
         self.leaving = Transit(LEAVING_BYTES)
-        self.counters = Counters(clock)
+        self.counters = OperationCounters(clock)
         # set once sessions should move away
         self.draining = asyncio.Event()
-        self.sessions = Sessions()
+        self.sessions = OpenSessions()
         self.anyone = Principal()
         self.registry = Registry(self.store)
         self.logs = StreamLogs(self.store, clock=clock, random=random)

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 
-class Sessions:
+class OpenSessions:
     """Sessions that use one face."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from logdrive.store.streams.names import S2, SYSTEM
 from logdrive.wire.pravega.names import segment_name
-from logdrive.wire.s2.configs import BasinConfig, Cipher, ResolvedStreamConfig, StreamConfig
+from logdrive.wire.s2.configs import BasinConfig, Cipher, ResolvedStreamConfig, S2StreamConfig
 
 SEGMENT: Final = segment_name(SYSTEM, S2, 0)
 """The segment that has the journal."""
@@ -34,7 +34,7 @@ class S2Basin(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted_ms: int | None = None
 
 
-class S2Stream(msgspec.Struct, frozen=True, omit_defaults=True):
+class RegisteredStream(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stream; the fields that a basin has, too, are as in `S2Basin`.
 
     *stream* is its name in the catalog, and *segment* the full name of its segment: if the stream
@@ -47,7 +47,7 @@ class S2Stream(msgspec.Struct, frozen=True, omit_defaults=True):
     created_ms: int
     cipher: Cipher | None = None
     request_token: str | None = None
-    created_as: StreamConfig | None = None
+    created_as: S2StreamConfig | None = None
     deleted_ms: int | None = None
 
 
@@ -110,7 +110,7 @@ class S2StreamPut(msgspec.Struct, frozen=True, tag="stream"):
 
     basin: str
     stream: str
-    now: S2Stream | None
+    now: RegisteredStream | None
 
 
 class TokenPut(msgspec.Struct, frozen=True, tag="token"):
@@ -143,7 +143,7 @@ class S2State:
     def __init__(self) -> None:
         self.basins: dict[str, S2Basin] = {}
         # by basin and name
-        self.streams: dict[str, dict[str, S2Stream]] = {}
+        self.streams: dict[str, dict[str, RegisteredStream]] = {}
         # by id
         self.tokens: dict[str, S2Token] = {}
         # ids by digest
@@ -172,7 +172,7 @@ class S2State:
             self.tokens[put.id] = put.now
             self.token_ids[put.now.digest] = put.id
 
-    def stream(self, basin: str, name: str) -> S2Stream | None:
+    def stream(self, basin: str, name: str) -> RegisteredStream | None:
         """Return what is known of a stream; None if nothing is."""
         streams = self.streams.get(basin)
         return streams.get(name) if streams is not None else None

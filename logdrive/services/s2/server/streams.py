@@ -13,7 +13,7 @@ from logdrive.host.clock import Clock
 from logdrive.services.s2.server.basins import Basins, ProvisionResult
 from logdrive.services.s2.server.paging import page_of
 from logdrive.services.s2.server.registry import Registry
-from logdrive.services.s2.server.state import S2Basin, S2Stream, S2StreamPut
+from logdrive.services.s2.server.state import RegisteredStream, S2Basin, S2StreamPut
 from logdrive.services.s2.server.stream_names import (
     catalog_stream,
     is_catalog_name,
@@ -36,8 +36,8 @@ from logdrive.wire.pravega.names import segment_id, segment_name
 from logdrive.wire.s2.configs import (
     Cipher,
     ResolvedStreamConfig,
-    Retention,
-    StreamConfig,
+    RetentionPeriod,
+    S2StreamConfig,
     StreamPatch,
 )
 from logdrive.wire.s2.errors import (
@@ -49,7 +49,7 @@ from logdrive.wire.s2.errors import (
 from logdrive.wire.s2.info import StreamInfo
 from logdrive.wire.s2.queries import ListQuery
 
-FOREIGN_CONFIG = ResolvedStreamConfig(retention=Retention(None))
+FOREIGN_CONFIG = ResolvedStreamConfig(retention=RetentionPeriod(None))
 """The configuration of a stream that another face made: S2's default would cut it."""
 
 
@@ -119,7 +119,7 @@ class S2Streams:
         return found
 
     async def find_or_create(
-        self, basin: str, name: str, given: StreamConfig, *, to_append: bool
+        self, basin: str, name: str, given: S2StreamConfig, *, to_append: bool
     ) -> FoundStream:
         """Return a stream; create it with *given* if the basin says so for appends, or reads."""
         if (found := self.known(basin, name)) is not None:
@@ -186,7 +186,7 @@ class S2Streams:
     # Changing ------------------------------------------------------------------------------------
 
     async def create(
-        self, basin: str, name: str, given: StreamConfig, *, token: str | None
+        self, basin: str, name: str, given: S2StreamConfig, *, token: str | None
     ) -> ProvisionedStream:
         """Create a stream, unless the same request did so before."""
         async with self._registry.turn() as state:
@@ -202,7 +202,7 @@ class S2Streams:
                 raise resource_already_exists(f"stream {name!r} exists")
             return ProvisionedStream(_info(name, stream), "noop")
 
-    async def ensure(self, basin: str, name: str, given: StreamConfig) -> ProvisionedStream:
+    async def ensure(self, basin: str, name: str, given: S2StreamConfig) -> ProvisionedStream:
         """Create a stream, or replace its configuration by *given* and the basin's defaults."""
         async with self._registry.turn() as state:
             owner = await self._basins.active(basin)
@@ -247,11 +247,11 @@ class S2Streams:
     # ---------------------------------------------------------------------------------------------
 
     async def _create(
-        self, basin: str, name: str, given: StreamConfig, owner: S2Basin, token: str | None
+        self, basin: str, name: str, given: S2StreamConfig, owner: S2Basin, token: str | None
     ) -> ProvisionedStream:
         inside = catalog_stream(name)
         number = self._catalog.next_number(basin, inside)
-        stream = S2Stream(
+        stream = RegisteredStream(
             given.resolved(owner.config.default_stream_config),
             inside,
             segment_name(basin, inside, segment_id(number, 0)),
@@ -281,22 +281,24 @@ class S2Streams:
                 await self._streams.create_scope(basin)
             await self._streams.create(basin, stream, CatalogConfig())
 
-    async def _configure(self, found: FoundStream, config: ResolvedStreamConfig) -> S2Stream:
+    async def _configure(
+        self, found: FoundStream, config: ResolvedStreamConfig
+    ) -> RegisteredStream:
         stream = msgspec.structs.replace(self._registered(found), config=config)
         await self._registry.commit_puts([S2StreamPut(found.basin, found.name, stream)])
         return stream
 
-    def _registered(self, found: FoundStream) -> S2Stream:
+    def _registered(self, found: FoundStream) -> RegisteredStream:
         """Return what the registry has of a stream, or would have of one that others made."""
         stream = self._registry.state.stream(found.basin, found.name)
         if stream is not None and stream.segment == found.segment:
             return stream
         numbered = numbered_name(found.name)
         inside = numbered.stream if numbered is not None else found.name
-        return S2Stream(found.config, inside, found.segment, 0, found.cipher)
+        return RegisteredStream(found.config, inside, found.segment, 0, found.cipher)
 
 
-def has_segment(there: Stream, basin: str, stream: S2Stream) -> bool:
+def has_segment(there: Stream, basin: str, stream: RegisteredStream) -> bool:
     """Return whether the segment of *stream* is still one of *there*, its stream in the catalog."""
     return any(
         segment_name(basin, stream.stream, segment.id) == stream.segment
@@ -304,7 +306,7 @@ def has_segment(there: Stream, basin: str, stream: S2Stream) -> bool:
     )
 
 
-def _place_of(name: str, stream: S2Stream | None) -> tuple[str | None, int | None]:
+def _place_of(name: str, stream: RegisteredStream | None) -> tuple[str | None, int | None]:
     """Return where the catalog has a stream: the name there, None if it can't be there, and the
     segment's number if it is one of several. *stream* is what the registry has of it.
     """
@@ -316,7 +318,12 @@ def _place_of(name: str, stream: S2Stream | None) -> tuple[str | None, int | Non
 
 
 def _found(
-    basin: str, name: str, stream: S2Stream | None, inside: str, there: Stream, number: int | None
+    basin: str,
+    name: str,
+    stream: RegisteredStream | None,
+    inside: str,
+    there: Stream,
+    number: int | None,
 ) -> FoundStream | None:
     """Return the stream called *name*, which the catalog has as *inside*; None if it has not.
 
@@ -330,7 +337,7 @@ def _found(
     return FoundStream(basin, name, segment, FOREIGN_CONFIG, None) if segment is not None else None
 
 
-def _info(name: str, stream: S2Stream | None) -> StreamInfo:
+def _info(name: str, stream: RegisteredStream | None) -> StreamInfo:
     if stream is None:
         return StreamInfo(name, 0)
     return StreamInfo(name, stream.created_ms, stream.deleted_ms, stream.cipher)

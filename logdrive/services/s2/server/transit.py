@@ -15,8 +15,8 @@ from logdrive.wire.s2.errors import request_timeout
 class Transit:
     """*limit* bytes of messages that go one way; above it the one that began first is given up.
 
-    Whoever sends, or reads, at all is soon through with a message, so the oldest ones are those of
-    peers that have stopped.
+    A peer that sends or reads at all soon completes a message, so the oldest ones belong to peers
+    that have stopped.
     """
 
     def __init__(self, limit: int) -> None:

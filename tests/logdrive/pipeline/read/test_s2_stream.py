@@ -20,7 +20,7 @@ from logdrive.pipeline.spark.source import (
     read_rows_of_range,
 )
 from logdrive.pipeline.spark.task import decode_result, write_events
-from logdrive.services.s2.reader.stream import S2Stream
+from logdrive.services.s2.reader.stream import S2StreamReader
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
@@ -59,7 +59,7 @@ def segment() -> Segment:
     return segment
 
 
-def fill(stream: S2Stream, directory: Path) -> CommitCounts:
+def fill(stream: S2StreamReader, directory: Path) -> CommitCounts:
     """Read all that is new, as a run of the pipeline does in one micro-batch without Spark."""
     with bronze(directory) as tables:
         start, _ = find_start(stream, tables, stream.uri)
@@ -95,7 +95,7 @@ def kinds(directory: Path) -> list[str]:
     return list(batches.read_rows(["offset", "kind"]).sort_by("offset")["kind"].to_pylist())
 
 
-def unread(stream: S2Stream, directory: Path) -> int:
+def unread(stream: S2StreamReader, directory: Path) -> int:
     with bronze(directory) as tables:
         return find_start(stream, tables, stream.uri)[1]
 

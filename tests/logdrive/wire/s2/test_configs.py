@@ -11,8 +11,8 @@ from logdrive.wire.s2.configs import (
     BasinPatch,
     Cipher,
     ResolvedStreamConfig,
-    Retention,
-    StreamConfig,
+    RetentionPeriod,
+    S2StreamConfig,
     TimestampingMode,
     parse_basin_config,
     parse_basin_patch,
@@ -26,9 +26,9 @@ BAD_JSON = (400, "bad_json")
 INVALID = (422, "invalid")
 
 seconds = st.integers(0, 2**64 - 1)
-retentions = st.builds(Retention, st.none() | st.integers(1, 2**64 - 1))
+retentions = st.builds(RetentionPeriod, st.none() | st.integers(1, 2**64 - 1))
 stream_configs = st.builds(
-    StreamConfig,
+    S2StreamConfig,
     st.none() | st.text(max_size=9),
     st.none() | retentions,
     st.none() | st.sampled_from(TimestampingMode),
@@ -43,7 +43,7 @@ basin_configs = st.builds(
     st.booleans(),
 )
 
-ALL_GIVEN = StreamConfig("standard", Retention(None), TimestampingMode.ARRIVAL, True, 60)
+ALL_GIVEN = S2StreamConfig("standard", RetentionPeriod(None), TimestampingMode.ARRIVAL, True, 60)
 ALL_JSON = {
     "storage_class": "standard",
     "retention_policy": {"infinite": {}},
@@ -53,7 +53,7 @@ ALL_JSON = {
 
 
 @given(stream_configs)
-def test_a_streams_configuration_is_read_as_it_was_written(config: StreamConfig) -> None:
+def test_a_streams_configuration_is_read_as_it_was_written(config: S2StreamConfig) -> None:
     data = json.dumps(config.document())
     assert parse_stream_config(data.encode()) == parse_stream_config(data, bad_header) == config
 
@@ -71,7 +71,7 @@ def test_the_shape_is_that_of_the_protocol() -> None:
         "create_stream_on_append": False,
         "create_stream_on_read": False,
     }
-    assert StreamConfig().resolved().document() == {
+    assert S2StreamConfig().resolved().document() == {
         "storage_class": "express",
         "retention_policy": {"age": 604800},
         "timestamping": {"mode": "client-prefer", "uncapped": False},
@@ -81,31 +81,31 @@ def test_the_shape_is_that_of_the_protocol() -> None:
 
 @given(stream_configs, stream_configs)
 def test_a_stream_goes_before_its_basin_and_that_before_the_system(
-    stream: StreamConfig, basin: StreamConfig
+    stream: S2StreamConfig, basin: S2StreamConfig
 ) -> None:
     resolved, system = stream.resolved(basin), ResolvedStreamConfig()
-    for name in StreamConfig.__struct_fields__:
+    for name in S2StreamConfig.__struct_fields__:
         layers = (getattr(stream, name), getattr(basin, name), getattr(system, name))
         assert getattr(resolved, name) == next(value for value in layers if value is not None)
     assert resolved.given().resolved() == resolved
-    assert stream.resolved() == stream.resolved(StreamConfig())
+    assert stream.resolved() == stream.resolved(S2StreamConfig())
 
 
 @given(stream_configs, stream_configs)
-def test_a_patch_changes_what_it_names(before: StreamConfig, changes: StreamConfig) -> None:
+def test_a_patch_changes_what_it_names(before: S2StreamConfig, changes: S2StreamConfig) -> None:
     after = before.patched(parse_stream_patch(json.dumps(changes.document()).encode()))
-    for name in StreamConfig.__struct_fields__:
+    for name in S2StreamConfig.__struct_fields__:
         new = getattr(changes, name)
         assert getattr(after, name) == (getattr(before, name) if new is None else new)
 
 
 def test_null_in_a_patch_sets_back() -> None:
     nulls = json.dumps(dict.fromkeys(ALL_JSON))
-    assert ALL_GIVEN.patched(parse_stream_patch(nulls.encode())) == StreamConfig()
+    assert ALL_GIVEN.patched(parse_stream_patch(nulls.encode())) == S2StreamConfig()
     assert ALL_GIVEN.patched(parse_stream_patch(b"{}")) == ALL_GIVEN
     inner = b'{"timestamping":{"mode":null},"delete_on_empty":{"min_age_secs":null}}'
-    assert ALL_GIVEN.patched(parse_stream_patch(inner)) == StreamConfig(
-        "standard", Retention(None), None, True, None
+    assert ALL_GIVEN.patched(parse_stream_patch(inner)) == S2StreamConfig(
+        "standard", RetentionPeriod(None), None, True, None
     )
 
 
@@ -117,11 +117,11 @@ def test_a_patch_of_a_basin_goes_into_the_defaults_of_its_streams() -> None:
 
     assert patched(b"{}") == before
     assert parse_basin_patch(b"{}") == BasinPatch()
-    assert patched(b'{"default_stream_config":null}').default_stream_config == StreamConfig()
+    assert patched(b'{"default_stream_config":null}').default_stream_config == S2StreamConfig()
     assert patched(b'{"default_stream_config":{}}') == before
     inner = patched(b'{"default_stream_config":{"timestamping":{"uncapped":false}}}')
-    assert inner.default_stream_config == StreamConfig(
-        "standard", Retention(None), TimestampingMode.ARRIVAL, False, 60
+    assert inner.default_stream_config == S2StreamConfig(
+        "standard", RetentionPeriod(None), TimestampingMode.ARRIVAL, False, 60
     )
     rest = b'{"stream_cipher":null,"create_stream_on_append":null,"create_stream_on_read":false}'
     assert patched(rest) == BasinConfig(ALL_GIVEN)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.wire.s2.configs import BasinConfig, Cipher, Retention, StreamConfig
+from logdrive.wire.s2.configs import BasinConfig, Cipher, RetentionPeriod, S2StreamConfig
 from logdrive.wire.s2.info import (
     BasinInfo,
     CreateBasin,
@@ -71,7 +71,7 @@ def test_the_shapes_are_those_of_the_protocol() -> None:
         "cipher": "aegis-256",
     }
     assert json.loads(encode_info(BasinInfo("b", 0, "here", 1)))["state"] == "deleting"
-    assert encode_config(StreamConfig()) == b"{}"
+    assert encode_config(S2StreamConfig()) == b"{}"
 
 
 def test_times_of_other_writers_are_read() -> None:
@@ -87,12 +87,12 @@ def test_requests_may_come_without_a_configuration() -> None:
         b'{"basin":"basin-name","config":null,"location":"here"}'
     ) == CreateBasin(name, BasinConfig(), "here")
     assert parse_ensure_basin(b"") == parse_ensure_basin(b"{}") == EnsureBasin(BasinConfig())
-    assert parse_create_stream(b'{"stream":"a/b"}') == CreateStream("a/b", StreamConfig())
+    assert parse_create_stream(b'{"stream":"a/b"}') == CreateStream("a/b", S2StreamConfig())
 
 
 def test_requests_may_come_with_a_configuration() -> None:
     stream = b'{"retention_policy":{"age":5}}'
-    expected = StreamConfig(retention=Retention(5))
+    expected = S2StreamConfig(retention=RetentionPeriod(5))
     assert parse_create_stream(b'{"stream":"s","config":%b}' % stream).config == expected
     basin = b'{"default_stream_config":%b,"create_stream_on_read":true}' % stream
     config = BasinConfig(expected, create_stream_on_read=True)

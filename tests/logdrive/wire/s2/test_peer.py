@@ -11,7 +11,7 @@ from logdrive.wire.s2.errors import (
     SeqNumMismatchError,
     stream_not_found,
 )
-from logdrive.wire.s2.frames import FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.frames import S2FrameReader, encode_frame, encode_terminal
 from logdrive.wire.s2.protobuf import (
     decode_append_input,
     encode_append_ack,
@@ -93,7 +93,7 @@ def test_we_read_the_appends_of_the_peer(compression: Compression) -> None:
     )
     body = mappers.append_input_to_proto(sent).SerializeToString()
     packed, used = protocol.maybe_compress(body, PEERS[compression])
-    reader = FrameReader(terminals=False)
+    reader = S2FrameReader(terminals=False)
     reader.receive(protocol.frame_message(protocol.Message(packed, False, used)))
     frame = reader.next_frame()
     reader.finish()

@@ -9,7 +9,7 @@ import pytest
 
 from logdrive.wire.s2 import protobuf
 from logdrive.wire.s2.errors import SeqNumMismatchError
-from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame, encode_terminal
 from logdrive.wire.s2.json import (
     Format,
     decode_append_ack,
@@ -54,7 +54,7 @@ def test_a_value_becomes_the_bytes_of_its_vector(vector: dict[str, Any]) -> None
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_the_bytes_of_a_vector_become_its_value(vector: dict[str, Any]) -> None:
     codec = CODECS[vector["message"]]
-    reader = FrameReader(terminals=False)
+    reader = S2FrameReader(terminals=False)
     reader.receive(bytes.fromhex(vector["frame"]))
     frame = reader.next_frame()
     reader.finish()
@@ -66,7 +66,7 @@ def test_the_bytes_of_a_vector_become_its_value(vector: dict[str, Any]) -> None:
 def test_a_terminal_frame_has_status_and_error() -> None:
     data = bytes.fromhex("00001980019c") + b'{"seq_num_mismatch":8}'
     assert encode_terminal(SeqNumMismatchError(8)) == data
-    reader = FrameReader(terminals=True)
+    reader = S2FrameReader(terminals=True)
     reader.receive(data)
     frame = reader.next_frame()
     assert isinstance(frame, Frame)

@@ -8,7 +8,7 @@ from logdrive.services.s2.server.handlers.call import PROTOBUF, Answer, ArrivedB
 from logdrive.services.s2.server.log.encryption import check_key
 from logdrive.services.s2.server.log.hot import MOST_MEMORY, ParsedAppend, of_input, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
-from logdrive.wire.s2.configs import StreamConfig, parse_stream_config
+from logdrive.wire.s2.configs import S2StreamConfig, parse_stream_config
 from logdrive.wire.s2.errors import bad_header
 from logdrive.wire.s2.json import decode_append_input, encode_append_ack, parse_format
 from logdrive.wire.s2.protobuf import encode_append_ack as encode_append_ack_message
@@ -51,7 +51,7 @@ def _parse(call: Call, body: ArrivedBody) -> ParsedAppend:
 async def _open(call: Call, basin: str, name: str) -> StreamLog:
     """Return the log of a stream, which may be created now."""
     header = call.header("s2-stream-config")
-    given = parse_stream_config(header, bad_header) if header is not None else StreamConfig()
+    given = parse_stream_config(header, bad_header) if header is not None else S2StreamConfig()
     found = await call.service.streams.find_or_create(basin, name, given, to_append=True)
     check_key(found.cipher, call.encryption_key())
     return await call.service.open_log(found)

@@ -12,12 +12,12 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.s2.server import counters
 from logdrive.services.s2.server.failures import as_s2_error
 from logdrive.services.s2.server.handlers.call import SESSION_HEADERS, Call
-from logdrive.services.s2.server.log.appender import AppendSession
+from logdrive.services.s2.server.log.appender import AppendChain
 from logdrive.services.s2.server.log.hot import MOST_MEMORY, ParsedAppend, parse_append
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.wire.s2.compression import accepted_compression
 from logdrive.wire.s2.errors import S2Error
-from logdrive.wire.s2.frames import FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.frames import S2FrameReader, encode_frame, encode_terminal
 from logdrive.wire.s2.protobuf import encode_append_ack
 from logdrive.wire.s2.records import AppendAck
 
@@ -39,7 +39,7 @@ class AppendConversation:
         self._log = log
         self._key = key
         self._basin = basin
-        self._session = AppendSession()
+        self._session = AppendChain()
         # appends in their order; then why nothing follows: the client has ended its side, or left,
         # or sent what is none
         self._submitted: asyncio.Queue[Submitted | LogdriveError | None] = asyncio.Queue(
@@ -71,7 +71,7 @@ class AppendConversation:
         await self._submitted.put(end)
 
     async def _receive_frames(self) -> None:
-        reader = FrameReader(terminals=False)
+        reader = S2FrameReader(terminals=False)
         async with self._service.arriving.passing() as passage:
             async for data in self._call.request.chunks():
                 passage.hold(0)
@@ -81,7 +81,7 @@ class AppendConversation:
                 passage.hold(reader.held)
         reader.finish()
 
-    async def _take_frame(self, reader: FrameReader, most_bytes: int) -> None:
+    async def _take_frame(self, reader: S2FrameReader, most_bytes: int) -> None:
         """Submit the append in the next frame, which takes up to *most_bytes* of memory."""
         async with self._service.budget.hold(most_bytes) as held:
             frame = reader.next_frame()

@@ -17,7 +17,7 @@ from logdrive.services.s2.server.log.encryption import check_key
 from logdrive.services.s2.server.log.reading import Chunk, Reading
 from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.wire.s2.compression import accepted_compression
-from logdrive.wire.s2.configs import StreamConfig, parse_stream_config
+from logdrive.wire.s2.configs import S2StreamConfig, parse_stream_config
 from logdrive.wire.s2.errors import bad_header
 from logdrive.wire.s2.frames import encode_frame, encode_terminal
 from logdrive.wire.s2.json import encode_read_batch, encode_tail, parse_format
@@ -138,7 +138,7 @@ async def _next_chunk(call: Call, reading: Reading) -> Chunk | None:
 async def _open(call: Call, basin: str, name: str, *, with_key: bool = True) -> StreamLog:
     """Return the log of a stream, which may be created now."""
     header = call.header("s2-stream-config")
-    given = parse_stream_config(header, bad_header) if header is not None else StreamConfig()
+    given = parse_stream_config(header, bad_header) if header is not None else S2StreamConfig()
     found = await call.service.streams.find_or_create(basin, name, given, to_append=False)
     if with_key:
         check_key(found.cipher, call.encryption_key())

@@ -41,7 +41,7 @@ _TRIES: Final = 32
 """Changes of the segment that an append with `match_seq_num` waits for others to be still."""
 
 
-class AppendSession:
+class AppendChain:
     """Appends of which none is done once one before it was refused, or has failed."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class _Entry:
 
     append: ParsedAppend
     key: bytes | None
-    session: AppendSession | None
+    session: AppendChain | None
     answer: "asyncio.Future[AppendAck]"
     # how often it waited for others to be still
     tries: int = 0
@@ -80,7 +80,7 @@ class _Entry:
 Wait = Callable[[], Awaitable[object]]
 
 
-class Appender:
+class LogAppender:
     """The appends to the segment of *view*, and what others append there.
 
     *settings* returns what is in force. *sync* waits until the view has all that is durable;
@@ -123,7 +123,7 @@ class Appender:
         return not self._waiting and not self._decided
 
     def submit(
-        self, append: ParsedAppend, key: bytes | None, session: AppendSession | None
+        self, append: ParsedAppend, key: bytes | None, session: AppendChain | None
     ) -> "asyncio.Future[AppendAck]":
         """Submit *append*; see `StreamLog.submit`."""
         if self._closed:

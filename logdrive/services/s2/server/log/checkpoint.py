@@ -32,7 +32,7 @@ _SLACK: Final = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class IndexSnapshot:
     """A view as it was at *end*: fencing token, trim point and rows.
 
     *incarnation* is that of the segment, *events* what the store counted in it up to *end*, -1 if
@@ -47,7 +47,7 @@ class Checkpoint:
     rows: Positions
 
 
-def encode_checkpoint(checkpoint: Checkpoint, rows: Sequence[Position], *, whole: bool) -> bytes:
+def encode_checkpoint(checkpoint: IndexSnapshot, rows: Sequence[Position], *, whole: bool) -> bytes:
     """Return the payload of an event with *rows* of the checkpoint."""
     token = checkpoint.token.encode()
     head = _HEAD.pack(
@@ -64,7 +64,7 @@ def encode_checkpoint(checkpoint: Checkpoint, rows: Sequence[Position], *, whole
     return b"".join((head, token, *(_ROW.pack(*row) for row in rows)))
 
 
-def decode_checkpoint(payload: bytes, before: Positions) -> Checkpoint:
+def decode_checkpoint(payload: bytes, before: Positions) -> IndexSnapshot:
     """Return the checkpoint in *payload*; unless it is whole, its rows are added to those *before*.
 
     Raises ValueError if it is none.
@@ -80,7 +80,7 @@ def decode_checkpoint(payload: bytes, before: Positions) -> Checkpoint:
     rows = Positions(()) if whole else before
     for row in _ROW.iter_unpack(payload[rows_at:]):
         rows.add(Position(*row))
-    return Checkpoint(
+    return IndexSnapshot(
         incarnation,
         Position(offset, seq_num, timestamp),
         events,
@@ -105,7 +105,7 @@ class Checkpoints:
         # whether the next one must be whole
         self._must_be_whole = True
 
-    def load(self) -> Checkpoint | None:
+    def load(self) -> IndexSnapshot | None:
         """Return the last durable checkpoint; None if there is none that fits the segment.
 
         Raises `StorageError` if they are damaged.
@@ -118,7 +118,7 @@ class Checkpoints:
             events = unframe_events(
                 self._store.read(self._name, info.start, info.length - info.start)
             )
-            checkpoint: Checkpoint | None = None
+            checkpoint: IndexSnapshot | None = None
             for event in events:
                 before = checkpoint.rows if checkpoint else Positions(())
                 checkpoint = decode_checkpoint(event, before)
@@ -135,7 +135,7 @@ class Checkpoints:
         self._whole_bytes = info.length - info.start
         return checkpoint
 
-    async def write(self, checkpoint: Checkpoint, *, whole: bool = False) -> None:
+    async def write(self, checkpoint: IndexSnapshot, *, whole: bool = False) -> None:
         """Make *checkpoint* durable, with all rows if the first ones changed (*whole*).
 
         Its rows may grow meanwhile: they are those of the view. Costs what the new rows cost.

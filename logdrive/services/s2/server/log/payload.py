@@ -35,7 +35,7 @@ COMMAND_BYTES: Final = 128
 """Limit on the bytes of a command's payload; a longer one is plain."""
 
 
-class Head(NamedTuple):
+class PayloadHead(NamedTuple):
     """The head of a payload that is not plain; *timestamp* in ms since 1970."""
 
     kind: int
@@ -53,7 +53,7 @@ def encode_fields(headers: Headers, body: bytes) -> bytes:
     return record_fragment(0, headers, body)
 
 
-def decode_head(data: bytes | memoryview, at: int, length: int) -> Head | None:
+def decode_head(data: bytes | memoryview, at: int, length: int) -> PayloadHead | None:
     """Return the head of the payload of *length* bytes at *at* of *data*; None if it is plain."""
     if length < HEAD_BYTES or len(data) - at < HEAD_BYTES:
         return None
@@ -67,7 +67,7 @@ def decode_head(data: bytes | memoryview, at: int, length: int) -> Head | None:
         or (kind == COMMAND and length > COMMAND_BYTES)
     ):
         return None
-    return Head(kind, timestamp, metered)
+    return PayloadHead(kind, timestamp, metered)
 
 
 def decode_fields(fields: bytes) -> SequencedRecord | None:

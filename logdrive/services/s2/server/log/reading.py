@@ -40,7 +40,7 @@ _GUESS: Final = 4 * KIB
 """Bytes read for each record wanted, before it is known how long they are."""
 
 
-class Readable(Protocol):
+class ReadableLog(Protocol):
     """The stream that is read: a `StreamLog`."""
 
     segment: str
@@ -86,7 +86,7 @@ class Chunk:
         return not self.count
 
 
-def start_of(log: Readable, query: ReadQuery) -> Position:
+def start_of(log: ReadableLog, query: ReadQuery) -> Position:
     """Return where a reading begins. Raises `RangeNotSatisfiableError`, 416, and `StorageError`."""
     view, tail = log.view, log.view.tail
     if query.count == 0 or query.bytes == 0:
@@ -120,7 +120,7 @@ class Reading:
 
     def __init__(
         self,
-        log: Readable,
+        log: ReadableLog,
         store: Store,
         begin: Position,
         query: ReadQuery,

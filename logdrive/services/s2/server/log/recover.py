@@ -13,7 +13,7 @@ import asyncio
 import structlog
 
 from logdrive.model.framing import EVENT_HEAD
-from logdrive.services.s2.server.log.checkpoint import Checkpoint
+from logdrive.services.s2.server.log.checkpoint import IndexSnapshot
 from logdrive.services.s2.server.log.positions import START, Position, Positions
 from logdrive.services.s2.server.log.view import View
 from logdrive.services.s2.server.log.walk import NotEventsError, walk_stored
@@ -23,7 +23,7 @@ from logdrive.store.errors import NoSuchSegmentError
 _log = structlog.get_logger("logdrive.services.s2")
 
 
-async def restore(store: Store, segment: str, view: View, checkpoint: Checkpoint | None) -> None:
+async def restore(store: Store, segment: str, view: View, checkpoint: IndexSnapshot | None) -> None:
     """Set *view* to *checkpoint*, or to the segment's start; what follows is not added yet.
 
     Raises `NoSuchSegmentError`, `StorageError`, `NotEventsError`.

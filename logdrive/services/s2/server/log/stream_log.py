@@ -9,8 +9,8 @@ import structlog
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.host.clock import Clock
-from logdrive.services.s2.server.log.appender import Appender, AppendSession, as_s2_error
-from logdrive.services.s2.server.log.checkpoint import Checkpoint, Checkpoints
+from logdrive.services.s2.server.log.appender import AppendChain, LogAppender, as_s2_error
+from logdrive.services.s2.server.log.checkpoint import Checkpoints, IndexSnapshot
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.encryption import check_key
 from logdrive.services.s2.server.log.hot import ParsedAppend, of_input
@@ -75,7 +75,7 @@ class StreamLog:
         self._settings = settings
         self._view = View(store, segment)
         self._checkpoints = Checkpoints(store, segment)
-        self._appender = Appender(
+        self._appender = LogAppender(
             store,
             segment,
             self._view,
@@ -154,7 +154,7 @@ class StreamLog:
         return info.modified_ms if info is not None else 0
 
     async def sync(self) -> None:
-        """Return once all that is durable now is indexed, whoever wrote it."""
+        """Return once all that is durable now is indexed, by any writer."""
         try:
             await self._sync()
         except LogdriveError as error:
@@ -167,7 +167,7 @@ class StreamLog:
         append: AppendInput | ParsedAppend,
         *,
         key: bytes | None = None,
-        session: AppendSession | None = None,
+        session: AppendChain | None = None,
     ) -> "asyncio.Future[AppendAck]":
         """Append records as a whole, after everything submitted before.
 
@@ -363,7 +363,7 @@ class StreamLog:
 
     async def _write(self, *, whole: bool) -> None:
         view, rows = self._view, len(self._view.rows)
-        checkpoint = Checkpoint(
+        checkpoint = IndexSnapshot(
             self._store.incarnation(self.segment),
             view.end,
             self._events(),

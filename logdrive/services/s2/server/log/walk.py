@@ -11,7 +11,7 @@ from logdrive.services.s2.server.log.payload import (
     COMMAND_BYTES,
     HEAD_BYTES,
     MAGIC,
-    Head,
+    PayloadHead,
     decode_head,
 )
 from logdrive.services.s2.server.log.positions import ROW_RECORDS, Position, Positions
@@ -43,7 +43,7 @@ class Event(NamedTuple):
     # its record's number is one less than this position's, and has this timestamp
     behind: Position
     time_ms: int
-    head: Head | None
+    head: PayloadHead | None
 
 
 def read_event(store: Store, position: Position, segment: str, until: int) -> Event | None:

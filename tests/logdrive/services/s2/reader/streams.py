@@ -9,7 +9,7 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.client.target import S2Target, target_of
-from logdrive.services.s2.reader.stream import S2Stream
+from logdrive.services.s2.reader.stream import S2StreamReader
 from logdrive.wire.s2.records import AppendInput, Record
 from tests.logdrive.pipeline.segments import Segment
 
@@ -18,9 +18,11 @@ STREAM = "logs/a b"
 SEGMENT = f"{BASIN}/{STREAM}"
 
 
-def stream_at(port: int, name: str = STREAM) -> S2Stream:
+def stream_at(port: int, name: str = STREAM) -> S2StreamReader:
     address = S2Address("127.0.0.1", port, BASIN, name)
-    return S2Stream(target_of(address, tls=None, plain=False, token=None, environ={}), address)
+    return S2StreamReader(
+        target_of(address, tls=None, plain=False, token=None, environ={}), address
+    )
 
 
 def play(target: S2Target, act: Callable[[S2Client], Awaitable[None]]) -> None:
@@ -40,7 +42,7 @@ def records_of(segment: Segment) -> list[list[bytes]]:
     ]
 
 
-def append(stream: S2Stream, *appends: Sequence[Record]) -> None:
+def append(stream: S2StreamReader, *appends: Sequence[Record]) -> None:
     """Append each of *appends*, as one append; create the stream if it is missing."""
 
     async def act(client: S2Client) -> None:
@@ -51,6 +53,6 @@ def append(stream: S2Stream, *appends: Sequence[Record]) -> None:
     play(stream.target, act)
 
 
-def append_segment(stream: S2Stream, segment: Segment) -> None:
+def append_segment(stream: S2StreamReader, segment: Segment) -> None:
     """Append the batches of *segment*."""
     append(stream, *([Record(body) for body in bodies] for bodies in records_of(segment)))

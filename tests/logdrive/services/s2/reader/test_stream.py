@@ -17,7 +17,7 @@ from logdrive.pipeline.spark.source import parse_options
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login
-from logdrive.services.s2.reader.stream import S2Stream, s2_stream
+from logdrive.services.s2.reader.stream import S2StreamReader, s2_stream
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.conftest import unavailable
 from tests.logdrive.pipeline.filling import send
@@ -54,7 +54,7 @@ def service(
 
 
 @pytest.fixture
-def stream(service: Service, request: pytest.FixtureRequest) -> S2Stream:
+def stream(service: Service, request: pytest.FixtureRequest) -> S2StreamReader:
     return stream_at(service.port, request.node.originalname)
 
 
@@ -70,22 +70,22 @@ def segment() -> Segment:
     return segment
 
 
-def refs(stream: S2Stream) -> list[BatchRef]:
+def refs(stream: S2StreamReader) -> list[BatchRef]:
     (state,) = stream.list_segments()
     return stream.read_batch_refs(state.segment, state.start, state.length)
 
 
-def test_a_stream_that_is_missing_has_no_segments(stream: S2Stream) -> None:
+def test_a_stream_that_is_missing_has_no_segments(stream: S2StreamReader) -> None:
     assert stream.list_segments() == []
 
 
-def test_an_empty_stream_has_a_segment_without_records(stream: S2Stream) -> None:
+def test_an_empty_stream_has_a_segment_without_records(stream: S2StreamReader) -> None:
     append(stream)
     (state,) = stream.list_segments()
     assert (state.segment, state.start, state.length) == (stream.name, 0, 0)
 
 
-def test_offsets_count_records_and_sizes_bytes(stream: S2Stream, segment: Segment) -> None:
+def test_offsets_count_records_and_sizes_bytes(stream: S2StreamReader, segment: Segment) -> None:
     append_segment(stream, segment)
     expected = list(walk_batches(segment.name, 0, bytes(segment.data)))
     found, at = refs(stream), 0
@@ -103,7 +103,7 @@ def test_offsets_count_records_and_sizes_bytes(stream: S2Stream, segment: Segmen
 
 
 def test_chunks_hold_the_same_batches_with_the_same_records(
-    stream: S2Stream, segment: Segment
+    stream: S2StreamReader, segment: Segment
 ) -> None:
     append_segment(stream, segment)
     expected, data = refs(stream), b""
@@ -120,13 +120,17 @@ def test_chunks_hold_the_same_batches_with_the_same_records(
     assert [one.batch for one in place_batches(stream.name, offset, chunk, "records")] == middle
 
 
-def test_a_range_that_ends_inside_a_batch_is_refused(stream: S2Stream, segment: Segment) -> None:
+def test_a_range_that_ends_inside_a_batch_is_refused(
+    stream: S2StreamReader, segment: Segment
+) -> None:
     append_segment(stream, segment)
     with pytest.raises(StorageError, match="no batch ends at"):
         list(stream.read_chunks(stream.name, 0, refs(stream)[-2].next - 1))
 
 
-def test_ranges_are_limited_by_bytes_not_by_records(stream: S2Stream, segment: Segment) -> None:
+def test_ranges_are_limited_by_bytes_not_by_records(
+    stream: S2StreamReader, segment: Segment
+) -> None:
     append_segment(stream, segment)
     planner = Planner(stream, range_bytes=2000)
     start, found = Progress({}, {}), refs(stream)
@@ -143,7 +147,7 @@ def test_ranges_are_limited_by_bytes_not_by_records(stream: S2Stream, segment: S
 
 
 def test_records_of_others_are_headless_and_commands_are_none(
-    stream: S2Stream, segment: Segment
+    stream: S2StreamReader, segment: Segment
 ) -> None:
     (batch, *_) = records_of(segment)
     own = [Record(body) for body in batch]
@@ -164,7 +168,9 @@ def test_records_of_others_are_headless_and_commands_are_none(
     assert [one.batch for one in place_batches(stream.name, offset, chunk, "records")] == found
 
 
-def test_a_header_is_known_again_by_place_and_content(stream: S2Stream, segment: Segment) -> None:
+def test_a_header_is_known_again_by_place_and_content(
+    stream: S2StreamReader, segment: Segment
+) -> None:
     append_segment(stream, segment)
     found = refs(stream)
     assert stream.count_known_headers(stream.name, found) == len(found)
@@ -174,7 +180,7 @@ def test_a_header_is_known_again_by_place_and_content(stream: S2Stream, segment:
     assert stream.count_known_headers(stream.name, [*found, beyond]) == len(found)
 
 
-def test_the_options_of_the_data_source_make_the_same_reader(stream: S2Stream) -> None:
+def test_the_options_of_the_data_source_make_the_same_reader(stream: S2StreamReader) -> None:
     token = "a secret"
     tls = ClientTls("/ca.pem", "/cert.pem", "/key.pem", "name")
     for made in (
@@ -211,7 +217,7 @@ def test_a_store_with_users_asks_who_reads(tmp_path: Path, segment: Segment) -> 
                 list(stream.read_chunks(stream.name, 0, end))
 
 
-def test_a_reader_travels_to_other_processes(stream: S2Stream, segment: Segment) -> None:
+def test_a_reader_travels_to_other_processes(stream: S2StreamReader, segment: Segment) -> None:
     append_segment(stream, segment)
     same = pickle.loads(pickle.dumps(stream))
     assert same.list_segments() == stream.list_segments()

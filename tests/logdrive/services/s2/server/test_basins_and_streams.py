@@ -4,8 +4,8 @@ from logdrive.services.s2.server.streams import FOREIGN_CONFIG
 from logdrive.store.streams.state import StreamConfig as CatalogConfig
 from logdrive.wire.s2.configs import (
     BasinConfig,
-    Retention,
-    StreamConfig,
+    RetentionPeriod,
+    S2StreamConfig,
     StreamPatch,
     TimestampingMode,
 )
@@ -15,7 +15,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 ALL = ListQuery()
-GIVEN = StreamConfig(retention=Retention(60))
+GIVEN = S2StreamConfig(retention=RetentionPeriod(60))
 
 
 async def names(made: Control, query: ListQuery = ALL, prefix: str = "") -> list[str]:
@@ -58,7 +58,7 @@ async def test_a_repeated_request_to_create_is_known_by_its_token(made: Control)
 
 @in_control
 async def test_ensuring_creates_then_changes_then_does_nothing(made: Control) -> None:
-    config = BasinConfig(default_stream_config=StreamConfig(storage_class="standard"))
+    config = BasinConfig(default_stream_config=S2StreamConfig(storage_class="standard"))
     results = [
         (await made.basins.ensure(BASIN, given, location=None)).result
         for given in (BasinConfig(), config, config)
@@ -67,16 +67,16 @@ async def test_ensuring_creates_then_changes_then_does_nothing(made: Control) ->
 
     results = [
         (await made.streams.ensure(BASIN, "a", given)).result
-        for given in (GIVEN, StreamConfig(), StreamConfig())
+        for given in (GIVEN, S2StreamConfig(), S2StreamConfig())
     ]
     assert results == ["created", "updated", "noop"]
     found = await made.streams.find(BASIN, "a")
-    assert found.config == StreamConfig(storage_class="standard").resolved()
+    assert found.config == S2StreamConfig(storage_class="standard").resolved()
 
 
 @in_control
 async def test_what_a_patch_sets_back_is_the_basins_default(made: Control) -> None:
-    defaults = StreamConfig(mode=TimestampingMode.ARRIVAL)
+    defaults = S2StreamConfig(mode=TimestampingMode.ARRIVAL)
     await made.with_basin(BasinConfig(default_stream_config=defaults))
     await made.streams.create(BASIN, "a", GIVEN, token=None)
 
@@ -233,7 +233,7 @@ async def test_streams_are_created_by_an_append_or_a_read_only_where_the_basin_s
         await made.streams.find_or_create(BASIN, "a", GIVEN, to_append=False)
     found = await made.streams.find_or_create(BASIN, "a", GIVEN, to_append=True)
     assert found.config.retention.age == 60
-    again = await made.streams.find_or_create(BASIN, "a", StreamConfig(), to_append=True)
+    again = await made.streams.find_or_create(BASIN, "a", S2StreamConfig(), to_append=True)
     assert again == found
     with refused("basin_not_found"):
         await made.streams.find_or_create("other-basin", "a", GIVEN, to_append=True)

@@ -11,10 +11,10 @@ from logdrive.services.s2.server.state import (
     SEGMENT,
     BasinPut,
     NameSet,
+    RegisteredStream,
     S2Basin,
     S2Put,
     S2State,
-    S2Stream,
     S2StreamPut,
     S2Token,
     TokenPut,
@@ -24,8 +24,8 @@ from logdrive.wire.s2.configs import (
     BasinConfig,
     Cipher,
     ResolvedStreamConfig,
-    Retention,
-    StreamConfig,
+    RetentionPeriod,
+    S2StreamConfig,
     TimestampingMode,
 )
 from logdrive.wire.s2.errors import invalid
@@ -35,16 +35,18 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 CONFIG = BasinConfig(
-    StreamConfig(retention=Retention(None), mode=TimestampingMode.ARRIVAL), Cipher.AES_256_GCM, True
+    S2StreamConfig(retention=RetentionPeriod(None), mode=TimestampingMode.ARRIVAL),
+    Cipher.AES_256_GCM,
+    True,
 )
-STREAM = S2Stream(
+STREAM = RegisteredStream(
     ResolvedStreamConfig(uncapped=True),
     "_s2-0",
     "first-basin/_s2-0/0.#epoch.0",
     17,
     Cipher.AEGIS_256,
     "token",
-    StreamConfig(delete_on_empty_seconds=3),
+    S2StreamConfig(delete_on_empty_seconds=3),
 )
 TOKEN = S2Token("ab" * 32, TokenScope(streams=NameSet(prefix="a/"), ops=("read",)), True, 99)
 

@@ -16,7 +16,7 @@ from logdrive.services.s2.server.log.hot import MOST_MEMORY
 from logdrive.wire.s2 import frames, protobuf
 from logdrive.wire.s2.compression import Compression, compress, decompress
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
-from logdrive.wire.s2.frames import Frame, FrameReader, encode_frame
+from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame
 from logdrive.wire.s2.info import rfc3339
 from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.records import AppendInput, ReadBatch, Record
@@ -33,7 +33,7 @@ class Session:
     def __init__(self, stream: ClientStream) -> None:
         self.stream = stream
         self._chunks = stream.chunks()
-        self._reader = FrameReader(terminals=True)
+        self._reader = S2FrameReader(terminals=True)
 
     async def append(
         self, *bodies: bytes, compression: Compression = Compression.NONE, match: int | None = None

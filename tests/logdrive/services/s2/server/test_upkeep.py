@@ -2,12 +2,12 @@
 
 from logdrive.services.s2.server.upkeep import Upkeep
 from logdrive.store.streams.state import StreamConfig as CatalogConfig
-from logdrive.wire.s2.configs import Retention, StreamConfig
+from logdrive.wire.s2.configs import RetentionPeriod, S2StreamConfig
 from tests.logdrive.services.s2.server.harness import BASIN, Control, in_control, refused
 from tests.logdrive.services.s2.server.served import Face, with_face
 from tests.logdrive.store.streams.harness import WRITER
 
-MINUTE = StreamConfig(retention=Retention(60))
+MINUTE = S2StreamConfig(retention=RetentionPeriod(60))
 
 
 def upkeep_of(made: Control) -> Upkeep:
@@ -83,7 +83,7 @@ async def test_a_piece_of_a_large_event_is_not_cut_from_the_rest(made: Control) 
 @in_control
 async def test_an_empty_stream_is_deleted_late_and_never_early(made: Control) -> None:
     await made.with_basin()
-    keeps = StreamConfig(retention=Retention(None), delete_on_empty_seconds=60)
+    keeps = S2StreamConfig(retention=RetentionPeriod(None), delete_on_empty_seconds=60)
     for name in ("never", "full", "trimmed"):
         await made.streams.create(BASIN, name, keeps, token=None)
     upkeep = upkeep_of(made)

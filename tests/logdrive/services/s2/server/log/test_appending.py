@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from logdrive.model.framing import EVENT_HEAD, frame_event
-from logdrive.services.s2.server.log.appender import AppendSession
+from logdrive.services.s2.server.log.appender import AppendChain
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.payload import COMMAND, RECORD, encode_payload
 from logdrive.store.limits import StoreLimits
@@ -84,7 +84,7 @@ def test_conditions_are_checked_against_what_is_submitted_and_not_durable_yet() 
 def test_appends_of_a_session_are_not_done_after_one_was_refused() -> None:
     async def main() -> None:
         async with stream() as (log, _):
-            session = AppendSession()
+            session = AppendChain()
             done = [
                 log.submit(bodies(b"a"), session=session),
                 log.submit(bodies(b"b", match=7), session=session),
