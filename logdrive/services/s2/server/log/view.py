@@ -1,8 +1,8 @@
 """The view: a segment's durable bytes as an S2 stream.
 
-It is a function of the segment's events and of the times of their appends, and so the same for every
-writer, and after every start. Record *n* is the event that *n* events precede. Its timestamp is
-that of the record before it, or if later its own: the stored one, or that of its append.
+It is a function of the segment's events and of the times of their appends, and so the same for
+every writer, and after every start. Record *n* is the event that *n* events precede. Its timestamp
+is that of the record before it, or if later its own: the stored one, or that of its append.
 """
 
 from bisect import bisect_left
