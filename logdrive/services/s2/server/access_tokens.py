@@ -42,9 +42,10 @@ class AccessTokens:
         return token
 
     def was_issued(self, text: str) -> bool:
-        """Return whether *text* is that of a token, expired or not."""
+        """Return whether *text* is that of a token, whether it is valid or not any more."""
         digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-        return digest in self._registry.state.token_ids
+        state = self._registry.state
+        return digest in state.token_ids or digest in state.ended_tokens
 
     def is_valid(self, token: S2Token) -> bool:
         """Return whether *token*, which was recognized once, has neither expired nor gone."""

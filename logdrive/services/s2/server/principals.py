@@ -160,7 +160,7 @@ class Principals:
         if text and (token := self._tokens.recognize(text)) is not None:
             return TokenHolder(token, self._tokens)
         if text and self._tokens.was_issued(text):
-            raise authn("the access token has expired")
+            raise authn("the access token has expired, or was revoked")
         if self._users is None:
             return self._anyone
         if not text:

@@ -120,7 +120,16 @@ class TokenPut(msgspec.Struct, frozen=True, tag="token"):
     now: S2Token | None
 
 
-S2Put = BasinPut | S2StreamPut | TokenPut
+class EndedTokenPut(msgspec.Struct, frozen=True, tag="ended-token"):
+    """An access token that was revoked or replaced, by its digest: it is not valid again."""
+
+    digest: str
+
+
+S2Put = BasinPut | S2StreamPut | TokenPut | EndedTokenPut
+
+_ENDED_TOKENS: Final = 10_000
+"""Revoked or replaced access tokens that are remembered; then the oldest are forgotten."""
 
 
 class S2Record(msgspec.Struct, frozen=True):
@@ -148,6 +157,8 @@ class S2State:
         self.tokens: dict[str, S2Token] = {}
         # ids by digest
         self.token_ids: dict[str, str] = {}
+        # digests of tokens that were revoked or replaced, the oldest first
+        self.ended_tokens: dict[str, None] = {}
 
     def apply_puts(self, puts: Sequence[S2Put]) -> None:
         """Apply one change."""
@@ -164,13 +175,22 @@ class S2State:
                     self.streams.setdefault(basin, {})[name] = stream
                 case TokenPut():
                     self._put_token(put)
+                case EndedTokenPut(digest):
+                    self._end_token(digest)
 
     def _put_token(self, put: TokenPut) -> None:
         if (before := self.tokens.pop(put.id, None)) is not None:
             self.token_ids.pop(before.digest, None)
+            self._end_token(before.digest)
         if put.now is not None:
             self.tokens[put.id] = put.now
             self.token_ids[put.now.digest] = put.id
+            self.ended_tokens.pop(put.now.digest, None)
+
+    def _end_token(self, digest: str) -> None:
+        self.ended_tokens[digest] = None
+        if len(self.ended_tokens) > _ENDED_TOKENS:
+            del self.ended_tokens[next(iter(self.ended_tokens))]
 
     def stream(self, basin: str, name: str) -> RegisteredStream | None:
         """Return what is known of a stream; None if nothing is."""
@@ -186,3 +206,5 @@ class S2State:
                 yield S2StreamPut(basin, name, stream)
         for id_, token in self.tokens.items():
             yield TokenPut(id_, token)
+        for digest in self.ended_tokens:
+            yield EndedTokenPut(digest)

@@ -99,6 +99,24 @@ async def test_a_token_is_known_until_it_is_revoked_or_expires(made: Control) ->
         await made.tokens.revoke("a")
 
 
+def test_a_token_that_was_revoked_or_replaced_is_refused_for_good_where_any_text_will_do() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with control(disk, clean=False) as made:
+            replaced = await issue(made.tokens, "a", READER, expires_ms=made.clock.now_ms() + 1000)
+            await made.clock.sleep(1)
+            revoked = await issue(made.tokens, "a", READER)
+            await made.tokens.revoke("a")
+        async with control(disk.killed()) as made:
+            principals = Principals(made.tokens, None)
+            for text in (replaced, revoked):
+                with refused("authn"):
+                    await principals.identify(f"Bearer {text}")
+            await principals.identify("Bearer any")
+
+    run(main())
+
+
 def test_tokens_outlive_a_kill_and_are_stored_only_as_digests() -> None:
     async def main() -> None:
         disk = MemoryDisk()
