@@ -26,8 +26,8 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them), which Maven fetches (Java 11 or later, 75 MB once)
 	@$(BIN)/python -m pytest tests/pravega -m pravega_server -n $(JOBS) --maxschedchunk 1 $(ARGS)
 
-peers: $(STAMP) ## build a real s2-lite for tests and benchmarks, once, in ~/.cache (needs cargo; about 8 minutes)
-	@$(BIN)/python -m tests.support.s2_lite_build
+peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
+	@$(BIN)/python -m tests.support.s2_cli_build
 
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,4 +1,4 @@
-"""A real s2-lite, in a network namespace of its own, behind a port on loopback.
+"""A real s2-lite, `s2 lite`, in a network namespace of its own, behind a port on loopback.
 
 s2-lite listens on all addresses of its machine and has no option for another. So it runs in a
 namespace, and a relay, whose listening socket is of the outside, hands connections in.
@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.s2_lite_build import BINARY
+from tests.support.s2_cli_build import BINARY
 from tests.support.s2_lite_relay import PORT
 
 _RELAY = Path(__file__).with_name("s2_lite_relay.py")
@@ -31,7 +31,7 @@ _CLONE_NEWNET = 0x40000000
 def why_no_s2_lite() -> str:
     """Return why there can be no real s2-lite here, "" if there can."""
     if not BINARY.exists():
-        return f"no s2-lite at {BINARY}: `make peers` builds it"
+        return f"no s2-lite: `make peers` builds {BINARY}"
     unshare = shutil.which("unshare")
     if unshare is None or subprocess.run([unshare, "-n", "true"], check=False).returncode:
         return "no network namespaces here, and s2-lite listens on all addresses"

@@ -1,4 +1,4 @@
-"""Runs s2-lite in a network namespace, and relays connections from a loopback port outside.
+"""Runs `s2 lite` in a network namespace, and relays connections from a loopback port outside.
 
 Prints the port, and a line for each command that it reads: start, pid, wait. Ends, and the server
 with it, at the end of its input.
@@ -78,6 +78,7 @@ async def main(binary: str, directory: str) -> None:
             if command == b"start":
                 server = await asyncio.create_subprocess_exec(
                     binary,
+                    "lite",
                     "--port",
                     str(PORT),
                     "--local-root",
