@@ -16,7 +16,7 @@ demo: $(STAMP) ## watch real log lines travel from rotating files to an audited 
 	@$(BIN)/logdrive demo $(ARGS)
 
 test: $(STAMP) check ## run every test, JOBS=2 at a time, after ruff, mypy --strict and import-linter
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP) ## run ruff, mypy --strict and import-linter
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .

@@ -15,6 +15,16 @@ settings.register_profile("logdrive", deadline=None, suppress_health_check=[Heal
 settings.load_profile("logdrive")
 
 
+SLOW = ("process", "spark", "history")
+"""Marks of tests that take seconds, not milliseconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with slow tests first, so that workers that share files end together."""
+    slow = {item.path for item in items if any(map(item.get_closest_marker, SLOW))}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CA with a server and a client certificate, made by the real command."""

@@ -14,6 +14,8 @@ from tests.simulation.mutants import failing_test, hunt, room_of
 from tests.simulation.patching import mutated, named
 from tests.simulation.shrink import shrink
 
+pytestmark = pytest.mark.history
+
 _HUNTED = (
     "store.failed_write_kept",
     "retention.reader_overtaken",

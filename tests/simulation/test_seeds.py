@@ -11,6 +11,8 @@ from tests.simulation.drawing import draw
 from tests.simulation.history import Outcome, play
 from tests.simulation.recipe import cooked, recipe_of
 
+pytestmark = pytest.mark.history
+
 FIXED = range(300)
 FRESH = 20
 _GROUP = 20

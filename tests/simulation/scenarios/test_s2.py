@@ -21,6 +21,8 @@ from tests.simulation.reader import S2_SEGMENT
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
+pytestmark = pytest.mark.history
+
 DRAWN = range(80)
 _GROUP = 40
 
