@@ -200,15 +200,6 @@ def _sent_record(data: Bytes, count: int) -> Iterator[_Sent]:
 # Stored events -> messages of a poll, or of a send ------------------------------------------------
 
 
-class _Stored(NamedTuple):
-    """A message that an event is."""
-
-    id: bytes
-    origin: int
-    headers: bytes
-    payload: Bytes
-
-
 def encode_messages(
     layout: int,
     sent: bool,
@@ -238,26 +229,26 @@ def encode_messages(
     if not 0 <= at <= len(data):
         raise ValueError("no event there")
     messages = _Encoded(layout, sent, offset, time, seed, partition)
+    add, unpack, head, size = messages.add, _EVENT.unpack_from, _EVENT.size, len(data)
     why = forms.OVER
-    while len(data) - at >= _EVENT.size:
-        kind, length = _EVENT.unpack_from(data, at)
+    while size - at >= head:
+        kind, length = unpack(data, at)
         if kind or length < 0:
             why = forms.BROKEN
             break
-        body = at + _EVENT.size
+        body = at + head
         end = body + length
-        if end > len(data):
+        if end > size:
             break
-        stored = _Stored(forms.NO_ID, 0, b"", data[body:end])
+        named, own, headers = forms.NO_ID, origin, b""
         if length and data[body] == _FIRST:
             opened = forms.open_envelope(data, body, end)
             if opened is None:
                 why = forms.OTHER
                 break
-            headers = body + forms.ENVELOPE.size
-            named, own, start = opened
-            stored = _Stored(named, own, bytes(data[headers:start]), data[start:end])
-        if messages.count == most or not messages.add(stored, origin, limit):
+            start, body = body + forms.ENVELOPE.size, opened[2]
+            named, own, headers = opened[0], opened[1] or origin, bytes(data[start:body])
+        if messages.count == most or not add(named, own, headers, data[body:end], limit):
             why = forms.FULL
             break
         at = end
@@ -276,34 +267,35 @@ class _Encoded:
         self._seed = _SUM.pack(seed)
         self._messages: list[tuple[bytes, int, bytes, Bytes]] = []
         self._size = forms.RECORD_BYTES if layout == RECORDS else 0
+        # bytes of a message beside its headers and payload
+        self._beside = self._head_bytes()
         # of the messages' origins
         self._first, self._last = 0, 0
 
-    def add(self, stored: _Stored, default: int, limit: int) -> bool:
-        """Add a message; return False if *limit* has no room for it, or the record can't hold it.
-
-        *default* is the origin of a message without one.
-        """
-        named, origin, headers, payload = stored
-        if self._layout < HEAD_64:
+    def add(self, named: bytes, origin: int, headers: bytes, payload: Bytes, limit: int) -> bool:
+        """Add a message; return False if there is no room for it in *limit* or in the record."""
+        if headers and self._layout < HEAD_64:
             headers = forms.drop_key_kinds(headers)
-        origin = origin or default
-        first = min(self._first, origin) if self.count else origin
-        last = max(self._last, origin) if self.count else origin
-        if self._layout == RECORDS and (last - first > _U32 or self.count == _U32):
+        count, first, last = self.count, self._first, self._last
+        if not count:
+            first = last = origin
+        elif origin < first:
+            first = origin
+        elif origin > last:
+            last = origin
+        if self._layout == RECORDS and last - first > _U32:
             return False
-        size = self._size + self._head_bytes() + len(headers) + len(payload)
+        size = self._size + self._beside + len(headers) + len(payload)
         if size > limit:
             return False
         if named == forms.NO_ID and not self._sent:
-            named = self._seed + _SUM.pack(self._offset + self.count & _U64)
+            named = self._seed + _SUM.pack(self._offset + count & _U64)
         self._messages.append((named, origin, headers, payload))
-        self.count += 1
+        self.count = count + 1
         self._size, self._first, self._last = size, first, last
         return True
 
     def _head_bytes(self) -> int:
-        """Return the bytes of a message beside its headers and payload."""
         if self._layout == RECORDS:
             return forms.FRAME.size
         if self._layout == CLASSIC:
