@@ -1,20 +1,15 @@
-"""All open streams of one store, by segment."""
+"""All open streams of S2's face, by segment."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
 
 from logdrive.host.clock import Clock
-from logdrive.services.s2.server.log.checkpoint import PREFIX, Checkpoints
+from logdrive.services.numbering.segments import IDLE_SECONDS, NumberedSegments
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.stream_log import StreamLog
-from logdrive.store.engine import Store
-
-IDLE_SECONDS: Final = 60.0
-"""Seconds after which a stream that nobody reads or appends to is closed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,8 +26,8 @@ class _Slot:
 class StreamLogs:
     """Opens streams on demand; closes idle ones, and all at the end."""
 
-    def __init__(self, store: Store, *, clock: Clock, random: Random) -> None:
-        self._store = store
+    def __init__(self, numbering: NumberedSegments, *, clock: Clock, random: Random) -> None:
+        self._numbering = numbering
         self._clock = clock
         self._random = random
         self._slots: dict[str, _Slot] = {}
@@ -45,9 +40,9 @@ class StreamLogs:
         """
         async with self._slot(segment) as slot:
             if slot.log is None or not slot.log.is_current:
-                slot.log = await StreamLog.open(
-                    self._store,
-                    segment,
+                slot.log = StreamLog(
+                    self._numbering.store,
+                    await self._numbering.open(segment),
                     clock=self._clock,
                     random=self._random,
                     settings=settings,
@@ -72,16 +67,10 @@ class StreamLogs:
         """Close a stream that is deleted, or is about to be, and delete its index."""
         async with self._slot(segment) as slot:
             await _close(slot)
-            await Checkpoints(self._store, segment).delete()
-
-    async def delete_orphans(self) -> None:
-        """Delete the indexes of streams that are gone; call it once after a start."""
-        for name in self._store.segments(PREFIX):
-            if self._store.info(name.removeprefix(PREFIX)) is None:
-                await self._store.delete(name)
+            await self._numbering.forget(segment)
 
     async def close(self) -> None:
-        """Close all streams; call it before the store is closed."""
+        """Close all streams; call it before the numbered segments are closed."""
         for segment in list(self._slots):
             async with self._slot(segment) as slot:
                 await _close(slot)

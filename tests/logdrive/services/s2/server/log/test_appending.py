@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from logdrive.model.framing import EVENT_HEAD, frame_event
+from logdrive.services.numbering.heads import COMMAND, RECORD, encode_payload
 from logdrive.services.s2.server.log.appender import AppendChain
 from logdrive.services.s2.server.log.encoding import LogSettings
-from logdrive.services.s2.server.log.payload import COMMAND, RECORD, encode_payload
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.s2.configs import TimestampingMode
 from logdrive.wire.s2.errors import FencingTokenMismatchError, S2Error, SeqNumMismatchError

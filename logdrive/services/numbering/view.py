@@ -1,4 +1,4 @@
-"""The view: a segment's durable bytes as an S2 stream.
+"""The view: a segment's durable bytes as numbered and dated records.
 
 It is a function of the segment's events and of the times of their appends, and so the same for
 every writer, and after every start. Record *n* is the event that *n* events precede. Its timestamp
@@ -8,10 +8,10 @@ is that of the record before it, or if later its own: the stored one, or that of
 from bisect import bisect_left
 from typing import Final
 
-from logdrive.services.s2.server.log.encoding import EncodedAppend
-from logdrive.services.s2.server.log.payload import decode_command
-from logdrive.services.s2.server.log.positions import START, Position, Positions
-from logdrive.services.s2.server.log.walk import NO_LIMIT, walk_stored
+from logdrive.services.numbering.appends import EncodedAppend, behind
+from logdrive.services.numbering.heads import decode_command
+from logdrive.services.numbering.positions import START, Position, Positions
+from logdrive.services.numbering.walk import NO_LIMIT, walk_stored
 from logdrive.store.engine import Store
 from logdrive.wire.s2.records import Fence, StreamPosition, Trim
 
@@ -36,7 +36,7 @@ class View:
 
     @property
     def tail(self) -> StreamPosition:
-        """The stream's tail."""
+        """The number of the next record, and the time of the last one."""
         return StreamPosition(self.end.seq_num, self.end.timestamp)
 
     def add_own(self, append: EncodedAppend) -> Position:
@@ -113,15 +113,6 @@ class View:
             self.token = command.token
         else:
             self.trim_point = max(self.trim_point, min(command.seq_num, seq_num + 1))
-
-
-def behind(position: Position, append: EncodedAppend) -> Position:
-    """Return the position behind *append* if it is stored at *position*."""
-    return Position(
-        position.offset + len(append.events),
-        position.seq_num + append.count,
-        max(position.timestamp, append.latest),
-    )
 
 
 def appended_from(store: Store, segment: str, view: View, time_ms: int) -> int:
