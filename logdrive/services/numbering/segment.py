@@ -213,7 +213,7 @@ class NumberedSegment:
     async def cut_appended_before(self, time_ms: int) -> None:
         """Delete records of appends before *time_ms* (ms since 1970): for retention.
 
-        Late, never early: at most some thousand appends go at once, and none that may be younger.
+        Late, never early: whole appends go, and none that may be younger.
         """
         await self.sync()
         cut = self._view.position_before(

@@ -149,16 +149,6 @@ class StreamLog:
             self, self._store, begin, query, unary, key, clock=self._clock, random=self._random
         )
 
-    async def cut_appended_before(self, time_ms: int) -> None:
-        """Delete records of appends before *time_ms* (ms since 1970): for retention.
-
-        Late, never early: at most some thousand appends go at once, and none that may be younger.
-        """
-        try:
-            await self._numbered.cut_appended_before(time_ms)
-        except LogdriveError as error:
-            raise as_s2_error(error) from error
-
     async def close(self) -> None:
         """Answer what was submitted, end all readings, and let go of the segment."""
         self._closed = True

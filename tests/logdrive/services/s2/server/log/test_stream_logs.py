@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from logdrive.services.numbering.checkpoint import PREFIX
-from logdrive.services.numbering.segments import IDLE_SECONDS, NumberedSegments
+from logdrive.services.numbering.opened import IDLE_SECONDS
+from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.store.engine import Store
