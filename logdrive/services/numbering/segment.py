@@ -20,7 +20,8 @@ from logdrive.services.numbering.appends import EncodedAppend, OwnAppend, behind
 from logdrive.services.numbering.checkpoint import Checkpoints, IndexSnapshot
 from logdrive.services.numbering.positions import Position
 from logdrive.services.numbering.recover import begin_at, renumber, restore
-from logdrive.services.numbering.view import View, appended_from
+from logdrive.services.numbering.times import appended_from
+from logdrive.services.numbering.view import View
 from logdrive.store.engine import SegmentInfo, Store
 from logdrive.store.errors import NoSuchSegmentError
 
@@ -112,6 +113,14 @@ class NumberedSegment:
         if self._first.seq_num != trim_point:
             self._first = self._view.position_of(trim_point)
         return self._first
+
+    def appended_from(self, time_ms: int) -> int:
+        """Return where the first append of *time_ms* (ms since 1970) or later begins, or the end.
+
+        Raises `StorageError`.
+        """
+        begin, end = self.first_position().offset, self._view.end.offset
+        return appended_from(self._store, self.segment, begin, end, time_ms)
 
     @property
     def is_empty(self) -> bool:
@@ -216,10 +225,7 @@ class NumberedSegment:
         Late, never early: whole appends go, and none that may be younger.
         """
         await self.sync()
-        cut = self._view.position_before(
-            appended_from(self._store, self.segment, self._view, time_ms)
-        )
-        await self.delete_before(cut.seq_num)
+        await self.delete_before(self._view.position_before(self.appended_from(time_ms)).seq_num)
 
     # Use -----------------------------------------------------------------------------------------
 

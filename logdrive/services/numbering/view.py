@@ -107,20 +107,3 @@ class View:
             self.token = command.token
         else:
             self.trim_point = max(self.trim_point, min(command.seq_num, seq_num + 1))
-
-
-def appended_from(store: Store, segment: str, view: View, time_ms: int) -> int:
-    """Return where the first append of *time_ms* (ms since 1970) or later begins, or `view.end`.
-
-    Appends whose time can't be read count as later. Where a clock went back, everything before is
-    older than *time_ms* at the place found, as far as was looked. Costs a look at about one append
-    for each doubling of their count. Raises `StorageError`.
-    """
-    low, high = view.rows.first.offset, view.end.offset
-    while low < high:
-        append = store.append_at(segment, (low + high) // 2)
-        if append.time_ms is not None and append.time_ms < time_ms:
-            low = append.offset + append.length
-        else:
-            high = max(low, append.offset)
-    return min(low, view.end.offset)
