@@ -134,6 +134,17 @@ class Tailer:
             return False
         return known.generation.file is not None and known.generation.place.name == path
 
+    def is_unchanged(self, path: str, key: FileKey) -> bool:
+        """Return whether the file *path* is followed and as it was at the last close look."""
+        known = self.followed.get(key)
+        if known is None or key in self.missing or known.generation.place.name != path:
+            return False
+        generation = known.generation
+        try:
+            return self._disk.is_unchanged(path, key, generation.seen, generation.modified_ns)
+        except OSError:
+            return False
+
     def follow_file(self, followed: FollowedFile) -> None:
         """Follow a file from now on; the first look is due at once."""
         self.followed[followed.generation.place.key] = followed

@@ -358,6 +358,33 @@ def test_a_scan_looks_once_a_minute_at_files_that_are_followed_under_their_names
     assert tail.scans() == set(tail.paths)
 
 
+def test_a_scan_asks_of_a_closed_file_at_rest_only_whether_it_is_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tail = Tail(20, max_open_files=16, close_idle_seconds=100)
+    tail.rests(200)
+    monkeypatch.setattr(Tailer, "on_match", lambda *_: pytest.fail("it is as it was"))
+    tail.scans()
+    tail.clock.now += 61
+    tail.scans()
+
+
+def test_a_scan_finds_a_file_with_the_name_and_inode_of_a_closed_one__G1() -> None:
+    tail = Tail(20, max_open_files=16, close_idle_seconds=100)
+    tail.disk.reuses_inodes = True
+    tail.rests(200)
+    tail.scans()
+    path = min({*tail.paths} - tail.open())
+    closed = tail.followed(path)
+    tail.disk.remove(path)
+    tail.disk.sync()  # frees the inode
+    tail.disk.write(path, lines(2, 2))
+    assert tail.disk.stat(path).inode == closed.generation.place.inode
+    tail.scans()
+    assert closed.dropped
+    assert tail.followed(path) is not closed
+
+
 def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
     tail = Tail(3)
     tail.rests(20)
