@@ -5,8 +5,8 @@ thousand files that takes an eighth of the memory of a heap of them, and less ti
 
 A look is one of two kinds. A quick look sees, by one system call, that the file is as it was: its
 size, the time of its last change, and its name. A close look follows one that sees a change, and
-applies the rules of `tail.py`. It also comes now and then without a change: only a close look
-closes and opens files at rest, and compares the birth time of a file that is closed.
+applies the rules of `tail.py`. Without a change it comes to a file that has to be closed, and now
+and then to one that is closed: only a close look opens it, and compares its birth time.
 """
 
 import heapq

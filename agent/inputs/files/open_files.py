@@ -61,6 +61,14 @@ class OpenFiles:
         """Whether more files are open than may be while some of them are idle."""
         return self._open > self._most_open
 
+    def may_close(self, followed: FollowedFile, now: float) -> bool:
+        """Return whether `close_if_idle` may close a file at rest, without a system call."""
+        generation, source = followed.generation, followed.source
+        if generation.file is None or (source is not None and source.unacknowledged):
+            return False
+        idle = now - generation.grown_at > self._close_idle_seconds
+        return self.is_short(now) or (idle and self.is_crowded)
+
     def open_file(self, generation: Generation) -> None:
         """Open the file of *generation* if it is closed.
 

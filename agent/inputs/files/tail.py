@@ -163,34 +163,33 @@ class Tailer:
         now, schedule = self._clock.monotonic(), self._schedule
         self.open_files.warn_if_due(now)
         self._file_log.write_due()
-        short = self.open_files.is_short(now)
+        # true for many files or for none: in a shortage of handles, or with too many open files
+        tight = self.open_files.is_short(now) or self.open_files.is_crowded
 
         for followed in schedule.take_due(now, most):
             if followed.dropped:
                 continue
-            if self._is_at_rest(followed, now, short=short):
+            if self._is_at_rest(followed, now, tight=tight):
                 schedule.postpone(followed, now)
             else:
                 self._poll_file(followed, now)
 
         return schedule.seconds_until_due(now)
 
-    def _is_at_rest(self, followed: FollowedFile, now: float, *, short: bool) -> bool:
-        """Return whether a file needs no close look now; *short* in a shortage of handles."""
+    def _is_at_rest(self, followed: FollowedFile, now: float, *, tight: bool) -> bool:
+        """Return whether a file needs no close look now; *tight* if files may have to be closed."""
         if followed.trouble or (now >= followed.look_closely_at and self._may_change(followed)):
             return False
-        # in a shortage, a close look may close the file
-        if short and followed.generation.file is not None:
+        if tight and self.open_files.may_close(followed, now):
             return False
         return followed.generation.is_at_rest(self._disk)
 
     def _may_change(self, followed: FollowedFile) -> bool:
         """Return whether a close look may act on a file although it is as it was.
 
-        It opens closed files, compares their birth times, and closes open ones if there are too
-        many.
+        It opens closed files, and compares their birth times.
         """
-        if followed.generation.file is None or self.open_files.is_crowded:
+        if followed.generation.file is None:
             return True
         return followed.source is not None and followed.source.has_more
 

@@ -312,6 +312,14 @@ def test_beyond_max_open_files_those_rest_longest_are_closed_and_no_more_than_ne
     assert len(tail.open()) == 16, "one more would be too many, one fewer too few"
 
 
+def test_the_first_look_at_an_idle_file_closes_it_if_too_many_are_open() -> None:
+    tail = Tail(40, max_open_files=16, close_idle_seconds=97)
+    tail.rests(96)
+    assert len(tail.open()) == 40
+    tail.rests(2)
+    assert len(tail.open()) == 16
+
+
 @pytest.mark.parametrize("files", [16, 40])
 def test_files_at_rest_are_not_opened_and_closed_in_turns(files: int) -> None:
     tail = Tail(files, max_open_files=16, close_idle_seconds=100)
