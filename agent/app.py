@@ -18,6 +18,7 @@ from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.poll_intervals import nap_seconds
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.start_position import decide_start
@@ -40,16 +41,6 @@ from logdrive.host.host import Host
 
 _POLLS_AT_ONCE: Final = 256
 """Files that are looked at before other tasks run."""
-_SHORTEST_NAP_SECONDS: Final = 0.01
-"""Shortest time between two looks at files, with few of them."""
-_LONGEST_NAP_SECONDS: Final = 0.25
-"""Longest time."""
-_FILES_PER_NAP_SECOND: Final = 200_000
-"""With thousands of files some are due at any time. They are looked at in batches, a fortieth of
-the least interval apart: the shortest time grows by a second for this many files.
-"""
-_LONGEST_SHORTEST_NAP_SECONDS: Final = 0.1
-"""Limit on that."""
 _REST_SECONDS: Final = 0.02
 """While draining, what is left is looked at no more often than this: a look at a file that lacks a
 handle may itself be the next change.
@@ -310,16 +301,9 @@ class Agent:
         """Look at files as they are due, a batch at a time."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
-            batch = min(
-                _LONGEST_SHORTEST_NAP_SECONDS, len(self.tailer.followed) / _FILES_PER_NAP_SECOND
-            )
-            nap = (
-                _LONGEST_NAP_SECONDS
-                if wait is None
-                else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
-            )
             # more files are due already: only let other tasks run
-            await self._host.clock.sleep(nap if wait != 0.0 else 0.0)
+            nap = nap_seconds(wait, len(self.tailer.followed)) if wait != 0.0 else 0.0
+            await self._host.clock.sleep(nap)
 
     async def _drain(self) -> None:
         """Deliver what is there now, for at most `drain_seconds`."""

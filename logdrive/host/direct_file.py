@@ -109,6 +109,11 @@ class DirectFile(SystemFile):
             else replace(status, size=self._size)
         )
 
+    def is_unchanged(self, size: int, modified_ns: int) -> bool:
+        """Return whether `stat` tells of the same size and time, and of a name."""
+        status = self.stat()
+        return status.links > 0 and (status.size, status.modified_ns) == (size, modified_ns)
+
     def close(self) -> None:
         """Cut off the zeros, if the disk allows it, and close the descriptor."""
         with contextlib.suppress(OSError):

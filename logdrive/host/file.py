@@ -81,6 +81,13 @@ class File(Protocol):
         """Return the file's metadata now, also after it was renamed or removed."""
         ...
 
+    def is_unchanged(self, size: int, modified_ns: int) -> bool:
+        """Return whether the file has a name, *size* bytes, and that time of its last change.
+
+        It tells what a comparison with `stat` would, at less than half the cost.
+        """
+        ...
+
     def close(self) -> None:
         """Close the handle."""
         ...
@@ -174,6 +181,11 @@ class SystemFile:
             self._birth_ns,
         )
         return file_stat(result)
+
+    def is_unchanged(self, size: int, modified_ns: int) -> bool:
+        """Return whether name, size and time of the last change are as they were."""
+        status = os.fstat(self._descriptor)
+        return status.st_size == size and status.st_mtime_ns == modified_ns and status.st_nlink != 0
 
     def close(self) -> None:
         """Close the descriptor."""

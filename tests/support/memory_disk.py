@@ -99,6 +99,11 @@ class MemoryFile:
             else replace(stat, size=self._end)
         )
 
+    def is_unchanged(self, size: int, modified_ns: int) -> bool:
+        """Return whether `stat` tells of the same size and time, and of a name."""
+        stat = self.stat()
+        return stat.links > 0 and (stat.size, stat.modified_ns) == (size, modified_ns)
+
     def close(self) -> None:
         """Give the handle back."""
         if self._open and self._block > 1 and len(self._node.seen) > self._end:
@@ -183,6 +188,12 @@ class MemoryDisk:
         if path not in self._files:
             raise self._missing(path)
         return self._stat(self._files[path])
+
+    def is_unchanged(self, path: str, key: tuple[int, int], size: int, modified_ns: int) -> bool:
+        """Return whether `stat` tells of the same file, size and time."""
+        stat = self.stat(path)
+        was = (*key, size, modified_ns)
+        return (stat.device, stat.inode, stat.size, stat.modified_ns) == was
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*, sorted."""

@@ -81,6 +81,13 @@ class WatchedFile:
         self._disk.after("fstat", self._path)
         return stat
 
+    def is_unchanged(self, size: int, modified_ns: int) -> bool:
+        """Return whether the file is as it was."""
+        self._disk.before("fstat", self._path)
+        unchanged = self._file.is_unchanged(size, modified_ns)
+        self._disk.after("fstat", self._path)
+        return unchanged
+
     def close(self) -> None:
         """Give the handle back."""
         self._file.close()
@@ -125,6 +132,13 @@ class WatchedDisk:
         stat = self._disk.stat(path)
         self.after("stat", path)
         return stat
+
+    def is_unchanged(self, path: str, key: tuple[int, int], size: int, modified_ns: int) -> bool:
+        """Return whether the file at *path* is as it was."""
+        self.before("stat", path)
+        unchanged = self._disk.is_unchanged(path, key, size, modified_ns)
+        self.after("stat", path)
+        return unchanged
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""

@@ -161,21 +161,19 @@ class Generation:
         if size > self.seen:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
 
-    def is_at_rest(self) -> bool:
-        """Return whether an open file that is read has not grown, by one read of two bytes.
+    def is_at_rest(self, disk: Disk) -> bool:
+        """Return whether a file that is read is as it was at the last close look.
 
-        False means that a close look is needed.
+        That takes one system call. False means that a close look is needed.
         """
-        if (
-            self.file is None
-            or self.position != self.seen
-            or not self.seen
-            or self.unnamed_since is not None
-        ):
+        seen = self.seen
+        if self.position != seen or self.unnamed_since is not None:
             return False
         try:
-            # the last byte seen and nothing after it
-            return len(self.file.pread(2, self.seen - 1)) == 1
+            if self.file is not None:
+                return self.file.is_unchanged(seen, self.modified_ns)
+            place = self.place
+            return disk.is_unchanged(place.name, place.key, seen, self.modified_ns)
         except OSError:
             return False  # the close look raises it again
 

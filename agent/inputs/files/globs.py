@@ -65,7 +65,8 @@ class PathPattern:
         return not hidden and self._names[part].match(name) is not None
 
     def expand_paths(self, listing: "DirectoryListing") -> Iterator[str]:
-        """Yield the paths that match, as far as directories can be listed.
+        """Yield the paths that match, as far as directories can be listed, without files that
+        *listing* knows.
 
         A path without special characters is yielded even if nothing is there.
         """
@@ -82,36 +83,37 @@ class PathPattern:
             return
 
         text, last = self._parts[part], part == len(self._parts) - 1
+        above = directory.rstrip("/") + "/"
         if text == "**":
             # what is in this directory, then the same in each directory below it
             if last:
                 yield from (
-                    os.path.join(directory, name)
-                    for name in listing.list_names(directory)
+                    above + name
+                    for name in listing.list_unknown(directory)
                     if not name.startswith(".")
                 )
             else:
                 yield from self._expand(directory, part + 1, listing, 0)
             if depth < MOST_LEVELS:
                 for name in listing.list_directories(directory):
-                    yield from self._expand(os.path.join(directory, name), part, listing, depth + 1)
+                    yield from self._expand(above + name, part, listing, depth + 1)
         elif not _SPECIAL.search(text):
-            path = os.path.join(directory, text)
+            path = above + text
             if last:
                 listing.list_names(directory)  # so that the directory is watched
-                yield path
+                if not listing.is_known(path):
+                    yield path
             else:
                 yield from self._expand(path, part + 1, listing, 0)
         else:
             for name in (
-                listing.list_names(directory) if last else listing.list_directories(directory)
+                listing.list_unknown(directory) if last else listing.list_directories(directory)
             ):
                 if self._matches_name(part, name):
-                    path = os.path.join(directory, name)
                     if last:
-                        yield path
+                        yield above + name
                     else:
-                        yield from self._expand(path, part + 1, listing, 0)
+                        yield from self._expand(above + name, part + 1, listing, 0)
 
 
 class DirectoryListing:
@@ -128,6 +130,7 @@ class DirectoryListing:
         self._disk = disk
         self._known = known
         self._names: dict[str, list[str]] = {}  # by directory, sorted
+        self._unknown: dict[str, list[str]] = {}  # those of no known files, likewise
         self._inodes: dict[str, dict[str, int]] = {}  # by directory and name; 0 for no file
         self._devices: dict[str, int] = {}  # by directory
         self._directories: dict[str, list[str]] = {}  # those in each directory, not hidden
@@ -136,38 +139,66 @@ class DirectoryListing:
     @property
     def listed_directories(self) -> list[str]:
         """The directories that were listed without an error."""
-        return [directory for directory in self._names if directory not in self.errors]
+        return [directory for directory in self._inodes if directory not in self.errors]
 
     def list_names(self, directory: str) -> list[str]:
         """Return the names in *directory*, sorted; none if it can't be listed (see `errors`)."""
         if directory not in self._names:
-            try:
-                self._inodes[directory] = self._disk.inodes(directory)
-                self._devices[directory] = self._disk.stat(directory).device
-                self._names[directory] = sorted(self._inodes[directory])
-            except OSError as error:
-                self._names[directory] = []
-                self.errors[directory] = error
+            self._names[directory] = sorted(self._list_inodes(directory))
         return self._names[directory]
 
+    def list_unknown(self, directory: str) -> list[str]:
+        """Return the names in *directory* but those of known files, sorted.
+
+        Most files are known: nothing else is done for them, since there may be ten thousand.
+        """
+        if directory not in self._unknown:
+            inodes, known = self._list_inodes(directory), self._known
+            device, above = self._devices[directory], directory.rstrip("/") + "/"
+            self._unknown[directory] = sorted(
+                name
+                for name, inode in inodes.items()
+                if not (inode and known(above + name, (device, inode)))
+            )
+        return self._unknown[directory]
+
+    def _list_inodes(self, directory: str) -> dict[str, int]:
+        """Return what `Disk.inodes` does; {} if the directory can't be listed (see `errors`)."""
+        if directory not in self._inodes:
+            try:
+                inodes, device = self._disk.inodes(directory), self._disk.stat(directory).device
+            except OSError as error:
+                inodes, device = {}, 0
+                self.errors[directory] = error
+            self._inodes[directory], self._devices[directory] = inodes, device
+        return self._inodes[directory]
+
     def is_known(self, path: str) -> bool:
-        """Return whether *path* is a known file, without a look at the file itself."""
+        """Return whether *path* is a known file."""
+        key = self.key_of(path)
+        return key is not None and self._known(path, key)
+
+    def key_of(self, path: str) -> FileKey | None:
+        """Return the device and inode that the directory of *path* gives, None for no file.
+
+        The directory must be listed.
+        """
         directory, _, name = path.rpartition("/")
         inode = self._inodes.get(directory or "/", {}).get(name, 0)
-        return inode != 0 and self._known(path, (self._devices[directory or "/"], inode))
+        return (self._devices[directory or "/"], inode) if inode else None
 
     def list_directories(self, directory: str) -> list[str]:
         """Return the names of the directories in *directory*, without hidden ones."""
         if directory not in self._directories:
             names = []
-            for name in self.list_names(directory):
+            for name, inode in self._list_inodes(directory).items():
                 # hidden, or a regular file: only those have an inode here
-                if name.startswith(".") or self._inodes[directory][name]:
+                if inode or name.startswith("."):
                     continue
                 stat = self.stat_or_none(os.path.join(directory, name))
                 if stat is not None and not stat.is_file:
                     names.append(name)
-            self._directories[directory] = names
+            self._directories[directory] = sorted(names)
         return self._directories[directory]
 
     def stat_or_none(self, path: str) -> FileStat | None:
@@ -229,17 +260,20 @@ class FileInputs:
 
         Files that *listing* knows are left out.
         """
+        for path, table in self.scan_paths(listing):
+            stat = listing.stat_or_none(path)
+            if stat is not None and stat.is_file:
+                yield MatchedFile(path, table, stat)
+
+    def scan_paths(self, listing: DirectoryListing) -> Iterator[tuple[str, InputTable]]:
+        """Yield the paths that `scan_files` looks at, each with its input."""
         seen: set[str] = set()
         for table, paths, exclude in self._inputs:
             for pattern in paths:
                 for path in pattern.expand_paths(listing):
-                    if (
-                        path in seen
-                        or listing.is_known(path)
-                        or any(unwanted.matches_path(path) for unwanted in exclude)
-                    ):
+                    if path in seen:
+                        continue
+                    if exclude and any(unwanted.matches_path(path) for unwanted in exclude):
                         continue
                     seen.add(path)
-                    stat = listing.stat_or_none(path)
-                    if stat is not None and stat.is_file:
-                        yield MatchedFile(path, table, stat)
+                    yield path, table

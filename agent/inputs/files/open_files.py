@@ -56,6 +56,19 @@ class OpenFiles:
         """Whether a file may be opened that has no need to be: it has not grown."""
         return self._open < self._most_open and not self.is_short(self._clock.monotonic())
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more files are open than may be while some of them are idle."""
+        return self._open > self._most_open
+
+    def may_close(self, followed: FollowedFile, now: float) -> bool:
+        """Return whether `close_if_idle` may close a file at rest, without a system call."""
+        generation, source = followed.generation, followed.source
+        if generation.file is None or (source is not None and source.unacknowledged):
+            return False
+        idle = now - generation.grown_at > self._close_idle_seconds
+        return self.is_short(now) or (idle and self.is_crowded)
+
     def open_file(self, generation: Generation) -> None:
         """Open the file of *generation* if it is closed.
 
@@ -98,7 +111,7 @@ class OpenFiles:
         now = self._clock.monotonic()
         idle = now - generation.grown_at > self._close_idle_seconds
         short = self.is_short(now)
-        if not (short or (idle and self._open > self._most_open)):
+        if not (short or (idle and self.is_crowded)):
             return
 
         # not all acknowledged; of a file without a first line nothing is kept, so it must be empty

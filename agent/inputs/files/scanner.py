@@ -30,7 +30,7 @@ _PAUSE_FACTOR: Final = 20
 _THOROUGH_SECONDS: Final = 60.0
 """Seconds between two scans that look at each file itself.
 
-The others trust the directory where it has the name and inode of a file that is followed.
+The others trust the directory where it has the name and inode of a file that is held open.
 """
 
 
@@ -63,8 +63,8 @@ class Scanner:
     async def scan_inputs(self, counting: Counting = Counting.KNOWN) -> DirectoryListing:
         """Scan all inputs once, letting other tasks run; return what was listed.
 
-        *counting* is for files never seen before. Takes about 3 µs for a file that is followed
-        under its name, 10 µs once a minute.
+        *counting* is for files never seen before. Takes about 2 µs for an open file that is
+        followed under its name, 6 µs once a minute and for a closed one.
         """
         now = self._clock.monotonic()
         if now >= self._thorough_at:
@@ -77,16 +77,28 @@ class Scanner:
         for entry in self._registry.absent.values():
             waiting.setdefault(entry.inode, []).append(entry)
 
-        for number, match in enumerate(self._inputs.scan_files(listing)):
-            # the file of an absent entry is left to the restorer: it is no new file
-            if not any(self._may_be(entry, match) for entry in waiting.get(match.stat.inode, ())):
-                self._tailer.on_match(match, counting)
+        for number, (path, table) in enumerate(self._inputs.scan_paths(listing)):
+            key = listing.key_of(path)
+            if key is None or not self._tailer.is_unchanged(path, key):
+                stat = listing.stat_or_none(path)
+                if stat is not None and stat.is_file:
+                    self._on_match(MatchedFile(path, table, stat), counting, waiting)
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
         self._tailer.missing.on_scan_ended()
 
         self._warn_of_failed(listing)
         return listing
+
+    def _on_match(
+        self, match: MatchedFile, counting: Counting, waiting: dict[int, list[CheckpointEntry]]
+    ) -> None:
+        """Pass *match* to the tailer unless it may be a file of the absent entries *waiting*, which
+        are by inode.
+        """
+        # that file is left to the restorer: it is no new one
+        if not any(self._may_be(entry, match) for entry in waiting.get(match.stat.inode, ())):
+            self._tailer.on_match(match, counting)
 
     def _warn_of_failed(self, listing: DirectoryListing) -> None:
         """Log each directory that can't be listed, once until it can."""

@@ -1,9 +1,9 @@
 """Follows files: notices growth, renaming, truncation and removal (rules G1, G3, G4, P3).
 
 Theory of operation. Each followed file has one current generation, which gets a source as soon as
-its first line is complete. Growth is found by polling: `LookSchedule` says when to look at which
-file, and ten thousand files at rest cost about one percent of a core. A close look compares the
-file's status with the generation:
+its first line is complete. Changes are found by polling: `LookSchedule` says when to look at which
+file, and ten thousand files at rest cost about one percent of a core. A close look, which follows
+one that sees a change, compares the file's status with the generation:
 
 | a close look sees                        | then                                              |
 |------------------------------------------|---------------------------------------------------|
@@ -134,6 +134,17 @@ class Tailer:
             return False
         return known.generation.file is not None and known.generation.place.name == path
 
+    def is_unchanged(self, path: str, key: FileKey) -> bool:
+        """Return whether the file *path* is followed and as it was at the last close look."""
+        known = self.followed.get(key)
+        if known is None or key in self.missing or known.generation.place.name != path:
+            return False
+        generation = known.generation
+        try:
+            return self._disk.is_unchanged(path, key, generation.seen, generation.modified_ns)
+        except OSError:
+            return False
+
     def follow_file(self, followed: FollowedFile) -> None:
         """Follow a file from now on; the first look is due at once."""
         self.followed[followed.generation.place.key] = followed
@@ -146,34 +157,41 @@ class Tailer:
     def poll_due(self, most: int) -> float | None:
         """Look at up to *most* files that are due.
 
-        Returns the seconds until the next one is due, None without any file. Takes about 2 µs for a
-        file at rest: the schedule, and one read.
+        Returns the seconds until the next one is due, None without any file. Takes about 3 µs for a
+        file at rest: the schedule, and one system call.
         """
         now, schedule = self._clock.monotonic(), self._schedule
         self.open_files.warn_if_due(now)
         self._file_log.write_due()
+        # true for many files or for none: in a shortage of handles, or with too many open files
+        tight = self.open_files.is_short(now) or self.open_files.is_crowded
 
-        for _ in range(most):
-            followed = schedule.next_due(now)
-            if followed is None:
-                break
-
-            # most files: replacing the heap's first entry costs less than removing and adding one
-            if not followed.dropped and self._is_at_rest(followed, now):
-                schedule.postpone_next(now)
+        for followed in schedule.take_due(now, most):
+            if followed.dropped:
                 continue
-            schedule.remove_next()
-            if not followed.dropped:
+            if self._is_at_rest(followed, now, tight=tight):
+                schedule.postpone(followed, now)
+            else:
                 self._poll_file(followed, now)
 
         return schedule.seconds_until_due(now)
 
-    def _is_at_rest(self, followed: FollowedFile, now: float) -> bool:
-        """Return whether a file needs no close look now."""
-        generation = followed.generation
-        # in a shortage of handles, a close look may close the file
-        may_close = generation.file is not None and self.open_files.is_short(now)
-        return now < followed.look_closely_at and not may_close and generation.is_at_rest()
+    def _is_at_rest(self, followed: FollowedFile, now: float, *, tight: bool) -> bool:
+        """Return whether a file needs no close look now; *tight* if files may have to be closed."""
+        if followed.trouble or (now >= followed.look_closely_at and self._may_change(followed)):
+            return False
+        if tight and self.open_files.may_close(followed, now):
+            return False
+        return followed.generation.is_at_rest(self._disk)
+
+    def _may_change(self, followed: FollowedFile) -> bool:
+        """Return whether a close look may act on a file although it is as it was.
+
+        It opens closed files, and compares their birth times.
+        """
+        if followed.generation.file is None:
+            return True
+        return followed.source is not None and followed.source.has_more
 
     def poll_all(self) -> None:
         """Look closely at every file now."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.host.disk import SystemDisk, write_atomically
+from logdrive.host.disk import Disk, SystemDisk, write_atomically
+from tests.support.memory_disk import MemoryDisk
 
 disk = SystemDisk()
 
@@ -167,3 +168,44 @@ def test_inodes_are_those_of_regular_files_alone(tmp_path: Path) -> None:
     }
     with pytest.raises(FileNotFoundError):
         disk.inodes(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_file_is_unchanged_until_it_grows_shrinks_or_is_rewritten(
+    tmp_path: Path, memory: bool
+) -> None:
+    some: Disk = MemoryDisk([str(tmp_path)]) if memory else disk
+    path = str(tmp_path / "a")
+    with contextlib.closing(some.open(path, write=True, create=True)) as file:
+        file.append([b"abc"])
+        was = some.stat(path)
+        key, age = (was.device, was.inode), was.modified_ns
+        assert file.is_unchanged(3, age)
+        assert some.is_unchanged(path, key, 3, age)
+        for size, modified_ns in ((2, age), (4, age), (3, age - 1)):
+            assert not file.is_unchanged(size, modified_ns)
+            assert not some.is_unchanged(path, key, size, modified_ns)
+        assert not some.is_unchanged(path, (was.device, was.inode + 1), 3, age)
+        assert not some.is_unchanged(path, (was.device + 1, was.inode), 3, age)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_file_without_a_name_is_not_unchanged(tmp_path: Path, memory: bool) -> None:
+    some: Disk = MemoryDisk([str(tmp_path)]) if memory else disk
+    path = str(tmp_path / "a")
+    with contextlib.closing(some.open(path, write=True, create=True)) as file:
+        file.append([b"abc"])
+        was = some.stat(path)
+        some.remove(path)
+        assert not file.is_unchanged(3, was.modified_ns)
+        with pytest.raises(FileNotFoundError):
+            some.is_unchanged(path, (was.device, was.inode), 3, was.modified_ns)
+
+
+def test_zeros_that_fill_the_last_block_of_a_direct_file_change_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    with contextlib.closing(disk.open(path, write=True, create=True, direct=True)) as file:
+        file.append([b"abc"])
+        was = file.stat()
+        assert was.size == 3
+        assert file.is_unchanged(3, was.modified_ns)

@@ -64,7 +64,7 @@ HOLDINGS = (
         "agent.inputs.files.open_files",
         (
             (
-                "        if not (short or (idle and self._open > self._most_open)):\n",
+                "        if not (short or (idle and self.is_crowded)):\n",
                 "        if not short:\n",
             ),
         ),

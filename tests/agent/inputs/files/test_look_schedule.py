@@ -4,6 +4,7 @@ from agent.config import InputTable
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.look_schedule import LookSchedule
+from agent.inputs.files.poll_intervals import nap_seconds
 from agent.sources.place import FileLocation
 from logdrive.host.clock import Clock
 from tests.agent.world import World
@@ -25,8 +26,8 @@ class _Clock(Clock):
         raise NotImplementedError
 
 
-def followed_file(number: int, end_after_seconds: float = 60.0) -> FollowedFile:
-    settings = InputTable(paths=["/logs/*"], end_after_seconds=end_after_seconds)
+def followed_file(number: int) -> FollowedFile:
+    settings = InputTable(paths=["/logs/*"])
     place = FileLocation(f"/logs/{number}", f"/logs/{number}", "/", 1, number, 0)
     return FollowedFile(Generation(place, settings))
 
@@ -37,11 +38,9 @@ def test_files_that_are_due_at_the_same_time_keep_their_order() -> None:
     schedule = LookSchedule(clock, files)
     for each in files:
         schedule.add_due_now(each)
-    due = []
-    while (next_file := schedule.next_due(clock.now)) is not None:
-        due.append(next_file)
-        schedule.remove_next()
-    assert due == files
+    assert schedule.take_due(clock.now, 3) == files[:3]
+    assert schedule.seconds_until_due(clock.now) == 0.0
+    assert schedule.take_due(clock.now, 3) == files[3:]
     assert schedule.seconds_until_due(clock.now) is None
 
 
@@ -54,14 +53,13 @@ def test_a_file_without_growth_is_looked_at_less_and_less_often_until_it_grows()
     intervals = [first]
     for _ in range(20):
         clock.now += file.interval
-        assert schedule.next_due(clock.now) is file
-        schedule.postpone_next(clock.now)
+        assert schedule.take_due(clock.now, 2) == [file]
+        schedule.postpone(file, clock.now)
         intervals.append(file.interval)
     assert intervals == sorted(intervals)
     assert intervals[-1] > first
     clock.now += file.interval
-    assert schedule.next_due(clock.now) is file
-    schedule.remove_next()
+    assert schedule.take_due(clock.now, 2) == [file]
     schedule.add_after_look(file, clock.now, has_grown=True)
     assert file.interval == first
 
@@ -80,20 +78,33 @@ def test_a_file_is_due_not_after_its_interval_and_hardly_before() -> None:
     due = []
     while (wait := schedule.seconds_until_due(clock.now)) is not None:
         clock.now += wait
-        found = schedule.next_due(clock.now)
-        assert found is not None
-        assert planned[found] - 0.01 < clock.now <= planned[found]
-        schedule.remove_next()
-        due.append(found)
+        for found in schedule.take_due(clock.now, 1):
+            early = 0.01 + found.interval / 8
+            assert planned[found] - early < clock.now <= planned[found]
+            due.append(found)
     assert sorted(due, key=files.index) == files
 
 
-def test_a_file_is_looked_at_closely_well_before_a_deleted_one_counts_as_ended__G1() -> None:
+def test_ten_thousand_files_at_rest_are_due_together_a_few_times_a_second() -> None:
     clock = _Clock()
-    file = followed_file(1, end_after_seconds=4.0)
-    schedule = LookSchedule(clock, [file])
-    schedule.add_after_look(file, clock.now, has_grown=False)
-    assert 0 < file.look_closely_at - clock.now <= 2.0
+    clock.now = 1000.0
+    files = [followed_file(number) for number in range(10_000)]
+    schedule = LookSchedule(clock, files)
+    for file in files:
+        clock.now += 0.0005
+        file.interval = 10.0
+        schedule.add_after_look(file, clock.now, has_grown=False)
+    until, times, looks = clock.now + 30, 0, 0
+    while clock.now < until:
+        wait = schedule.seconds_until_due(clock.now)
+        assert wait is not None
+        clock.now += wait
+        for file in schedule.take_due(clock.now, 10_000):
+            schedule.postpone(file, clock.now)
+            looks += 1
+        times += 1
+    assert 3 * 10_000 <= looks <= 3.3 * 10_000, "each file every ten seconds"
+    assert times <= 30 * 2 + 1
 
 
 def test_a_file_that_lacks_a_handle_asks_again_sooner_than_one_at_rest_would() -> None:
@@ -106,6 +117,14 @@ def test_a_file_that_lacks_a_handle_asks_again_sooner_than_one_at_rest_would() -
         file.interval = 10.0
         schedule.add_after_look(file, clock.now, has_grown=False)
     assert waiting.interval < resting.interval
+
+
+def test_a_nap_is_no_longer_than_a_new_file_may_wait() -> None:
+    for files in (0, 1, 500, 10_000, 1_000_000):
+        for wait in (None, 0.001, 0.2, 60.0):
+            assert 0.01 <= nap_seconds(wait, files) <= 0.5
+    assert nap_seconds(60.0, 500) == nap_seconds(None, 0) == 0.25
+    assert nap_seconds(0.2, 500) == 0.2
 
 
 def test_thousands_of_resting_files_cost_little() -> None:

@@ -20,7 +20,7 @@ from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
-from logdrive.host.disk import FileStat
+from logdrive.host.disk import Disk, FileStat
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
@@ -190,10 +190,10 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(
     polls, looks = 0, 0
     rests, look = Generation.is_at_rest, Generation.on_stat
 
-    def counted_poll(generation: Generation) -> bool:
+    def counted_poll(generation: Generation, disk: Disk) -> bool:
         nonlocal polls
         polls += 1
-        return rests(generation)
+        return rests(generation, disk)
 
     def counted_look(generation: Generation, *arguments: object) -> None:
         nonlocal looks
@@ -204,7 +204,70 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(
     monkeypatch.setattr(Generation, "on_stat", counted_look)
     tail.rests(40)
     assert 40 * 1200 < polls + looks <= 40 * 2000
-    assert looks <= 4 * 4000 + 4000, "a close look every ten seconds"
+    assert looks <= 2 * 4000, "a close look every 24 s"
+
+
+def test_a_closed_file_at_rest_is_looked_at_closely_now_and_then_and_an_open_one_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tail = Tail(2000, max_open_files=1600, close_idle_seconds=60)
+    tail.rests(150)
+    assert len(tail.open()) == 1600
+    looked = dict.fromkeys(tail.paths, 0)
+    look = Generation.on_stat
+
+    def counted(generation: Generation, *arguments: object) -> None:
+        looked[generation.place.path] += 1
+        look(generation, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Generation, "on_stat", counted)
+    tail.rests(60)
+    assert {looked[path] for path in tail.open()} == {0}
+    closed = {looked[path] for path in {*tail.paths} - tail.open()}
+    assert closed <= {2, 3}, "of thirty looks every twelfth"
+
+
+def test_the_next_look_sees_that_a_file_at_rest_was_rewritten_at_the_same_length__G4() -> None:
+    tail = Tail(4000)
+    tail.rests(150)
+    path = tail.paths[7]
+    before = tail.followed(path).generation
+    tail.disk.open(path, write=True).truncate(0)
+    tail.disk.write(path, lines(2, 2))
+    assert tail.disk.stat(path).size == before.seen
+    for _ in tail.passes(2.0):
+        pass
+    assert before.retired
+    assert tail.followed(path).generation is not before
+
+
+def test_the_next_look_sees_that_a_file_at_rest_has_no_name__G1() -> None:
+    tail = Tail(4000)
+    tail.rests(150)
+    removed = tail.followed(tail.paths[7])
+    tail.disk.remove(tail.paths[7])
+    for _ in tail.passes(2.0):
+        pass
+    assert removed.generation.unnamed_since is not None
+
+
+def test_the_next_look_sees_that_a_closed_file_was_replaced_by_one_with_its_inode__G1() -> None:
+    tail = Tail(4000, max_open_files=3990, close_idle_seconds=60)
+    tail.disk.reuses_inodes = True
+    tail.rests(150)
+    path = min({*tail.paths} - tail.open())
+    closed = tail.followed(path)
+    tail.disk.remove(path)
+    tail.disk.sync()  # frees the inode
+    tail.disk.write(path, lines(2, 2))
+    stat = tail.disk.stat(path)
+    assert ((stat.device, stat.inode), stat.size) == (
+        closed.generation.place.key,
+        closed.generation.seen,
+    )
+    for _ in tail.passes(4.0):
+        pass
+    assert closed.generation.place.key in tail.tailer.missing
 
 
 def test_file_that_has_grown_within_last_minute_is_looked_at_as_often_as_one_that_grows() -> None:
@@ -247,6 +310,14 @@ def test_beyond_max_open_files_those_rest_longest_are_closed_and_no_more_than_ne
     assert tail.open() == late, "these have grown 60 s ago, the others 120 s"
     tail.rests(60)
     assert len(tail.open()) == 16, "one more would be too many, one fewer too few"
+
+
+def test_the_first_look_at_an_idle_file_closes_it_if_too_many_are_open() -> None:
+    tail = Tail(40, max_open_files=16, close_idle_seconds=97)
+    tail.rests(96)
+    assert len(tail.open()) == 40
+    tail.rests(2)
+    assert len(tail.open()) == 16
 
 
 @pytest.mark.parametrize("files", [16, 40])
@@ -293,6 +364,33 @@ def test_a_scan_looks_once_a_minute_at_files_that_are_followed_under_their_names
     assert tail.scans() == closed, "another file may have got the inode of one that is not open"
     tail.clock.now += 61
     assert tail.scans() == set(tail.paths)
+
+
+def test_a_scan_asks_of_a_closed_file_at_rest_only_whether_it_is_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tail = Tail(20, max_open_files=16, close_idle_seconds=100)
+    tail.rests(200)
+    monkeypatch.setattr(Tailer, "on_match", lambda *_: pytest.fail("it is as it was"))
+    tail.scans()
+    tail.clock.now += 61
+    tail.scans()
+
+
+def test_a_scan_finds_a_file_with_the_name_and_inode_of_a_closed_one__G1() -> None:
+    tail = Tail(20, max_open_files=16, close_idle_seconds=100)
+    tail.disk.reuses_inodes = True
+    tail.rests(200)
+    tail.scans()
+    path = min({*tail.paths} - tail.open())
+    closed = tail.followed(path)
+    tail.disk.remove(path)
+    tail.disk.sync()  # frees the inode
+    tail.disk.write(path, lines(2, 2))
+    assert tail.disk.stat(path).inode == closed.generation.place.inode
+    tail.scans()
+    assert closed.dropped
+    assert tail.followed(path) is not closed
 
 
 def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
