@@ -45,8 +45,8 @@ class BatchRef:
     torn: bool = False
     """True for what is left of a batch of which the service lost a part; *header* is None.
 
-    *payload* is its records, the header's first, one a line, and *crc* that of the header's payload;
-    both are empty where the service lost all that was there.
+    *payload* is its records, the header's first, one a line, and *crc* is of the header's payload.
+    Without a payload the service lost all that was there.
     """
 
     @property
