@@ -1,0 +1,230 @@
+"""Polls the partitions of a topic: their bounds, and their messages in large pieces.
+
+All polls name an offset, as one consumer of no group, and store none: so a server keeps nothing of
+a reader, and readers do not disturb each other.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, Protocol
+
+from logdrive.errors import StorageError, TransientError
+from logdrive.model.batch_walker import BatchRef
+from logdrive.model.units import MIB
+from logdrive.services.iggy.reader.batches import MessageCutter, PartitionMessage, is_marked
+from logdrive.services.reader import SegmentState
+from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.identifiers import (
+    Consumer,
+    ConsumerKind,
+    PollingKind,
+    PollingStrategy,
+)
+from logdrive.wire.iggy.messages.decode import decode_polled
+from logdrive.wire.iggy.replies import PartitionInfo, Polled, TopicDetails
+from logdrive.wire.iggy.requests import GetTopic, IggyRequest, PollMessages
+from logdrive.wire.iggy.revision import Revision
+
+_CONSUMER: Final = Consumer(ConsumerKind.CONSUMER, 1)
+_FIRST: Final = PollingStrategy(PollingKind.FIRST)
+_LAST: Final = PollingStrategy(PollingKind.LAST)
+_POLL_BYTES: Final = 4 * MIB  # what a poll should bring
+# Most messages of a poll. A poll is limited by their number alone, and after short ones may come
+# batches of almost 1 MiB: then it brings some 250 MiB, just what a frame may have.
+_POLL_MESSAGES: Final = 500
+_FIRST_MESSAGES: Final = 32  # of the first poll, when nothing is known of their size
+_GROWTH: Final = 4  # times as many messages as the poll before, at most
+_MISSING: Final = frozenset(
+    {
+        Reason.STREAM_NOT_FOUND,
+        Reason.STREAM_NAME_NOT_FOUND,
+        Reason.TOPIC_NOT_FOUND,
+        Reason.TOPIC_NAME_NOT_FOUND,
+        Reason.RESOURCE_NOT_FOUND,
+    }
+)
+
+
+class IggyService(Protocol):
+    """What a reader asks of a connection to Iggy; `IggyClient` satisfies it."""
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the server speaks."""
+        ...
+
+    async def request(self, request: IggyRequest) -> object:
+        """Return the reply to *request*. Raises `TransientError`, and `IggyError` for a refusal."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of a topic; *index* counts from 0."""
+
+    stream: str
+    topic: str
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Its full name as a segment, `stream/topic/index`."""
+        return f"{self.stream}/{self.topic}/{self.index}"
+
+
+async def partition_states(service: IggyService, stream: str, topic: str) -> list[SegmentState]:
+    """Return the states of all partitions of *topic*, by number; [] if there is no such topic.
+
+    A partition's time of change is that of its newest message, and 0 if it has none. Costs two
+    round trips for each partition, one more where retention has removed messages. Raises
+    `TransientError`, and `IggyError` for requests that the service refuses.
+    """
+    try:
+        details = await service.request(GetTopic(stream, topic))
+    except IggyError as error:
+        if error.reason in _MISSING:
+            return []
+        raise
+    if details is None:
+        return []
+    assert isinstance(details, TopicDetails)
+    found = sorted(details.partitions, key=attrgetter("index"))
+    return [
+        await _partition_state(service, Partition(stream, topic, one.index), one) for one in found
+    ]
+
+
+async def _partition_state(
+    service: IggyService, partition: Partition, info: PartitionInfo
+) -> SegmentState:
+    newest = await _poll(service, partition, _LAST, 1) if info.messages else []
+    if not newest:  # of an empty partition only that offset is told, which then counts from 1 on
+        end = info.current_offset + 1 if info.current_offset else 0
+        return SegmentState(partition.name, end, end, sealed=False, modified_ms=0)
+    length = newest[-1][0].offset + 1
+    start = 0
+    if info.messages < length:  # else none are missing
+        oldest = await _poll(service, partition, _FIRST, 1)
+        # some servers poll the first message from offset 0, even if it was removed
+        start = oldest[0][0].offset if oldest else max(0, length - info.messages)
+    return SegmentState(
+        partition.name, start, length, sealed=False, modified_ms=newest[-1][1] // 1000
+    )
+
+
+async def first_retained(service: IggyService, partition: Partition) -> int | None:
+    """Return the offset of the oldest message, None if there is none. Raises `TransientError`."""
+    oldest = await _poll(service, partition, _FIRST, 1)
+    return oldest[0][0].offset if oldest else None
+
+
+async def message_at(
+    service: IggyService, partition: Partition, offset: int
+) -> PartitionMessage | None:
+    """Return the message at *offset*, or the first one behind it; None if there is none."""
+    found = await _poll(service, partition, PollingStrategy(PollingKind.OFFSET, offset), 1)
+    return found[0][0] if found else None
+
+
+async def _poll(
+    service: IggyService, partition: Partition, strategy: PollingStrategy, count: int
+) -> list[tuple[PartitionMessage, int]]:
+    """Return what a poll brings by offset, each message once with its time in µs."""
+    polled = await service.request(
+        PollMessages(
+            _CONSUMER, partition.stream, partition.topic, partition.index, strategy, count
+        )
+    )
+    assert isinstance(polled, Polled)
+    assert not isinstance(polled.batches, tuple), "a reply that was decoded is one part"
+    messages = sorted(
+        decode_polled(service.revision, polled.batches), key=attrgetter("offset")
+    )  # the first servers' order is not sure
+    return [
+        (
+            PartitionMessage(message.offset, message.payload, is_marked(message.headers)),
+            message.timestamp,
+        )
+        for before, message in zip([None, *messages], messages)
+        if before is None or before.offset != message.offset
+    ]
+
+
+class PartitionReading:
+    """Polls a partition's messages from one offset on, and cuts them into batches.
+
+    `read_batches` may be called again to go on behind what it has yielded.
+    """
+
+    def __init__(self, service: IggyService, partition: Partition, start: int) -> None:
+        """Begin at *start*, where a batch begins."""
+        self._service = service
+        self._partition = partition
+        self._cutter = MessageCutter(partition.name, start)
+        self._count = _FIRST_MESSAGES  # messages of the next poll
+
+    @property
+    def position(self) -> int:
+        """Offset of the next batch."""
+        return self._cutter.position
+
+    async def read_batches(self, end: int) -> AsyncIterator[tuple[BatchRef, list[bytes]]]:
+        """Yield the batches that are whole before *end*, with their records.
+
+        Raises `TransientError`, and `StorageError` if messages were removed.
+        """
+        while self.position < end:
+            if (found := self._cutter.next_batch()) is not None:
+                yield found
+            elif self._cutter.wanted < end:
+                await self.receive(end)
+            else:
+                return
+
+    async def next_batch(self, end: int) -> tuple[BatchRef, list[bytes]]:
+        """Return the next batch, which lies before *end*.
+
+        To see that it is torn, messages behind *end* are polled if need be. Raises `TransientError`,
+        and `StorageError` if messages were removed, or no batch ends at *end*.
+        """
+        while (found := self._cutter.next_batch()) is None:
+            await self.receive(max(end, self._cutter.wanted + 1))
+        if found[0].next > end:
+            raise StorageError(
+                f"{self._partition.name}: no batch ends at {end}: the one at {found[0].offset} "
+                "goes on"
+            )
+        return found
+
+    async def receive(self, end: int) -> None:
+        """Poll more messages, of those before *end*, which must be there.
+
+        Raises `TransientError`, and `StorageError` if they were removed.
+        """
+        wanted = self._cutter.wanted
+        count = min(self._count, end - wanted)
+        strategy = PollingStrategy(PollingKind.OFFSET, wanted)
+        found = [
+            message for message, _ in await _poll(self._service, self._partition, strategy, count)
+        ]
+        if not found or found[0].offset > wanted:
+            await self._check_retained(wanted)
+        if not found:
+            raise TransientError(
+                f"{self._partition.name}: the messages from {wanted} to {end} are not there"
+            )
+        size = sum(len(message.payload) for message in found)
+        fitting = _POLL_BYTES * len(found) // max(1, size)
+        self._count = max(1, min(fitting, _GROWTH * self._count, _POLL_MESSAGES))
+        self._cutter.receive_messages(found)
+
+    async def _check_retained(self, wanted: int) -> None:
+        """Raise `StorageError` if *wanted* was removed by retention, rather than lost."""
+        first = await first_retained(self._service, self._partition)
+        if first is not None and first > wanted:
+            raise StorageError(
+                f"{self._partition.name}: the messages from {wanted} to {first} were removed "
+                "before they were read: the next run goes on behind them; to prevent this, give "
+                "the topic a longer message expiry"
+            )
