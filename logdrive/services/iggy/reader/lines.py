@@ -9,6 +9,7 @@ from logdrive.services.iggy.reader.polling import (
     IggyService,
     Partition,
     PartitionReading,
+    partition_index,
     partition_states,
 )
 from logdrive.services.lines import SegmentContents
@@ -66,8 +67,8 @@ async def read_topic_lines(
     lines: dict[str, _PartitionLines] = {}
     while True:
         some = False
-        for index, state in enumerate(await partition_states(service, stream, topic)):
-            partition = Partition(stream, topic, index)
+        for state in await partition_states(service, stream, topic):
+            partition = Partition(stream, topic, partition_index(state.segment))
             if state.segment not in lines:
                 lines[state.segment] = _PartitionLines(service, partition, state.start)
             async for text in lines[state.segment].read_to(state.length):

@@ -21,7 +21,7 @@ from logdrive.wire.iggy.identifiers import (
     PollingKind,
     PollingStrategy,
 )
-from logdrive.wire.iggy.messages.decode import decode_polled
+from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled
 from logdrive.wire.iggy.replies import PartitionInfo, Polled, TopicDetails
 from logdrive.wire.iggy.requests import GetTopic, IggyRequest, PollMessages
 from logdrive.wire.iggy.revision import Revision
@@ -71,6 +71,11 @@ class Partition:
     def name(self) -> str:
         """Its full name as a segment, `stream/topic/index`."""
         return f"{self.stream}/{self.topic}/{self.index}"
+
+
+def partition_index(segment: str) -> int:
+    """Return the index of the partition with the full name *segment*."""
+    return int(segment.rpartition("/")[2])
 
 
 async def partition_states(service: IggyService, stream: str, topic: str) -> list[SegmentState]:
@@ -132,22 +137,16 @@ async def _poll(
 ) -> list[tuple[PartitionMessage, int]]:
     """Return what a poll brings by offset, each message once with its time in µs."""
     polled = await service.request(
-        PollMessages(
-            _CONSUMER, partition.stream, partition.topic, partition.index, strategy, count
-        )
+        PollMessages(_CONSUMER, partition.stream, partition.topic, partition.index, strategy, count)
     )
     assert isinstance(polled, Polled)
     assert not isinstance(polled.batches, tuple), "a reply that was decoded is one part"
-    messages = sorted(
-        decode_polled(service.revision, polled.batches), key=attrgetter("offset")
-    )  # the first servers' order is not sure
+    messages: dict[int, IggyMessage] = {}
+    for message in decode_polled(service.revision, polled.batches):
+        messages.setdefault(message.offset, message)
     return [
-        (
-            PartitionMessage(message.offset, message.payload, is_marked(message.headers)),
-            message.timestamp,
-        )
-        for before, message in zip([None, *messages], messages)
-        if before is None or before.offset != message.offset
+        (PartitionMessage(offset, one.payload, is_marked(one.headers)), one.timestamp)
+        for offset, one in sorted(messages.items())  # the first servers' order is not sure
     ]
 
 
@@ -185,8 +184,8 @@ class PartitionReading:
     async def next_batch(self, end: int) -> tuple[BatchRef, list[bytes]]:
         """Return the next batch, which lies before *end*.
 
-        To see that it is torn, messages behind *end* are polled if need be. Raises `TransientError`,
-        and `StorageError` if messages were removed, or no batch ends at *end*.
+        To see that it is torn, messages behind *end* are polled if need be. Raises
+        `TransientError`, and `StorageError` if messages were removed, or no batch ends at *end*.
         """
         while (found := self._cutter.next_batch()) is None:
             await self.receive(max(end, self._cutter.wanted + 1))
