@@ -23,9 +23,5 @@ def compiled_or(plain: ModuleType, name: str) -> ModuleType:
 
 
 def _loops(plain: ModuleType) -> list[str]:
-    """Return the names of the functions that *plain* defines for others."""
-    return [
-        name
-        for name, value in vars(plain).items()
-        if isfunction(value) and value.__module__ == plain.__name__ and not name.startswith("_")
-    ]
+    """Return the names of the functions that *plain* has for others."""
+    return [name for name, one in vars(plain).items() if isfunction(one) and name[0] != "_"]
