@@ -64,7 +64,7 @@ def _query(
 
     async def query(machine: Machine) -> T:
         try:
-            async with connect_service(machine.transport, reader.address, reader.tls) as service:
+            async with connect_service(machine.transport, reader.target) as service:
                 return await ask(machine, service)
         except IggyError as error:
             raise reader.refused(error) from error

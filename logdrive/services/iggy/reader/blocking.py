@@ -1,6 +1,6 @@
 """A blocking client of Iggy, for programs without an event loop such as Spark's workers.
 
-with BlockingIggyClient(address, tls) as client:
+with BlockingIggyClient(target) as client:
     states = client.call(lambda service: partition_states(service, "logs", "events"))
 """
 
@@ -10,9 +10,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, TypeVar
 
-from logdrive.address import IggyAddress
-from logdrive.host.transport import ClientTls
 from logdrive.net.tcp import SystemTransport
+from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.reader.connect import connect_service
 from logdrive.services.iggy.reader.polling import IggyService
 
@@ -25,9 +24,8 @@ class BlockingIggyClient:
     Entering connects and logs in: it raises `TransientError`, and `IggyError` for a refusal.
     """
 
-    def __init__(self, address: IggyAddress, tls: ClientTls | None) -> None:
-        self._address = address
-        self._tls = tls
+    def __init__(self, target: IggyTarget) -> None:
+        self._target = target
         self._runner = asyncio.Runner()
         self._connection = AsyncExitStack()  # closes the client
         self._service: IggyService | None = None  # None outside the `with` block
@@ -54,7 +52,7 @@ class BlockingIggyClient:
 
     async def _open(self) -> None:
         self._service = await self._connection.enter_async_context(
-            connect_service(SystemTransport(), self._address, self._tls)
+            connect_service(SystemTransport(), self._target)
         )
 
     def call(self, operation: Callable[[IggyService], Awaitable[T]]) -> T:

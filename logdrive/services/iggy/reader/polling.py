@@ -7,14 +7,15 @@ a reader, and readers do not disturb each other.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB
+from logdrive.services.iggy.client.errors import MISSING_TOPIC
 from logdrive.services.iggy.reader.batches import MessageCutter, PartitionMessage, is_marked
 from logdrive.services.reader import SegmentState
-from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.identifiers import (
     Consumer,
     ConsumerKind,
@@ -22,9 +23,11 @@ from logdrive.wire.iggy.identifiers import (
     PollingStrategy,
 )
 from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled
-from logdrive.wire.iggy.replies import PartitionInfo, Polled, TopicDetails
-from logdrive.wire.iggy.requests import GetTopic, IggyRequest, PollMessages
+from logdrive.wire.iggy.replies import PartitionInfo
+from logdrive.wire.iggy.requests import GetTopic, IggyRequestFor, PollMessages
 from logdrive.wire.iggy.revision import Revision
+
+R = TypeVar("R")
 
 _CONSUMER: Final = Consumer(ConsumerKind.CONSUMER, 1)
 _FIRST: Final = PollingStrategy(PollingKind.FIRST)
@@ -35,26 +38,17 @@ _POLL_BYTES: Final = 4 * MIB  # what a poll should bring
 _POLL_MESSAGES: Final = 500
 _FIRST_MESSAGES: Final = 32  # of the first poll, when nothing is known of their size
 _GROWTH: Final = 4  # times as many messages as the poll before, at most
-_MISSING: Final = frozenset(
-    {
-        Reason.STREAM_NOT_FOUND,
-        Reason.STREAM_NAME_NOT_FOUND,
-        Reason.TOPIC_NOT_FOUND,
-        Reason.TOPIC_NAME_NOT_FOUND,
-        Reason.RESOURCE_NOT_FOUND,
-    }
-)
 
 
 class IggyService(Protocol):
-    """What a reader asks of a connection to Iggy; `IggyClient` satisfies it."""
+    """What a reader asks of a connection to Iggy; `IggyClientSession` satisfies it."""
 
     @property
     def revision(self) -> Revision:
         """The revision that the server speaks."""
         ...
 
-    async def request(self, request: IggyRequest) -> object:
+    async def request(self, request: IggyRequestFor[R]) -> R:
         """Return the reply to *request*. Raises `TransientError`, and `IggyError` for a refusal."""
         ...
 
@@ -88,12 +82,11 @@ async def partition_states(service: IggyService, stream: str, topic: str) -> lis
     try:
         details = await service.request(GetTopic(stream, topic))
     except IggyError as error:
-        if error.reason in _MISSING:
+        if error.reason in MISSING_TOPIC:
             return []
         raise
     if details is None:
         return []
-    assert isinstance(details, TopicDetails)
     found = sorted(details.partitions, key=attrgetter("index"))
     return [
         await _partition_state(service, Partition(stream, topic, one.index), one) for one in found
@@ -139,7 +132,6 @@ async def _poll(
     polled = await service.request(
         PollMessages(_CONSUMER, partition.stream, partition.topic, partition.index, strategy, count)
     )
-    assert isinstance(polled, Polled)
     assert not isinstance(polled.batches, tuple), "a reply that was decoded is one part"
     messages: dict[int, IggyMessage] = {}
     for message in decode_polled(service.revision, polled.batches):

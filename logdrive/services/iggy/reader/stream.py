@@ -17,6 +17,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
+from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.reader import headers
 from logdrive.services.iggy.reader.blocking import BlockingIggyClient
 from logdrive.services.iggy.reader.polling import (
@@ -54,9 +55,9 @@ class IggyStreamReader:
     Its segments are the topic's partitions, with the names `stream/topic/index`.
     """
 
-    address: IggyAddress
+    target: IggyTarget
     """With the user and the password to log in with; a service may ask for none."""
-    tls: ClientTls | None = None
+    address: IggyAddress
 
     @property
     def name(self) -> str:
@@ -78,10 +79,11 @@ class IggyStreamReader:
 
         Spark blanks passwords in what it shows, by the option's name.
         """
-        named: dict[str, str | None] = {}
-        if self.address.user:
-            named |= {"user": self.address.user, "password": self.address.password}
-        if (tls := self.tls) is not None:
+        named: dict[str, str | None] = {
+            "user": self.target.user,
+            "password": self.target.password,
+        }
+        if (tls := self.target.tls) is not None:
             named |= {"ca": tls.ca, "cert": tls.cert, "key": tls.key, "serverName": tls.server_name}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -148,7 +150,7 @@ class IggyStreamReader:
 
     def _ask(self, ask: Callable[[IggyService], Awaitable[T]]) -> T:
         def connect_and_ask() -> T:
-            with BlockingIggyClient(self.address, self.tls) as client:
+            with BlockingIggyClient(self.target) as client:
                 return client.call(ask)
 
         try:
@@ -191,7 +193,7 @@ class _PartitionChunks:
         """
         try:
             if self._client is None:
-                client = BlockingIggyClient(self._stream.address, self._stream.tls)
+                client = BlockingIggyClient(self._stream.target)
                 self._client = self._connection.enter_context(client)
             return self._client.call(lambda service: self._next_chunk(service, start))
         except BaseException as error:
@@ -214,13 +216,10 @@ class _PartitionChunks:
 def iggy_stream(
     address: IggyAddress, tls: ClientTls | None = None, login: Login | None = None
 ) -> IggyStreamReader:
-    """Return the reader of the topic at *address*.
-
-    *login* goes before the user and the password of the address.
-    """
-    if login is not None:
-        address = replace(address, user=login.user, password=login.password)
-    return IggyStreamReader(address, tls)
+    """Return the reader of the topic at *address*; *login* where that has no user and password."""
+    user = None if login is None else (login.user, login.password)
+    shown = replace(address, user="", password="")
+    return IggyStreamReader(iggy_target(address, tls, user), shown)
 
 
 def _retrying() -> Retrying:
