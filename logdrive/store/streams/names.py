@@ -18,7 +18,10 @@ S2: Final = "_s2"
 S2_INDEX: Final = "_s2-index"
 """What precedes, in `SYSTEM`, the names of segments that S2's numbers of records are kept for."""
 
-OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX))
+IGGY: Final = "_iggy"
+"""The internal stream of `SYSTEM` that has what only Iggy knows of streams, and its offsets."""
+
+OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX, IGGY))
 """Prefixes of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
