@@ -45,6 +45,20 @@ def check_stream(name: str) -> None:
         raise BadNameError(f"{name[:300]!r} is not a valid name for a stream")
 
 
+def is_plain_name(name: str) -> bool:
+    """Return whether *name* can be a user's name of a stream, or of a scope, in every protocol.
+
+    Those with "_" in front are internal.
+    """
+    if name.startswith("_") or name.endswith(KV_TABLE_SUFFIX):
+        return False
+    try:
+        check_stream(name)
+    except BadNameError:
+        return False
+    return True
+
+
 def group_stream(group: str) -> str:
     """Return the stream that the readers of *group* share their state in. Raises `BadNameError`."""
     check_stream(stream := f"_RG{group}")
