@@ -1,10 +1,9 @@
 """`IggyAnswering`: what a connection asks to have its requests answered."""
 
-from collections.abc import Awaitable
+import asyncio
 from typing import Protocol
 
 from logdrive.services.iggy.server.sessions import IggySession
-from logdrive.wire.iggy.replies import SendConfirmation
 from logdrive.wire.iggy.requests import IggyRequest, SendMessages
 
 
@@ -25,8 +24,11 @@ class IggyAnswering(Protocol):
 
     async def begin_send(
         self, session: IggySession, request: SendMessages
-    ) -> Awaitable[tuple[SendConfirmation, ...]]:
-        """Check a send and submit it to the store; return what waits until it is durable.
+    ) -> "asyncio.Future[object]":
+        """Check a send and submit it to the store; return what is done once it is durable.
+
+        Its result is a tuple of `SendConfirmation`; its failure is an `IggyError` where nothing
+        was stored, and any other `LogdriveError` where that is not known.
 
         So a connection has several sends under way, and they become durable in their order.
         *request* has views of the received bytes, which are not used after this method returned.
