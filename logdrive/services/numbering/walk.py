@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from logdrive.errors import LogdriveError
 from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, Part
 from logdrive.model.units import KIB
-from logdrive.services.s2.server.log.payload import (
+from logdrive.services.numbering.heads import (
     COMMAND,
     COMMAND_BYTES,
     HEAD_BYTES,
@@ -14,7 +14,7 @@ from logdrive.services.s2.server.log.payload import (
     PayloadHead,
     decode_head,
 )
-from logdrive.services.s2.server.log.positions import ROW_RECORDS, Position, Positions
+from logdrive.services.numbering.positions import ROW_RECORDS, Position, Positions
 from logdrive.store.engine import Store
 
 _FIRST: Final = MAGIC[0]
