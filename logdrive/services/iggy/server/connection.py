@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import structlog
@@ -94,9 +95,10 @@ class IggyConnection:
         self._stream.abort()
         self.stop()
 
-    def silent_seconds(self, now: float) -> float:
-        """Return for how long the client has sent nothing, though it could."""
-        return now - self._silent_since if self._silent_since is not None else 0.0
+    def is_stale(self, now: float) -> bool:
+        """Return whether the client has sent nothing, though it could, for longer than it may."""
+        limit, since = self._dialog.silence_seconds, self._silent_since
+        return limit is not None and since is not None and now - since >= limit
 
     async def expire(self) -> None:
         """End the connection of a client that was silent for too long: it is told so."""
@@ -223,7 +225,8 @@ class IggyConnection:
             outcome = await self._answering.begin_send(self._dialog.session, request)
         except IggyError as error:
             outcome = error
-        self._sends.append((exchange, request, outcome))
+        # the bytes of the messages are the store's matter now
+        self._sends.append((exchange, replace(request, batch=b""), outcome))
         self._sending_bytes += exchange.size
         self._none.clear()
         self._begun.set()
