@@ -94,6 +94,8 @@ class IggyConnection:
         """End the connection at once, without answering what is under way."""
         self._stream.abort()
         self.stop()
+        if self._writing is not None:
+            self._writing.cancel()
 
     def is_stale(self, now: float) -> bool:
         """Return whether the client has sent nothing, though it could, for longer than it may."""
@@ -123,7 +125,8 @@ class IggyConnection:
                 await self._serve_all(first)
                 while not self._dialog.over and (data := await self._read()):
                     await self._serve_all(data)
-            await self._sends_answered()
+            with contextlib.suppress(_EndedError):
+                await self._sends_answered()
         except LogdriveError as error:
             _log.info("connection ended", peer=self._stream.peer.address, reason=str(error))
         except Exception:
@@ -239,7 +242,7 @@ class IggyConnection:
             await self._until(self._none)
 
     async def _until(self, event: asyncio.Event) -> None:
-        """Wait for *event*, or raise what ended the writing task."""
+        """Wait for *event*; raise what ended the writing task, `_EndedError` after `abort`."""
         assert self._writing is not None
         waiting = asyncio.ensure_future(event.wait())
         try:
@@ -251,6 +254,8 @@ class IggyConnection:
     def _check_writing(self) -> None:
         """Raise what ended the writing task, if it has ended."""
         if self._writing is not None and self._writing.done():
+            if self._writing.cancelled():
+                raise _EndedError
             self._writing.result()
 
     async def _answer_sends(self) -> None:
