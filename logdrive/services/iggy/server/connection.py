@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import structlog
@@ -93,10 +94,13 @@ class IggyConnection:
         """End the connection at once, without answering what is under way."""
         self._stream.abort()
         self.stop()
+        if self._writing is not None:
+            self._writing.cancel()
 
-    def silent_seconds(self, now: float) -> float:
-        """Return for how long the client has sent nothing, though it could."""
-        return now - self._silent_since if self._silent_since is not None else 0.0
+    def is_stale(self, now: float) -> bool:
+        """Return whether the client has sent nothing, though it could, for longer than it may."""
+        limit, since = self._dialog.silence_seconds, self._silent_since
+        return limit is not None and since is not None and now - since >= limit
 
     async def expire(self) -> None:
         """End the connection of a client that was silent for too long: it is told so."""
@@ -121,7 +125,8 @@ class IggyConnection:
                 await self._serve_all(first)
                 while not self._dialog.over and (data := await self._read()):
                     await self._serve_all(data)
-            await self._sends_answered()
+            with contextlib.suppress(_EndedError):
+                await self._sends_answered()
         except LogdriveError as error:
             _log.info("connection ended", peer=self._stream.peer.address, reason=str(error))
         except Exception:
@@ -223,7 +228,8 @@ class IggyConnection:
             outcome = await self._answering.begin_send(self._dialog.session, request)
         except IggyError as error:
             outcome = error
-        self._sends.append((exchange, request, outcome))
+        # the bytes of the messages are the store's matter now
+        self._sends.append((exchange, replace(request, batch=b""), outcome))
         self._sending_bytes += exchange.size
         self._none.clear()
         self._begun.set()
@@ -236,7 +242,7 @@ class IggyConnection:
             await self._until(self._none)
 
     async def _until(self, event: asyncio.Event) -> None:
-        """Wait for *event*, or raise what ended the writing task."""
+        """Wait for *event*; raise what ended the writing task, `_EndedError` after `abort`."""
         assert self._writing is not None
         waiting = asyncio.ensure_future(event.wait())
         try:
@@ -248,6 +254,8 @@ class IggyConnection:
     def _check_writing(self) -> None:
         """Raise what ended the writing task, if it has ended."""
         if self._writing is not None and self._writing.done():
+            if self._writing.cancelled():
+                raise _EndedError
             self._writing.result()
 
     async def _answer_sends(self) -> None:

@@ -18,7 +18,10 @@ class IggyExchange(Protocol):
     """Bytes that it takes in memory."""
 
     def decode(self) -> IggyRequest | Sequence[Part]:
-        """Return the request, or its answer if there is one already. Raises `IggyError`."""
+        """Return the request, or its answer if there is one already; called once.
+
+        Raises `IggyError`.
+        """
         ...
 
     def accept(self, request: IggyRequest, reply: object) -> Sequence[Part]:
@@ -35,6 +38,11 @@ class IggyDialog(Protocol):
 
     session: IggySession
     """Whose requests come next."""
+
+    @property
+    def silence_seconds(self) -> float | None:
+        """For how long a client may send nothing; None: for ever."""
+        ...
 
     @property
     def buffered(self) -> int:
