@@ -6,14 +6,16 @@ a reader, and readers do not disturb each other.
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.model.batch_walker import BatchRef
+from logdrive.model.framing import Part, unframe_events
 from logdrive.model.units import MIB
 from logdrive.services.iggy.client.errors import MISSING_TOPIC
-from logdrive.services.iggy.reader.batches import MessageCutter, PartitionMessage, is_marked
+from logdrive.services.iggy.reader.batches import MessageCutter, MessageRun, is_marked
 from logdrive.services.reader import SegmentState
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.identifiers import (
@@ -22,7 +24,7 @@ from logdrive.wire.iggy.identifiers import (
     PollingKind,
     PollingStrategy,
 )
-from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled
+from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled, polled_runs
 from logdrive.wire.iggy.replies import PartitionInfo
 from logdrive.wire.iggy.requests import GetTopic, IggyRequestFor, PollMessages
 from logdrive.wire.iggy.revision import Revision
@@ -96,50 +98,62 @@ async def partition_states(service: IggyService, stream: str, topic: str) -> lis
 async def _partition_state(
     service: IggyService, partition: Partition, info: PartitionInfo
 ) -> SegmentState:
-    newest = await _poll(service, partition, _LAST, 1) if info.messages else []
-    if not newest:  # of an empty partition only that offset is told, which then counts from 1 on
+    newest = await _poll_one(service, partition, _LAST) if info.messages else None
+    if newest is None:  # of an empty partition that offset is told, which counts from 1 on
         end = info.current_offset + 1 if info.current_offset else 0
         return SegmentState(partition.name, end, end, sealed=False, modified_ms=0)
-    length = newest[-1][0].offset + 1
-    start = 0
+    length, start = newest.offset + 1, 0
     if info.messages < length:  # else none are missing
-        oldest = await _poll(service, partition, _FIRST, 1)
+        oldest = await _poll_one(service, partition, _FIRST)
         # some servers poll the first message from offset 0, even if it was removed
-        start = oldest[0][0].offset if oldest else max(0, length - info.messages)
+        start = oldest.offset if oldest else max(0, length - info.messages)
     return SegmentState(
-        partition.name, start, length, sealed=False, modified_ms=newest[-1][1] // 1000
+        partition.name, start, length, sealed=False, modified_ms=newest.timestamp // 1000
     )
 
 
-async def first_retained(service: IggyService, partition: Partition) -> int | None:
-    """Return the offset of the oldest message, None if there is none. Raises `TransientError`."""
-    oldest = await _poll(service, partition, _FIRST, 1)
-    return oldest[0][0].offset if oldest else None
-
-
-async def message_at(
-    service: IggyService, partition: Partition, offset: int
-) -> PartitionMessage | None:
+async def message_at(service: IggyService, partition: Partition, offset: int) -> IggyMessage | None:
     """Return the message at *offset*, or the first one behind it; None if there is none."""
-    found = await _poll(service, partition, PollingStrategy(PollingKind.OFFSET, offset), 1)
-    return found[0][0] if found else None
+    return await _poll_one(service, partition, PollingStrategy(PollingKind.OFFSET, offset))
+
+
+async def _poll_one(
+    service: IggyService, partition: Partition, strategy: PollingStrategy
+) -> IggyMessage | None:
+    polled = await _poll(service, partition, strategy, 1)
+    return next(decode_polled(service.revision, polled), None)
 
 
 async def _poll(
     service: IggyService, partition: Partition, strategy: PollingStrategy, count: int
-) -> list[tuple[PartitionMessage, int]]:
-    """Return what a poll brings by offset, each message once with its time in µs."""
+) -> Part:
+    """Return the bytes of the messages that a poll brings."""
     polled = await service.request(
         PollMessages(_CONSUMER, partition.stream, partition.topic, partition.index, strategy, count)
     )
     assert not isinstance(polled.batches, tuple), "a reply that was decoded is one part"
-    messages: dict[int, IggyMessage] = {}
-    for message in decode_polled(service.revision, polled.batches):
-        messages.setdefault(message.offset, message)
-    return [
-        (PartitionMessage(offset, one.payload, is_marked(one.headers)), one.timestamp)
-        for offset, one in sorted(messages.items())  # the first servers' order is not sure
-    ]
+    return polled.batches
+
+
+def _cut_runs(revision: Revision, messages: Part, wanted: int) -> list[MessageRun]:
+    """Return *messages*, those from *wanted* on, in the order of their offsets, each one once."""
+
+    @cache
+    def marked() -> frozenset[int]:
+        return frozenset(
+            message.offset
+            for message in decode_polled(revision, messages)
+            if is_marked(message.headers)
+        )
+
+    runs: list[MessageRun] = []
+    # the first servers' order is not sure
+    for run in sorted(polled_runs(revision, messages), key=attrgetter("offset")):
+        if run.offset + run.count > wanted:
+            payloads = unframe_events(run.events)[max(0, wanted - run.offset) :]
+            runs.append(MessageRun(max(wanted, run.offset), payloads, marked))
+            wanted = runs[-1].end
+    return runs
 
 
 class PartitionReading:
@@ -183,8 +197,9 @@ class PartitionReading:
             await self.receive(max(end, self._cutter.wanted + 1))
         if found[0].next > end:
             raise StorageError(
-                f"{self._partition.name}: no batch ends at {end}: the one at {found[0].offset} "
-                "goes on"
+                f"{self._partition.name}: the messages from {wanted} to {first.offset} were "
+                "removed before they were read: the next run goes on behind them; to prevent this, "
+                "give the topic a longer message expiry"
             )
         return found
 
@@ -196,26 +211,25 @@ class PartitionReading:
         wanted = self._cutter.wanted
         count = min(self._count, end - wanted)
         strategy = PollingStrategy(PollingKind.OFFSET, wanted)
-        found = [
-            message for message, _ in await _poll(self._service, self._partition, strategy, count)
-        ]
-        if not found or found[0].offset > wanted:
+        polled = await _poll(self._service, self._partition, strategy, count)
+        runs = _cut_runs(self._service.revision, polled, wanted)
+        if not runs or runs[0].offset > wanted:
             await self._check_retained(wanted)
-        if not found:
+        if not runs:
             raise TransientError(
                 f"{self._partition.name}: the messages from {wanted} to {end} are not there"
             )
-        size = sum(len(message.payload) for message in found)
-        fitting = _POLL_BYTES * len(found) // max(1, size)
+        fitting = _POLL_BYTES * sum(len(run.payloads) for run in runs) // len(polled)
         self._count = max(1, min(fitting, _GROWTH * self._count, _POLL_MESSAGES))
-        self._cutter.receive_messages(found)
+        for run in runs:
+            self._cutter.receive_run(run)
 
     async def _check_retained(self, wanted: int) -> None:
         """Raise `StorageError` if *wanted* was removed by retention, rather than lost."""
-        first = await first_retained(self._service, self._partition)
-        if first is not None and first > wanted:
+        first = await _poll_one(self._service, self._partition, _FIRST)
+        if first is not None and first.offset > wanted:
             raise StorageError(
-                f"{self._partition.name}: the messages from {wanted} to {first} were removed "
+                f"{self._partition.name}: the messages from {wanted} to {first.offset} were removed "
                 "before they were read: the next run goes on behind them; to prevent this, give "
                 "the topic a longer message expiry"
             )

@@ -53,6 +53,7 @@ class MemoryTopic:
 
     async def request(self, request: IggyRequestFor[R]) -> R:
         """Answer through the codec, as a server's bytes would."""
+        asked: IggyRequestFor[R] = request  # not narrowed below
         match request:
             case GetTopic(stream=stream, topic=topic):
                 found: Any = self._topic() if (stream, topic) == (STREAM, TOPIC) else None
@@ -62,8 +63,7 @@ class MemoryTopic:
             case _:
                 raise AssertionError(f"a reader asks {request}")
         payload = encode_reply(self.revision, request, found)
-        answer: R = decode_reply(self.revision, request, payload)
-        return answer
+        return decode_reply(self.revision, asked, payload)
 
     def _kept(self, partition: int) -> dict[int, StoredMessage]:
         first = self.first if partition == 0 else 0

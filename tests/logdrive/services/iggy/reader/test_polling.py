@@ -115,7 +115,7 @@ def test_batches_are_those_of_the_bytes(topic: MemoryTopic, segment: Segment) ->
 
 
 def test_polls_are_small_where_messages_are_large(topic: MemoryTopic) -> None:
-    topic.send([StoredMessage(b"x" * (1 << 20))] * 60)
+    topic.send([StoredMessage(b"x" * 1_000_000)] * 60)
     assert len(refs(topic)) == 60
     assert {poll.count for poll in topic.polls[1:]} == {32, 4}
 
