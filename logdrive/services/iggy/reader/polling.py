@@ -197,9 +197,8 @@ class PartitionReading:
             await self.receive(max(end, self._cutter.wanted + 1))
         if found[0].next > end:
             raise StorageError(
-                f"{self._partition.name}: the messages from {wanted} to {first.offset} were "
-                "removed before they were read: the next run goes on behind them; to prevent this, "
-                "give the topic a longer message expiry"
+                f"{self._partition.name}: no batch ends at {end}: the one at {found[0].offset} "
+                "goes on"
             )
         return found
 
@@ -229,7 +228,7 @@ class PartitionReading:
         first = await _poll_one(self._service, self._partition, _FIRST)
         if first is not None and first.offset > wanted:
             raise StorageError(
-                f"{self._partition.name}: the messages from {wanted} to {first.offset} were removed "
-                "before they were read: the next run goes on behind them; to prevent this, give "
-                "the topic a longer message expiry"
+                f"{self._partition.name}: the messages from {wanted} to {first.offset} were "
+                "removed before they were read: the next run goes on behind them; to prevent this, "
+                "give the topic a longer message expiry"
             )
