@@ -217,6 +217,14 @@ class ApacheIggyVsr(ApacheIggy):
         answer: bytes = await self.client.send_binary_request(code, bytes.fromhex(payload))
         return answer.hex()
 
+    async def connect_by_tls(self, address: str, ca: str, domain: str) -> None:
+        """Connect anew, by TLS."""
+        config = self.api.TcpConfig(
+            server_address=address, tls_enabled=True, tls_ca_file=ca, tls_domain=domain
+        )
+        self.client = self.api.IggyClient(config)
+        await self.connect()
+
     async def update_permissions(self, user: str, **allowed: bool) -> None:
         allowances = self.api.GlobalPermissions(**allowed)
         await self.client.update_permissions(user, self.api.Permissions(allowances))

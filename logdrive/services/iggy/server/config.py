@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from logdrive.address import IGGY_PORT, is_loopback
-from logdrive.config.bounds import Count, Positive
+from logdrive.config.bounds import Count
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.face_config import FaceConfig
 
@@ -17,7 +17,7 @@ class DeduplicationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """The [listen.iggy.deduplication] table: which ids of messages each partition remembers."""
 
     entries: Count = 10_000  # the last so many ids
-    seconds: Positive = 60.0  # of those, what came in the last so many seconds
+    seconds: Count = 60  # of those, what came in the last so many seconds
 
 
 class IggyFaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):

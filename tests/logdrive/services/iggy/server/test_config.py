@@ -30,7 +30,7 @@ def test_a_table_turns_deduplication_on(tmp_path: Path) -> None:
     face = _load(tmp_path, text).listen.iggy
     assert face is not None
     assert face.deduplication is not None
-    assert (face.deduplication.entries, face.deduplication.seconds) == (10_000, 5.0)
+    assert (face.deduplication.entries, face.deduplication.seconds) == (10_000, 5)
 
 
 @pytest.mark.parametrize(
