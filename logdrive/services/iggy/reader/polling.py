@@ -225,10 +225,12 @@ class PartitionReading:
 
     async def _check_retained(self, wanted: int) -> None:
         """Raise `StorageError` if *wanted* was removed by retention, rather than lost."""
-        first = await _poll_one(self._service, self._partition, _FIRST)
-        if first is not None and first.offset > wanted:
+        one = self._partition
+        states = await partition_states(self._service, one.stream, one.topic)
+        first = next((state.start for state in states if state.segment == one.name), 0)
+        if first > wanted:
             raise StorageError(
-                f"{self._partition.name}: the messages from {wanted} to {first.offset} were "
+                f"{self._partition.name}: the messages from {wanted} to {first} were "
                 "removed before they were read: the next run goes on behind them; to prevent this, "
                 "give the topic a longer message expiry"
             )

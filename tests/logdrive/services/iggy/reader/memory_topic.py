@@ -45,6 +45,8 @@ class MemoryTopic:
     """Of each partition; an offset that is None is lost."""
     first: int = 0
     """Offset of the first message that retention has left in the first partition."""
+    knows_first: bool = True
+    """False: a poll of the first message looks for offset 0, as the first servers do."""
     polls: list[PollMessages] = field(default_factory=list)
 
     def send(self, messages: Sequence[StoredMessage], partition: int = 0) -> None:
@@ -86,7 +88,7 @@ class MemoryTopic:
             case PollingKind.OFFSET:
                 wanted = [at for at in kept if at >= request.strategy.value][: request.count]
             case PollingKind.FIRST:
-                wanted = list(kept)[: request.count]
+                wanted = list(kept)[: request.count] if self.knows_first or 0 in kept else []
             case PollingKind.LAST:
                 wanted = list(kept)[-request.count :]
             case other:

@@ -145,7 +145,11 @@ def test_lost_messages_are_one_torn_batch(topic: MemoryTopic, segment: Segment) 
     assert asyncio.run(count_known_messages(topic, PARTITION, found, state)) == len(found)
 
 
-def test_what_was_removed_is_not_taken_for_lost(topic: MemoryTopic, segment: Segment) -> None:
+@pytest.mark.parametrize("knows_first", [True, False])
+def test_what_was_removed_is_not_taken_for_lost(
+    topic: MemoryTopic, segment: Segment, knows_first: bool
+) -> None:
+    topic.knows_first = knows_first
     topic.send(as_sent(segment))
     whole = refs(topic)
     topic.first = whole[3].offset
