@@ -27,7 +27,7 @@ from logdrive.services.iggy.reader.polling import (
     partition_index,
     partition_states,
 )
-from logdrive.services.reader import HeaderDigest, SegmentState
+from logdrive.services.reader import HeaderDigest, SegmentState, ServiceReader
 from logdrive.wire.iggy.messages.envelope import StoredMessage
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
@@ -37,6 +37,9 @@ from tests.logdrive.services.iggy.reader.memory_topic import (
     MemoryTopic,
     as_sent,
 )
+from tests.logdrive.services.iggy.reader.topics import create, topic_at
+from tests.logdrive.services.iggy.reader.topics import send as send_to
+from tests.support.iggy_servers import iggy_server
 
 _RANGE_BYTES = 3000
 _PLACES = {"stream", "segment", "batch", "offset", "next", "committed"}
@@ -105,8 +108,12 @@ def topic() -> MemoryTopic:
 
 
 def fill(topic: MemoryTopic, directory: Path) -> CommitCounts:
+    """Read all that is new in *topic*."""
+    return fill_from(MemoryReader(topic), directory)
+
+
+def fill_from(stream: ServiceReader, directory: Path) -> CommitCounts:
     """Read all that is new, as a run of the pipeline does in one micro-batch without Spark."""
-    stream = MemoryReader(topic)
     with bronze(directory) as tables:
         start, _ = find_start(stream, tables, stream.uri)
         planner = Planner(stream, _RANGE_BYTES)
@@ -251,3 +258,25 @@ def test_a_run_goes_on_behind_what_expired_unread(
     batches = list(walk_batches(segment.name, 0, bytes(segment.data)))
     assert len(kinds(tmp_path)) == len(batches) - 3  # that many were removed unread
     assert fill(topic, tmp_path) == CommitCounts()
+
+
+@pytest.mark.process
+def test_a_real_server_that_lost_what_it_acknowledged_is_read_again(
+    segment: Segment, tmp_path: Path
+) -> None:
+    sent, tables = as_sent(segment), tmp_path / "records"
+    with iggy_server("R1", tmp_path / "server") as first:
+        stream = topic_at(first.port, TOPIC)
+        create(stream)
+        send_to(stream, sent[:-5])
+        fill_from(stream, tables)
+        first.kill()
+    # on another port: connections to the old one may still be ending
+    with iggy_server("R1", tmp_path / "server") as second:
+        stream = topic_at(second.port, TOPIC)
+        (state,) = stream.list_segments()
+        assert state.length < len(sent) - 5, "it has saved all that it was sent"
+        send_to(stream, sent[state.length :])
+        fill_from(stream, tables)
+    catch_up(tmp_path / "bytes", segment)
+    assert rows(tables) == rows(tmp_path / "bytes")
