@@ -25,6 +25,7 @@ _FIRST: Final = forms.MAGIC[0]
 _AVAILABLE: Final = 1  # the state of every message
 _U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
+_PAYLOAD_MOST: Final = 1 << 30  # so that each event has room for its headers, too
 
 
 # Sends: messages -> events ------------------------------------------------------------------------
@@ -64,6 +65,7 @@ def frame_messages(
     """
     pieces: list[Bytes] = []
     typed = layout >= HEAD_64
+    most_payload = min(most_payload, _PAYLOAD_MOST)
     longest = total = 0
     chosen = False
     try:
@@ -130,7 +132,7 @@ def _sent_classic(data: Bytes) -> Iterator[_Sent]:
 def _sent_indexed(data: Bytes, count: int, head: int) -> Iterator[_Sent]:
     entry = forms.INDEX_ENTRY.size
     begin, size = count * entry, len(data)
-    if count == 0:
+    if count <= 0:
         raise FaultyMessagesError(forms.COUNT)
     if begin > size:
         raise FaultyMessagesError(forms.INDEX)

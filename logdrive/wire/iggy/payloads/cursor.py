@@ -104,7 +104,10 @@ class PayloadWriter:
 
     def f32(self, value: float) -> None:
         """Write a floating-point number of four bytes."""
-        self.parts.append(_F32.pack(value))
+        try:
+            self.parts.append(_F32.pack(value))
+        except OverflowError as error:
+            raise ValueError(f"{value} in a field of 4 bytes") from error
 
     def nested(self) -> "PayloadWriter":
         """Return a writer for a part whose length is written before it."""

@@ -19,8 +19,8 @@ from logdrive.wire.iggy.vsr.headers import (
     ReplyHeader,
     RequestHeader,
     decode_eviction,
-    decode_reply,
-    decode_request,
+    decode_reply_head,
+    decode_request_head,
     frame_kind,
 )
 from logdrive.wire.receive_buffer import ReceiveBuffer
@@ -93,7 +93,7 @@ class VsrRequests:
             raise ProtocolError(
                 f"a frame of kind {command} instead of a request", offset=self._offset
             )
-        header = decode_request(head)
+        header = decode_request_head(head)
         limit = self._send_bytes
         if header.operation != _SEND:
             limit = min(limit, COMMAND_BYTES)
@@ -155,7 +155,7 @@ class VsrReplies:
         self._offset += HEAD_BYTES
         if command == EVICTION:
             return decode_eviction(head)
-        self._header = decode_reply(head)
+        self._header = decode_reply_head(head)
         return None
 
 

@@ -124,14 +124,14 @@ def frame_kind(head: bytes) -> tuple[int, int]:
     return size, command
 
 
-def decode_request(head: bytes) -> RequestHeader:
+def decode_request_head(head: bytes) -> RequestHeader:
     """Return the head of a request, 256 bytes whose command is REQUEST."""
     client, checksum, _, number, operation, session, _, code = _REQUEST.unpack_from(head, _BODY_AT)
     size = frame_kind(head)[0] - HEAD_BYTES
     return RequestHeader(client, operation, size, number, session, code, checksum)
 
 
-def decode_reply(head: bytes) -> ReplyHeader:
+def decode_reply_head(head: bytes) -> ReplyHeader:
     """Return the head of a reply, 256 bytes whose command is REPLY."""
     fields = _REPLY.unpack_from(head, _BODY_AT)
     checksum, client, _, _, _, number, operation, status = fields

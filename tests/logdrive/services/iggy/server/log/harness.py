@@ -123,12 +123,18 @@ async def messages(
 ) -> list[IggyMessage]:
     """Return the messages of one poll."""
     found = await polled(log, strategy, count, stored=stored, revision=revision)
-    decoded = list(decode_polled(revision, b"".join(found.reply.batches)))
+    decoded = list(decode_polled(revision, joined(found)))
     assert len(decoded) == found.reply.count
     assert (found.first_offset is None) == (not decoded)
     if decoded:
         assert (decoded[0].offset, decoded[-1].offset) == (found.first_offset, found.last_offset)
     return decoded
+
+
+def joined(found: PolledMessages) -> bytes:
+    """Return the bytes of a poll's messages."""
+    batches = found.reply.batches
+    return b"".join(batches) if isinstance(batches, tuple) else bytes(batches)
 
 
 def payloads(found: list[IggyMessage]) -> list[bytes]:

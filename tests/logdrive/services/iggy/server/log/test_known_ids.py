@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from logdrive.services.iggy.server.log.known_ids import Deduplication
+from logdrive.store.limits import StoreLimits
+from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.messages.batches import SentBatch
 from logdrive.wire.iggy.messages.envelope import StoredMessage
 from logdrive.wire.iggy.revision import Revision
@@ -133,6 +135,25 @@ def test_a_duplicate_of_a_message_under_way_waits_for_it() -> None:
             assert (await second).messages == 0
             assert first.done()
             assert (await first).messages == 2
+
+    run(main())
+
+
+def test_ids_of_a_send_that_failed_halfway_are_no_duplicates_when_it_is_sent_again() -> None:
+    async def main() -> None:
+        disk, limits = MemoryDisk(), StoreLimits(pending=6000, group=3000)
+        chosen = [StoredMessage(b"x" * 700, id=one) for one in range(1, 31)]
+        async with partition(disk, ON, limits=limits, append_bytes=1500, delay=0.01) as (log, _):
+            await log.append(with_ids(99))
+            disk.capacity = disk.used() + 5000
+            with pytest.raises(IggyError):
+                await log.append(sent(*chosen))
+            disk.capacity = None
+            # those that became durable before it failed are duplicates, and the others are not
+            left = 30 - (len(await messages(log)) - 1)
+            assert 0 < left <= 30
+            assert (await log.append(sent(*chosen))).messages == left
+            assert await ids(log) == [99, *range(1, 31)]
 
     run(main())
 

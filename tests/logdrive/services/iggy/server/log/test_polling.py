@@ -19,6 +19,7 @@ from tests.logdrive.services.iggy.server.log.harness import (
     NEXT,
     append_foreign,
     append_raw,
+    joined,
     messages,
     partition,
     payloads,
@@ -159,7 +160,7 @@ def test_a_reply_is_bounded_in_bytes_but_has_at_least_one_message(revision: Revi
                     revision, at(seen), EVERYTHING, partition=0, stored=None, limit=20_000
                 )
                 assert min(10, 200 - seen) <= found.reply.count <= 20
-                assert sum(map(len, found.reply.batches)) <= 20_000
+                assert len(joined(found)) <= 20_000
                 assert found.first_offset == seen
                 seen += found.reply.count
             one = await log.poll(revision, at(7), EVERYTHING, partition=0, stored=None, limit=10)
