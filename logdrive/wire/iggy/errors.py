@@ -145,9 +145,6 @@ _R2C: Final = {
     Reason.STREAM_NAME_NOT_FOUND: 1009,
     Reason.TOPIC_NAME_NOT_FOUND: 2010,
     Reason.GROUP_NAME_NOT_FOUND: 5000,
-    Reason.STREAM_ID_EXISTS: 1012,
-    Reason.TOPIC_ID_EXISTS: 2013,
-    Reason.GROUP_ID_EXISTS: 5004,
 }
 _CODES: Final = {revision: {reason: int(reason) for reason in Reason} for revision in Revision}
 for _revision in (Revision.R0, Revision.R0B):
@@ -155,11 +152,8 @@ for _revision in (Revision.R0, Revision.R0B):
 for _revision in (Revision.R2A, Revision.R2B, Revision.R2C, Revision.R3):
     _CODES[_revision] |= _R2C
 _REASONS: Final = {
-    # of several reasons with one code the first is meant: the one whose number it is
-    revision: {
-        code: reason
-        for reason, code in sorted(codes.items(), key=lambda one: one[0] != one[1])[::-1]
-    }
+    # of several reasons with one code the first is meant
+    revision: {code: reason for reason, code in reversed(codes.items())}
     for revision, codes in _CODES.items()
 }
 

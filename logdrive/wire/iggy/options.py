@@ -1,7 +1,7 @@
 """Options of topics, in a form common to all revisions. See docs/protocols/iggy.md#topic-options.
 
-None stands for what a request does not give: the server's default when a topic is created, no
-change when it is updated.
+None stands for what a request does not give. That is the server's default when a topic is created;
+when it is updated, R3 means no change by it, and the revisions before mean the default again.
 """
 
 from dataclasses import dataclass

@@ -5,11 +5,15 @@ A field that a revision does not have is None, or what its comment says. Partiti
 """
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from logdrive.model.framing import Part
+from logdrive.wire.iggy import replies
 from logdrive.wire.iggy.identifiers import Consumer, Identifier, Partitioning, PollingStrategy
 from logdrive.wire.iggy.options import OptionScope, TopicOptions
 from logdrive.wire.iggy.permissions import Permissions
+
+R = TypeVar("R", covariant=True)
 
 
 class IggyRequest:
@@ -18,68 +22,95 @@ class IggyRequest:
     __slots__ = ()
 
 
+class IggyRequestFor(IggyRequest, Generic[R]):
+    """One request whose reply, where it succeeds, is an R."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Ping(IggyRequest):
+class OfStream(IggyRequestFor[R]):
+    """A request of one stream."""
+
+    stream: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class OfTopic(OfStream[R]):
+    """A request of one topic."""
+
+    topic: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class OfGroup(OfTopic[R]):
+    """A request of one consumer group."""
+
+    group: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(IggyRequestFor[None]):
     """Renews the heartbeat; allowed without a login."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetStats(IggyRequest):
-    """Answered with ServerStats."""
+class GetStats(IggyRequestFor[replies.ServerStats]):
+    """Asks for the figures of the server."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetSnapshot(IggyRequest):
-    """Asks for an archive of the server's state; answered with bytes."""
+class GetSnapshot(IggyRequestFor[bytes]):
+    """Asks for an archive of the server's state."""
 
     compression: int
     kinds: bytes  # one byte each
 
 
 @dataclass(frozen=True, slots=True)
-class GetClusterMetadata(IggyRequest):
-    """Answered with ClusterMetadata."""
+class GetClusterMetadata(IggyRequestFor[replies.ClusterMetadata]):
+    """Asks for the servers of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeOptions(IggyRequest):
-    """R3. Answered with a tuple of OptionDescription."""
+class DescribeOptions(IggyRequestFor[tuple[replies.OptionDescription, ...]]):
+    """R3: asks which options there are."""
 
     scope: OptionScope
 
 
 @dataclass(frozen=True, slots=True)
-class GetMe(IggyRequest):
-    """Answered with the ClientDetails of the one who asks."""
+class GetMe(IggyRequestFor[replies.ClientDetails]):
+    """Asks for the client that asks."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetClient(IggyRequest):
-    """Answered with ClientDetails, or None."""
+class GetClient(IggyRequestFor[replies.ClientDetails | None]):
+    """Asks for a connected client."""
 
     client: int
 
 
 @dataclass(frozen=True, slots=True)
-class GetClients(IggyRequest):
-    """Answered with a tuple of ClientInfo."""
+class GetClients(IggyRequestFor[tuple[replies.ClientInfo, ...]]):
+    """Asks for all connected clients."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetUser(IggyRequest):
-    """Answered with UserDetails, or None."""
+class GetUser(IggyRequestFor[replies.UserDetails | None]):
+    """Asks for a user."""
 
     user: Identifier
 
 
 @dataclass(frozen=True, slots=True)
-class GetUsers(IggyRequest):
-    """Answered with a tuple of UserInfo."""
+class GetUsers(IggyRequestFor[tuple[replies.UserInfo, ...]]):
+    """Asks for all users."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateUser(IggyRequest):
-    """Answered with UserDetails."""
+class CreateUser(IggyRequestFor[replies.UserDetails]):
+    """Creates a user."""
 
     name: str
     password: str
@@ -88,15 +119,15 @@ class CreateUser(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteUser(IggyRequest):
-    """Answered with None."""
+class DeleteUser(IggyRequestFor[None]):
+    """Deletes a user, with tokens and sessions."""
 
     user: Identifier
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateUser(IggyRequest):
-    """Changes what is given. Answered with None."""
+class UpdateUser(IggyRequestFor[None]):
+    """Changes what is given of a user."""
 
     user: Identifier
     name: str | None = None
@@ -104,16 +135,16 @@ class UpdateUser(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdatePermissions(IggyRequest):
-    """Replaces a user's permissions; None takes all. Answered with None."""
+class UpdatePermissions(IggyRequestFor[None]):
+    """Replaces a user's permissions; None takes all."""
 
     user: Identifier
     permissions: Permissions | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ChangePassword(IggyRequest):
-    """Answered with None."""
+class ChangePassword(IggyRequestFor[None]):
+    """Sets a user's password, if *current* is the one it has."""
 
     user: Identifier
     current: str
@@ -121,8 +152,8 @@ class ChangePassword(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class IggyLogin(IggyRequest):
-    """Answered with LoggedIn. *version* and *context* are the client library's own; None in R0B."""
+class IggyLogin(IggyRequestFor[replies.LoggedIn]):
+    """Logs in. *version* and *context* are the client library's own; None in R0B."""
 
     user: str
     password: str
@@ -131,40 +162,40 @@ class IggyLogin(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class LoginWithToken(IggyRequest):
-    """Answered with LoggedIn. *token* is the secret that RawToken gave."""
+class LoginWithToken(IggyRequestFor[replies.LoggedIn]):
+    """Logs in with the secret that RawToken gave."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
-class Logout(IggyRequest):
-    """Answered with None."""
+class Logout(IggyRequestFor[None]):
+    """Ends the session; the connection stays."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetTokens(IggyRequest):
-    """Answered with a tuple of TokenInfo: those of the user who asks."""
+class GetTokens(IggyRequestFor[tuple[replies.TokenInfo, ...]]):
+    """Asks for the tokens of the user who asks."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateToken(IggyRequest):
-    """Answered with RawToken. *expiry_us*: for how long, or NEVER; None: the server's default."""
+class CreateToken(IggyRequestFor[replies.RawToken]):
+    """Creates a token for *expiry_us*; NEVER: for ever; None: the server's default."""
 
     name: str
     expiry_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteToken(IggyRequest):
-    """Answered with None."""
+class DeleteToken(IggyRequestFor[None]):
+    """Deletes a token of the user who asks."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class PollMessages(IggyRequest):
-    """Answered with Polled. *partition*: None if the request names none."""
+class PollMessages(IggyRequestFor[replies.Polled]):
+    """Asks for up to *count* messages. *partition*: None if the request names none."""
 
     consumer: Consumer
     stream: Identifier
@@ -176,34 +207,30 @@ class PollMessages(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class SendMessages(IggyRequest):
-    """Answered with a tuple of SendConfirmation in R3, else with None.
+class SendMessages(OfTopic[tuple[replies.SendConfirmation, ...] | None]):
+    """Appends messages; R3 alone confirms where, the others answer None.
 
     *batch* are the bytes of the messages as the revision has them, not looked at yet: with index
     entries in R2A to R2C, with the batch's head in R3. It may be a view of the frame. *count* is
     the number of messages that the request announces; None in R0 to R1, which announce none.
     """
 
-    stream: Identifier
-    topic: Identifier
     partitioning: Partitioning
     batch: Part
     count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class FlushPartition(IggyRequest):
-    """Asks that what is acknowledged be on disk. Answered with None."""
+class FlushPartition(OfTopic[None]):
+    """Asks that what is acknowledged be on disk."""
 
-    stream: Identifier
-    topic: Identifier
     partition: int
     fsync: bool
 
 
 @dataclass(frozen=True, slots=True)
-class GetConsumerOffset(IggyRequest):
-    """Answered with ConsumerOffset, or None if none is stored."""
+class OfConsumer(IggyRequestFor[R]):
+    """A request of what is stored for a consumer; *partition* is None if it names none."""
 
     consumer: Consumer
     stream: Identifier
@@ -212,43 +239,38 @@ class GetConsumerOffset(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreConsumerOffset(IggyRequest):
-    """Answered with None. *quorum*: R3's wish for the acknowledgement of all replicas."""
+class GetConsumerOffset(OfConsumer[replies.ConsumerOffset | None]):
+    """Asks for what is stored for a consumer; None: nothing is."""
 
-    consumer: Consumer
-    stream: Identifier
-    topic: Identifier
-    partition: int | None
+
+@dataclass(frozen=True, slots=True)
+class StoreConsumerOffset(OfConsumer[None]):
+    """Stores an offset. *quorum*: R3's wish that all replicas have it before the answer."""
+
     offset: int
     quorum: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteConsumerOffset(IggyRequest):
-    """Answered with None."""
+class DeleteConsumerOffset(OfConsumer[None]):
+    """Forgets what is stored for a consumer. *quorum* as in StoreConsumerOffset."""
 
-    consumer: Consumer
-    stream: Identifier
-    topic: Identifier
-    partition: int | None
     quorum: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class GetStream(IggyRequest):
-    """Answered with StreamDetails, or None."""
-
-    stream: Identifier
+class GetStream(OfStream[replies.StreamDetails | None]):
+    """Asks for a stream and its topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetStreams(IggyRequest):
-    """Answered with a tuple of IggyStreamInfo."""
+class GetStreams(IggyRequestFor[tuple[replies.IggyStreamInfo, ...]]):
+    """Asks for all streams."""
 
 
 @dataclass(frozen=True, slots=True)
-class IggyCreateStream(IggyRequest):
-    """Answered with IggyStreamInfo; in R0 and R0B that is not sent.
+class IggyCreateStream(IggyRequestFor[replies.IggyStreamInfo | None]):
+    """Creates a stream; R0 and R0B answer None.
 
     *id* is chosen by the client up to R2A: always in R0 and R0B, or None for the server's choice.
     """
@@ -258,47 +280,36 @@ class IggyCreateStream(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteStream(IggyRequest):
-    """Answered with None."""
-
-    stream: Identifier
+class DeleteStream(OfStream[None]):
+    """Deletes a stream with its topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateStream(IggyRequest):
-    """Gives the stream another name. Answered with None."""
+class UpdateStream(OfStream[None]):
+    """Gives the stream another name."""
 
-    stream: Identifier
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeStream(IggyRequest):
-    """Deletes the messages of all topics. Answered with None."""
-
-    stream: Identifier
+class PurgeStream(OfStream[None]):
+    """Deletes the messages of all topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetTopic(IggyRequest):
-    """Answered with TopicDetails, or None."""
-
-    stream: Identifier
-    topic: Identifier
+class GetTopic(OfTopic[replies.TopicDetails | None]):
+    """Asks for a topic and its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetTopics(IggyRequest):
-    """Answered with a tuple of TopicInfo."""
-
-    stream: Identifier
+class GetTopics(OfStream[tuple[replies.TopicInfo, ...]]):
+    """Asks for all topics of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopic(IggyRequest):
-    """Answered with TopicDetails; in R0 and R0B that is not sent. *id* as in IggyCreateStream."""
+class CreateTopic(OfStream[replies.TopicDetails | None]):
+    """Creates a topic; R0 and R0B answer None. *id* as in IggyCreateStream."""
 
-    stream: Identifier
     name: str
     partitions: int
     options: TopicOptions = field(default_factory=TopicOptions)
@@ -306,120 +317,81 @@ class CreateTopic(IggyRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopic(IggyRequest):
-    """Answered with None."""
-
-    stream: Identifier
-    topic: Identifier
+class DeleteTopic(OfTopic[None]):
+    """Deletes a topic with its messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateTopic(IggyRequest):
-    """Gives the topic another name, and changes the options given. Answered with None."""
+class UpdateTopic(OfTopic[None]):
+    """Gives the topic another name, and changes the options given."""
 
-    stream: Identifier
-    topic: Identifier
     name: str
     options: TopicOptions = field(default_factory=TopicOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeTopic(IggyRequest):
-    """Deletes the messages of all partitions. Answered with None."""
-
-    stream: Identifier
-    topic: Identifier
+class PurgeTopic(OfTopic[None]):
+    """Deletes the messages of all partitions."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitions(IggyRequest):
-    """Adds *count* partitions. Answered with None."""
+class CreatePartitions(OfTopic[None]):
+    """Adds *count* partitions."""
 
-    stream: Identifier
-    topic: Identifier
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePartitions(IggyRequest):
-    """Deletes the *count* last partitions. Answered with None."""
+class DeletePartitions(OfTopic[None]):
+    """Deletes the *count* last partitions."""
 
-    stream: Identifier
-    topic: Identifier
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteSegments(IggyRequest):
-    """Deletes the *count* oldest of the partition's files. Answered with None."""
+class DeleteSegments(OfTopic[None]):
+    """Deletes the *count* oldest of the partition's files."""
 
-    stream: Identifier
-    topic: Identifier
     partition: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class GetGroup(IggyRequest):
-    """Answered with GroupDetails, or None."""
-
-    stream: Identifier
-    topic: Identifier
-    group: Identifier
+class GetGroup(OfGroup[replies.GroupDetails | None]):
+    """Asks for a group and its members."""
 
 
 @dataclass(frozen=True, slots=True)
-class GetGroups(IggyRequest):
-    """Answered with a tuple of GroupInfo."""
-
-    stream: Identifier
-    topic: Identifier
+class GetGroups(OfTopic[tuple[replies.GroupInfo, ...]]):
+    """Asks for all groups of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateGroup(IggyRequest):
-    """Answered with GroupInfo; in R0 and R0B that is not sent.
+class CreateGroup(OfTopic[replies.GroupInfo | None]):
+    """Creates a group; R0 and R0B answer None.
 
     *name* is None in R0, whose groups have none; *id* as in IggyCreateStream.
     """
 
-    stream: Identifier
-    topic: Identifier
     name: str | None
     id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup(IggyRequest):
-    """Answered with None."""
-
-    stream: Identifier
-    topic: Identifier
-    group: Identifier
+class DeleteGroup(OfGroup[None]):
+    """Deletes a group with its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class JoinGroup(IggyRequest):
-    """Makes the connection a member. Answered with None."""
-
-    stream: Identifier
-    topic: Identifier
-    group: Identifier
+class JoinGroup(OfGroup[None]):
+    """Makes the connection a member."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveGroup(IggyRequest):
-    """Answered with None."""
-
-    stream: Identifier
-    topic: Identifier
-    group: Identifier
+class LeaveGroup(OfGroup[None]):
+    """Ends the connection's membership."""
 
 
 @dataclass(frozen=True, slots=True)
-class SyncGroup(IggyRequest):
-    """R3: asks for the member's partitions. Answered with GroupAssignment; None: not a member."""
-
-    stream: Identifier
-    topic: Identifier
-    group: Identifier
+class SyncGroup(OfGroup[replies.GroupAssignment | None]):
+    """R3: asks for the member's partitions; None: it is none."""
