@@ -2,13 +2,13 @@
 
 import os
 from importlib import import_module
-from inspect import isfunction
 from types import ModuleType
 
 
-def compiled_or(plain: ModuleType, name: str) -> ModuleType:
+def compiled_or(plain: ModuleType, name: str, *loops: str) -> ModuleType:
     """Return the compiled module *name* of this package, or *plain*, which does the same.
 
+    *plain* also if the compiled one, built for an earlier version, lacks one of *loops*.
     `LOGDRIVE_LOOPS=plain` in the environment selects the Python ones.
     """
     if os.environ.get("LOGDRIVE_LOOPS") == "plain":
@@ -17,15 +17,4 @@ def compiled_or(plain: ModuleType, name: str) -> ModuleType:
         compiled = import_module(f"logdrive.kernel.{name}")
     except ImportError:
         return plain
-    # an earlier version's module, left where it was built, may lack a loop
-    whole = all(hasattr(compiled, loop) for loop in _loops(plain))
-    return compiled if whole else plain
-
-
-def _loops(plain: ModuleType) -> list[str]:
-    """Return the names of the functions that *plain* defines for others."""
-    return [
-        name
-        for name, value in vars(plain).items()
-        if isfunction(value) and value.__module__ == plain.__name__ and not name.startswith("_")
-    ]
+    return compiled if all(hasattr(compiled, loop) for loop in loops) else plain

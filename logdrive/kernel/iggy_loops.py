@@ -12,7 +12,9 @@ from logdrive.kernel.choose import compiled_or
 if TYPE_CHECKING:
     chosen = iggy_plain
 else:
-    chosen = compiled_or(iggy_plain, "_iggy_loops")
+    chosen = compiled_or(
+        iggy_plain, "_iggy_loops", "frame_messages", "encode_messages", "cut_messages"
+    )
 
 COMPILED: Final[bool] = chosen is not iggy_plain
 

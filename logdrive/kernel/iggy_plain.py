@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from logdrive.kernel import iggy_forms as forms
 from logdrive.kernel.iggy_forms import CLASSIC, HEAD_56, HEAD_64, RECORDS, Bytes
+from logdrive.kernel.iggy_polled import FaultyMessagesError, polled_messages, read_frame
 
 _EVENT: Final = struct.Struct(">ii")  # a Pravega event's head: type 0, length
 _LENGTH: Final = struct.Struct("<I")
@@ -23,14 +24,8 @@ _HEAD_BYTES: Final = {HEAD_56: forms.HEAD.size, HEAD_64: forms.HEAD.size + 8}
 _FIRST: Final = forms.MAGIC[0]
 _AVAILABLE: Final = 1  # the state of every message
 _U32: Final = 0xFFFFFFFF
-
-
-class _FaultyError(Exception):
-    """Messages are not as they should be; *fault* says what is wrong."""
-
-    def __init__(self, fault: int) -> None:
-        super().__init__(fault)
-        self.fault = fault
+_U64: Final = 0xFFFFFFFFFFFFFFFF
+_PAYLOAD_MOST: Final = 1 << 30  # so that each event has room for its headers, too
 
 
 # Sends: messages -> events ------------------------------------------------------------------------
@@ -70,6 +65,7 @@ def frame_messages(
     """
     pieces: list[Bytes] = []
     typed = layout >= HEAD_64
+    most_payload = min(most_payload, _PAYLOAD_MOST)
     longest = total = 0
     chosen = False
     try:
@@ -78,26 +74,22 @@ def frame_messages(
             length = end - start
             total += length
             if headers_end - headers > most_headers:
-                raise _FaultyError(forms.HEADERS_LONG)
+                raise FaultyMessagesError(forms.HEADERS_LONG)
             if not length and not empty:
-                raise _FaultyError(forms.PAYLOAD_EMPTY)
+                raise FaultyMessagesError(forms.PAYLOAD_EMPTY)
             if length > most_payload or total > most_total:
-                raise _FaultyError(forms.PAYLOAD_LONG)
+                raise FaultyMessagesError(forms.PAYLOAD_LONG)
             if summed and xxh3_64_intdigest(data[summed : max(end, headers_end)]) != checksum:
-                raise _FaultyError(forms.MESSAGE_SUM)
+                raise FaultyMessagesError(forms.MESSAGE_SUM)
             if headers != headers_end:
                 fault = forms.headers_fault(data, headers, headers_end, typed)
                 if fault:
-                    raise _FaultyError(fault)
+                    raise FaultyMessagesError(fault)
 
             head = b""
             if named != forms.NO_ID:
                 chosen = True
-            if (
-                named != forms.NO_ID
-                or headers != headers_end
-                or (length and data[start] == _FIRST)
-            ):
+            if named != forms.NO_ID or headers != headers_end or (length and data[start] == _FIRST):
                 kept = bytes(data[headers:headers_end])
                 if not typed:
                     kept = forms.add_key_kinds(kept)
@@ -105,7 +97,7 @@ def frame_messages(
             size = len(head) + length
             longest = max(longest, size)
             pieces += (_EVENT.pack(0, size), head, data[start:end])
-    except _FaultyError as error:
+    except FaultyMessagesError as error:
         return error.fault, b"", 0, 0, False
     return forms.NONE, b"".join(pieces), len(pieces) // 3, longest, chosen
 
@@ -121,69 +113,69 @@ def _sent_messages(layout: int, data: Bytes, count: int) -> Iterator[_Sent]:
 def _sent_classic(data: Bytes) -> Iterator[_Sent]:
     at, size, head = 0, len(data), forms.CLASSIC_SENT.size
     if not size:
-        raise _FaultyError(forms.COUNT)
+        raise FaultyMessagesError(forms.COUNT)
     while at < size:
         if size - at < head:
-            raise _FaultyError(forms.CUT)
+            raise FaultyMessagesError(forms.CUT)
         named, length = forms.CLASSIC_SENT.unpack_from(data, at)
         headers = at + head
         headers_end = headers + length
         if headers_end + 4 > size:
-            raise _FaultyError(forms.CUT)
+            raise FaultyMessagesError(forms.CUT)
         start = headers_end + 4
         at = start + _LENGTH.unpack_from(data, headers_end)[0]
         if at > size:
-            raise _FaultyError(forms.CUT)
+            raise FaultyMessagesError(forms.CUT)
         yield _Sent(named, 0, headers, headers_end, start, at)
 
 
 def _sent_indexed(data: Bytes, count: int, head: int) -> Iterator[_Sent]:
     entry = forms.INDEX_ENTRY.size
     begin, size = count * entry, len(data)
-    if count == 0:
-        raise _FaultyError(forms.COUNT)
+    if count <= 0:
+        raise FaultyMessagesError(forms.COUNT)
     if begin > size:
-        raise _FaultyError(forms.INDEX)
+        raise FaultyMessagesError(forms.INDEX)
     at = begin
     for place in range(0, begin, entry):
         offset, end, timestamp = forms.INDEX_ENTRY.unpack_from(data, place)
         end += begin
         if offset:
-            raise _FaultyError(forms.OFFSET)
+            raise FaultyMessagesError(forms.OFFSET)
         if timestamp:
-            raise _FaultyError(forms.TIMESTAMP)
+            raise FaultyMessagesError(forms.TIMESTAMP)
         if end > size or end - at < head:
-            raise _FaultyError(forms.INDEX)
+            raise FaultyMessagesError(forms.INDEX)
         _, named, _, _, origin, headers, payload = forms.HEAD.unpack_from(data, at)
         start = at + head
         at = start + payload + headers
         if at != end:
-            raise _FaultyError(forms.INDEX)
+            raise FaultyMessagesError(forms.INDEX)
         yield _Sent(named, origin, start + payload, end, start, start + payload)
     if at != size:
-        raise _FaultyError(forms.LEFT)
+        raise FaultyMessagesError(forms.LEFT)
 
 
 def _sent_record(data: Bytes, count: int) -> Iterator[_Sent]:
     size = len(data)
     if size < forms.RECORD_BYTES:
-        raise _FaultyError(forms.LENGTH)
+        raise FaultyMessagesError(forms.LENGTH)
     partition, offset, time, origin, length, checksum, messages = forms.RECORD.unpack_from(data)
     if offset:
-        raise _FaultyError(forms.OFFSET)
+        raise FaultyMessagesError(forms.OFFSET)
     if time:
-        raise _FaultyError(forms.TIMESTAMP)
+        raise FaultyMessagesError(forms.TIMESTAMP)
     if any(data[forms.RECORD.size : forms.RECORD_BYTES]):
-        raise _FaultyError(forms.RESERVED)
+        raise FaultyMessagesError(forms.RESERVED)
     if length != size:
-        raise _FaultyError(forms.LENGTH)
+        raise FaultyMessagesError(forms.LENGTH)
     if messages == 0 or messages != count:
-        raise _FaultyError(forms.COUNT)
+        raise FaultyMessagesError(forms.COUNT)
     at, sums = forms.RECORD_BYTES, bytearray()
     for number in range(messages):
-        frame = _frame(data, at, size)
+        frame = read_frame(data, at, size)
         if frame.delta != number:
-            raise _FaultyError(forms.DELTA)
+            raise FaultyMessagesError(forms.DELTA)
         yield _Sent(
             frame.id,
             origin + frame.later & _U64,
@@ -197,37 +189,12 @@ def _sent_record(data: Bytes, count: int) -> Iterator[_Sent]:
         sums += data[at : at + 8]
         at = frame.end
     if at != size:
-        raise _FaultyError(forms.LEFT)
-    if xxh3_64_intdigest(_SUMMED.pack(partition, 0, 0, origin, length, messages) + sums) != checksum:
-        raise _FaultyError(forms.BATCH_SUM)
-
-
-class _Frame(NamedTuple):
-    """A message of a record."""
-
-    sum: int
-    id: bytes
-    delta: int
-    # µs after the record's origin
-    later: int
-    payload: int
-    payload_end: int
-    end: int
-
-
-def _frame(data: Bytes, at: int, size: int) -> _Frame:
-    """Return the frame at *at*, whole before *size*."""
-    head = forms.FRAME.size
-    if size - at < head:
-        raise _FaultyError(forms.CUT)
-    checksum, named, delta, later, headers, length, reserved = forms.FRAME.unpack_from(data, at)
-    if reserved:
-        raise _FaultyError(forms.RESERVED)
-    start = at + head
-    end = start + length + headers
-    if end > size:
-        raise _FaultyError(forms.CUT)
-    return _Frame(checksum, named, delta, later, start, start + length, end)
+        raise FaultyMessagesError(forms.LEFT)
+    if (
+        xxh3_64_intdigest(_SUMMED.pack(partition, 0, 0, origin, length, messages) + sums)
+        != checksum
+    ):
+        raise FaultyMessagesError(forms.BATCH_SUM)
 
 
 # Stored events -> messages of a poll, or of a send ------------------------------------------------
@@ -393,3 +360,34 @@ class _Encoded:
         checksum = xxh3_64_intdigest(_SUMMED.pack(*fields, self.count) + sums)
         head = forms.RECORD.pack(*fields, checksum, self.count).ljust(forms.RECORD_BYTES, b"\0")
         return b"".join((head, *pieces))
+
+
+# Messages of a poll -> events --------------------------------------------------------------------
+
+
+def cut_messages(layout: int, data: Bytes, at: int) -> tuple[bytes, int, int, int, int]:
+    """Convert messages of a poll's reply, from *at* on, to Pravega events of their payloads.
+
+    Converts those with consecutive offsets, in RECORDS those of one record, and checks their
+    checksums. Return the events, the first one's offset, how many they are, where the next message
+    begins, and what is wrong with it, or NONE. In RECORDS none are returned of a faulty record.
+    Raises ValueError if *at* is outside of *data*.
+    """
+    if not 0 <= at <= len(data):
+        raise ValueError("no message there")
+    pieces: list[Bytes] = []
+    first = count = 0
+    fault = forms.NONE
+    try:
+        for message in polled_messages(layout, data, at):
+            if not count:
+                first = message.offset
+            elif message.offset != first + count & _U64:
+                break
+            start, end = message.payload, message.payload_end
+            pieces += (_EVENT.pack(0, end - start), data[start:end])
+            count += 1
+            at = message.end
+    except FaultyMessagesError as error:
+        fault = error.fault
+    return b"".join(pieces), first, count, at, fault

@@ -12,7 +12,7 @@ from logdrive.kernel.choose import compiled_or
 if TYPE_CHECKING:
     chosen = plain
 else:
-    chosen = compiled_or(plain, "_loops")
+    chosen = compiled_or(plain, "_loops", "cut_events", "place_lines", "full_frames", "walk_plain")
 
 COMPILED: Final[bool] = chosen is not plain
 

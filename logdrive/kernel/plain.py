@@ -123,7 +123,7 @@ def walk_plain(data: bytes | memoryview, at: int, most: int) -> tuple[int, int]:
     unpack, size = _EVENT.unpack_from, len(data)
     count = 0
     body = at + _EVENT.size
-    while count < most and 0 <= at and body <= size:
+    while count < most and at >= 0 and body <= size:
         kind, length = unpack(data, at)
         end = body + length
         if kind or length < 0 or end > size or (length and data[body] == _SPECIAL):

@@ -12,7 +12,7 @@ from logdrive.kernel.choose import compiled_or
 if TYPE_CHECKING:
     chosen = s2_plain
 else:
-    chosen = compiled_or(s2_plain, "_s2_loops")
+    chosen = compiled_or(s2_plain, "_s2_loops", "frame_bodies", "encode_records")
 
 COMPILED: Final[bool] = chosen is not s2_plain
 
