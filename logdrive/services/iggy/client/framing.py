@@ -17,7 +17,7 @@ from logdrive.wire.iggy.vsr.frames import VsrReplies, encode_vsr_request
 from logdrive.wire.iggy.vsr.headers import Eviction, EvictionReason
 from logdrive.wire.iggy.vsr.register import (
     CURRENT_PROTOCOL,
-    Registration,
+    IggyRegistration,
     decode_registered,
     encode_register,
 )
@@ -109,7 +109,7 @@ class VsrFraming:
 
     def encode_login(self, login: IggyLogin) -> bytes:
         """Return the frame of a login; its payload is for `log_in`."""
-        registration = Registration(CURRENT_PROTOCOL, _SDK, CLIENT_VERSION, login)
+        registration = IggyRegistration(CURRENT_PROTOCOL, _SDK, CLIENT_VERSION, login)
         code = COMMAND_BY_REQUEST[IggyLogin].code
         return encode_vsr_request(code, encode_register(registration), client=self._client)
 
