@@ -130,7 +130,7 @@ class _Telling:
     # R1 to R2C -----------------------------------------------------------------------------------
 
     async def try_login(self) -> IggyClientSession | None:
-        """Return a session of a revision from R1 to R2C; None if the service knows no such login."""
+        """Return a session of R1 to R2C; None if the service knows no such login."""
         framing = ClassicFraming(Revision.R1)
         session = IggyClientSession(
             await self._connect(), framing, self._target.where, request_seconds=self._seconds
