@@ -145,7 +145,8 @@ def test_a_topic_that_was_purged_has_none_of_the_headers(
     found = refs(topic)
     purge(topic)
     assert topic.count_known_headers(topic.name_of_segment(0), found) == 0
-    assert topic.list_segments()[0].length == 0
+    state = topic.list_segments()[0]
+    assert state.start == state.length, "offsets begin again, or go on"
 
 
 def test_a_reader_travels_to_other_processes(topic: IggyStreamReader, segment: Segment) -> None:
@@ -190,7 +191,7 @@ def test_a_read_goes_on_after_the_service_was_restarted(segment: Segment, tmp_pa
     with IggyFace(tmp_path) as face:
         topic = topic_at(face.port, "restarted")
         create(topic)
-        for _ in range(20):  # more than one chunk
+        for _ in range(40):  # more than one chunk
             send(topic, as_sent(segment))
         end = refs(topic)[-1].next
         name = topic.name_of_segment(0)
