@@ -16,6 +16,7 @@ from logdrive.pipeline.decode.batches import place_batches, walk_batches
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.spark.source import parse_options
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.iggy.reader.stream import IggyStreamReader, iggy_stream
 from logdrive.services.pravega.client.controller import Login
 from tests.logdrive.pipeline import filling
@@ -185,6 +186,26 @@ def test_the_options_of_the_data_source_make_the_same_reader() -> None:
     with pytest.raises(ConfigError, match="iggy://host:8090/logs/events") as refusal:
         parse_options({"uri": "iggy://ann:secret@host/logs"})
     assert "secret" not in str(refusal.value)
+
+
+def test_a_store_with_users_asks_who_reads(tmp_path: Path, segment: Segment) -> None:
+    known = Login("ann", "Schlüssel: ja")
+    users, secret = tmp_path / "users.toml", tmp_path / "token.secret"
+    hashed = hash_password(known.password, b"0123456789abcdef")
+    users.write_text(
+        f'[[user]]\nname = "ann"\npassword = "{hashed}"\nmay = {{ "*" = "READ_UPDATE" }}\n'
+    )
+    secret.write_text("0f" * 64)
+    auth = f'[listen.auth]\nusers = "{users}"\ntoken_secret = "{secret}"'
+    with IggyFace(tmp_path, more=auth) as face:
+        address = topic_at(face.port, "of-users").address
+        mine = iggy_stream(address, login=known)
+        create(mine)
+        send(mine, as_sent(segment))
+        assert refs(mine)
+        for other in (iggy_stream(address), iggy_stream(address, login=Login("ann", "wrong"))):
+            with pytest.raises(ConfigError, match="iggy://user:password@"):
+                other.list_segments()
 
 
 def test_a_read_goes_on_after_the_service_was_restarted(segment: Segment, tmp_path: Path) -> None:
