@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def everywhere(**given: bool) -> Permissions:
     return Permissions(GlobalPermissions(**given))
 
 
-def in_stream(**given: bool) -> Permissions:
+def in_stream(**given: Any) -> Permissions:
     return Permissions(streams=(replace(StreamPermissions(1), **given),))
 
 
