@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from logdrive.model.framing import split_events
 from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.services.iggy.batches import BATCH_HEADER
 from logdrive.services.iggy.reader.polling import Partition
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.identifiers import PollingKind
@@ -30,7 +31,7 @@ def as_sent(segment: Segment) -> list[StoredMessage]:
     """Return the batches of *segment* as a sink sends them: the first message of each is marked."""
     data, messages = bytes(segment.data), list[StoredMessage]()
     for number, batch in enumerate(walk_batches(segment.name, 0, data)):
-        marks = encode_headers([header("logdrive-batch", number.to_bytes(16, "little"))])
+        marks = encode_headers([header(BATCH_HEADER, f"{number:032x}")])
         messages.append(StoredMessage(batch.payload, marks))
         messages += map(StoredMessage, split_events(data, batch.body, batch.next))
     return messages
@@ -47,6 +48,11 @@ class MemoryTopic:
     """Offset of the first message that retention has left in the first partition."""
     knows_first: bool = True
     """False: a poll of the first message looks for offset 0, as the first servers do."""
+    late: int = 0
+    """So many polls do not find `late_offset` yet."""
+    late_offset: int = -1
+    scrambled: bool = False
+    """True: a poll brings its messages backwards, and some twice."""
     polls: list[PollMessages] = field(default_factory=list)
 
     def send(self, messages: Sequence[StoredMessage], partition: int = 0) -> None:
@@ -84,6 +90,9 @@ class MemoryTopic:
         if request.partition >= len(self.partitions):
             raise IggyError(Reason.PARTITION_NOT_FOUND, "no such partition")
         kept = self._kept(request.partition)
+        if self.late and self.late_offset in kept and request.count > 1:
+            self.late -= 1
+            del kept[self.late_offset]
         match request.strategy.kind:
             case PollingKind.OFFSET:
                 wanted = [at for at in kept if at >= request.strategy.value][: request.count]
@@ -106,5 +115,7 @@ class MemoryTopic:
                 foreign=lambda _: None,
             )
             parts += encoded.batches
+        if self.scrambled:
+            parts = [*parts[::-1], *parts[::3]]
         newest = max(0, len(self.partitions[request.partition]) - 1)
         return Polled(request.partition, newest, len(wanted), b"".join(parts))
