@@ -27,8 +27,7 @@ from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
-from logdrive.services.iggy.client.telling import open_session
-from logdrive.services.iggy.topics import find_topic, why_not_durable
+from logdrive.services.iggy.client.target import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.s2.client.client import MISSING, S2Client
@@ -144,6 +143,11 @@ async def _s2(
 
 async def _iggy(stream: IggyAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
     """Ask Iggy for the topic, as `_service` does; the password is not shown."""
+    try:
+        from logdrive.services.iggy.client.telling import open_session
+        from logdrive.services.iggy.topics import find_topic, why_not_durable
+    except ImportError as error:
+        return [Finding("sink.uri", False, missing_library(error))]
     target = sink.iggy_target(stream)
     weak = ""
 
