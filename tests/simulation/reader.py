@@ -335,4 +335,7 @@ def _note_batches(tables: Tables, index: int, messages: Sequence[IggyMessage]) -
                 here = message.offset << 16 | index
                 first = tables.stored.setdefault(value.data, here)
                 if first != here:
-                    raise StoredTwiceError(f"{first >> 16} and {message.offset} are one batch")
+                    raise StoredTwiceError(
+                        f"{first >> 16} and {message.offset} of partition {index} are one batch, "
+                        f"{value.data.decode()}"
+                    )
