@@ -11,12 +11,21 @@ from typing import TypeVar
 
 import structlog
 
-from logdrive.address import AnyAddress, S2Address, ServiceAddress, StreamAddress
+from logdrive.address import (
+    AnyAddress,
+    IggyAddress,
+    S2Address,
+    ServiceAddress,
+    StreamAddress,
+)
+from logdrive.errors import ConfigError, Mistake
 from logdrive.host.host import Host
 from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
+from logdrive.services.iggy.client.target import missing_library
+from logdrive.services.iggy.server.listen import serve_iggy_face
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
@@ -74,6 +83,8 @@ async def open_sink(
             opening = _open_service(config, address, host, stop, controllers)
         case S2Address() as address:
             opening = _open_s2(config, address, host, stop, environ)
+        case IggyAddress() as address:
+            opening = _open_iggy(config, address, host, stop)
     async with opening as sinks:
         yield sinks
 
@@ -138,6 +149,46 @@ async def _open_at_s2(
 
 
 @contextlib.asynccontextmanager
+async def _open_iggy(
+    config: ReceiverConfig, address: IggyAddress, host: Host, stop: asyncio.Event
+) -> AsyncIterator[OpenedSink | None]:
+    async with contextlib.AsyncExitStack() as stack:
+        sinks = await _unless_stopped(stop, _open_at_iggy(config, address, host, stack))
+        yield OpenedSink(*sinks, Failure()) if sinks is not None else None
+
+
+async def _open_at_iggy(
+    config: ReceiverConfig, address: IggyAddress, host: Host, stack: contextlib.AsyncExitStack
+) -> tuple[Sink, Sink]:
+    log = structlog.get_logger("receiver").bind(uri=address.uri)
+    log.info("looking for the topic")
+    try:
+        from logdrive.services.iggy.sink import IggySink  # needs libraries of its own
+    except ImportError as error:
+        raise ConfigError("sink", [Mistake("uri", address.uri, missing_library(error))]) from error
+    sinks: list[IggySink] = []
+    for found, partitions in (
+        (address, config.sink.segments),
+        (config.sink.dead_letters, 1),
+    ):
+        assert isinstance(found, IggyAddress)
+        opened = await IggySink.open_topic(
+            host.transport,
+            config.sink.iggy_target(address),
+            found,
+            partitions=partitions,
+            store_id=config.sink.service_id,
+            clock=host.clock,
+            random=host.random,
+            pending_bytes=store_limits(config).pending,
+        )
+        sinks.append(await stack.enter_async_context(opened))
+    partitions = len(sinks[0].segments)
+    log.info("topic found", partitions=partitions, store=str(config.sink.service_id))
+    return sinks[0], sinks[1]
+
+
+@contextlib.asynccontextmanager
 async def _open_embedded(
     config: ReceiverConfig, path: str, host: Host
 ) -> AsyncIterator[OpenedSink]:
@@ -168,6 +219,7 @@ async def _open_embedded(
         async with (
             open_numbering(store, clock=host.clock) as numbering,
             serve_s2_face(catalog, numbering, config.listen.s2, host=host, access=access),
+            serve_iggy_face(catalog, numbering, config.listen.iggy, host=host, access=access),
             serve_controller(
                 catalog,
                 config.listen.controller,
@@ -189,9 +241,10 @@ async def _embedded_sink(
     """Return the sink onto *stream*.
 
     It follows scaling if a controller is configured, or once was; otherwise streams stay as they
-    were made. S2's face uses the catalog, too.
+    were made. The faces of S2 and Iggy use the catalog, too.
     """
-    if (config.listen.controller or config.listen.s2 or store.info(JOURNAL)) is None:
+    listen = config.listen
+    if (listen.controller or listen.s2 or listen.iggy or store.info(JOURNAL)) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
     return await EmbeddedSink.open_scaling_stream(
         store, Streams(catalog), stream.scope, stream.stream, segments
