@@ -151,8 +151,10 @@ class TopologyChanges:
     async def _create_topic(
         self, scope: str, inside: str, made: RegisteredTopic, partitions: int
     ) -> None:
+        if not partitions:
+            # a stream of the catalog has one segment at least, which is no partition then
+            made = replace(made, seen=self._catalog.next_number(scope, inside) + 1)
         await self._registry.commit_puts([TopicPut(scope, inside, made)])
-        # a stream of the catalog has one segment at least, which is no partition then
         config = StreamConfig(min_segments=max(1, partitions))
         try:
             await self._streams.create(scope, inside, config)
@@ -163,8 +165,6 @@ class TopologyChanges:
             ) from None
         there = await self._streams.stream(scope, inside)
         created = with_partitions_of(made, there)
-        if not partitions:
-            created = replace(created, partitions=())
         await self._registry.commit_puts([TopicPut(scope, inside, created)])
 
     async def update_topic(
