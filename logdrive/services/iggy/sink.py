@@ -26,14 +26,14 @@ from logdrive.model.framing import Part
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
-from logdrive.services.iggy.appender import IggyAppender
+from logdrive.services.iggy.appender import IggyAppender, closed_error
 from logdrive.services.iggy.batches import PendingSend
 from logdrive.services.iggy.client.session import IggyClientSession
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.topics import ensure_topic, why_not_durable
 from logdrive.services.outage import Outage
-from logdrive.services.sink import NumberConflictError
+from logdrive.services.sink import NumberConflictError, SegmentMovedError
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.replies import TopicDetails
 
@@ -52,7 +52,6 @@ class IggySink:
         self,
         appender: IggyAppender,
         address: IggyAddress,
-        partitions: int,
         store_id: UUID,
         *,
         random: Random,
@@ -60,8 +59,7 @@ class IggySink:
         pending_bytes: int,
     ) -> None:
         self.store_id = store_id
-        self.segments = [f"{address.scope}/{address.stream}/{index}" for index in range(partitions)]
-        self._index = {segment: index for index, segment in enumerate(self.segments)}
+        self._name = f"{address.scope}/{address.stream}"
         self._appender = appender
         self._random = random
         self._outage = outage
@@ -121,21 +119,27 @@ class IggySink:
         return cls(
             appender,
             address,
-            len(details.partitions),
             store_id,
             random=random,
             outage=outage,
             pending_bytes=pending_bytes,
         )
 
+    @property
+    def segments(self) -> list[str]:
+        """The partitions that can be sent to, as `stream/topic/index`."""
+        return [f"{self._name}/{index}" for index in self._appender.partitions]
+
     def segment_for(self, routing_key: str) -> str:
         """Return the partition that *routing_key* belongs to, as `stream/topic/index`."""
-        return self.segments[crc32(routing_key.encode()) % len(self.segments)]
+        partitions = self._appender.partitions
+        return f"{self._name}/{partitions[crc32(routing_key.encode()) % len(partitions)]}"
 
     async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return `NOT_KEPT` once none of the writer's batches is pending.
 
-        Raises `TransientError` if that takes more than 20 s.
+        Raises `TransientError` if that takes more than 20 s, and `SegmentMovedError` for a
+        partition that was sealed, while there are others.
         """
         last = self._last.get(writer)
         if last is not None:
@@ -145,6 +149,8 @@ class IggySink:
                     f"not stored within {_OPEN_SECONDS:g} s: "
                     f"{self._outage.reason or 'the service is slow'}"
                 )
+        if segment not in self.segments:
+            raise SegmentMovedError(f"{segment} was sealed")
         return NOT_KEPT
 
     def append_batch(
@@ -174,7 +180,9 @@ class IggySink:
                 f"{queue.size} bytes wait for {segment}: "
                 f"{self._outage.reason or 'the service is slow'}"
             )
-        index = self._index[segment]
+        index = int(segment.rpartition("/")[2])
+        if index in self._appender.closed:
+            raise closed_error(segment, index)
         pending = PendingSend(batch, events, writer, number, index, self._random)
         done = pending.done
         self._last[writer] = (number, done)
