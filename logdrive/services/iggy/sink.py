@@ -33,13 +33,12 @@ from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.topics import ensure_topic, why_not_durable
 from logdrive.services.outage import Outage
-from logdrive.services.sink import NumberConflictError, SegmentMovedError
+from logdrive.services.pending_writers import PendingWriters
+from logdrive.services.sink import SegmentMovedError
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.replies import TopicDetails
 
 PENDING_BYTES: Final = 256 * MIB  # limit on batches that wait or are in flight
-_OPEN_SECONDS: Final = 20.0  # limit on `open_writer`
-_CLOSE_SECONDS: Final = 5.0  # limit on `close`
 _RETRY_SECONDS: Final = 1.0  # between two attempts to find the topic
 
 
@@ -62,10 +61,8 @@ class IggySink:
         self._name = f"{address.scope}/{address.stream}"
         self._appender = appender
         self._random = random
-        self._outage = outage
         self._pending_bytes = pending_bytes
-        # The number of the last batch of each writer that is pending, and its future.
-        self._last: dict[UUID, tuple[int, asyncio.Future[None]]] = {}
+        self._writers = PendingWriters(outage)
         self._running = asyncio.create_task(appender.run(), name=f"iggy-sink-{address.uri}")
 
     @classmethod
@@ -141,14 +138,7 @@ class IggySink:
         Raises `TransientError` if that takes more than 20 s, and `SegmentMovedError` for a
         partition that was sealed, while there are others.
         """
-        last = self._last.get(writer)
-        if last is not None:
-            await asyncio.wait([last[1]], timeout=_OPEN_SECONDS)
-            if writer in self._last:
-                raise TransientError(
-                    f"not stored within {_OPEN_SECONDS:g} s: "
-                    f"{self._outage.reason or 'the service is slow'}"
-                )
+        await self._writers.wait_for_writer(writer)
         if segment not in self.segments:
             raise SegmentMovedError(f"{segment} was sealed")
         return NOT_KEPT
@@ -167,38 +157,22 @@ class IggySink:
         Raises `TransientError` at once, and stores nothing, if too much waits. A writer of which
         nothing is pending may begin anywhere.
         """
-        last = self._last.get(writer)
-        if last is not None and last[0] != previous:
-            raise NumberConflictError(
-                f"the writer's number in {segment} is {last[0]}, not {previous}"
-            )
+        self._writers.check_previous(segment, writer, previous)
         if self._running.done():
             self._running.result()  # raises the bug that ended it
-        queue = self._appender.queue
-        if queue.size and queue.size + sum(map(len, batch)) > self._pending_bytes:
-            raise TransientError(
-                f"{queue.size} bytes wait for {segment}: "
-                f"{self._outage.reason or 'the service is slow'}"
-            )
+        more = sum(map(len, batch))
+        self._writers.check_room(self._appender.queue.size, more, self._pending_bytes, segment)
         index = int(segment.rpartition("/")[2])
         if index in self._appender.closed:
             raise closed_error(segment, index)
         pending = PendingSend(batch, events, writer, number, index, self._random)
-        done = pending.done
-        self._last[writer] = (number, done)
-        done.add_done_callback(lambda done: self._on_settled(writer, done))
+        self._writers.add(writer, number, pending.done)
         self._appender.submit(pending)
-        return done
-
-    def _on_settled(self, writer: UUID, done: "asyncio.Future[None]") -> None:
-        last = self._last.get(writer)
-        if last is not None and last[1] is done:
-            del self._last[writer]
+        return pending.done
 
     async def close(self) -> None:
         """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
-        if self._last:
-            await asyncio.wait([done for _, done in self._last.values()], timeout=_CLOSE_SECONDS)
+        await self._writers.wait_for_all()
         await self._stop()
 
     async def _stop(self) -> None:
