@@ -155,7 +155,8 @@ class SystemStream:
                 await self._send(memoryview(piece))
                 self._since_wait += len(piece)
         except TransientError as error:
-            self._broken = error
+            # without the traceback, which would keep *parts*: megabytes, until the next collection
+            self._broken = TransientError(str(error))
             raise
         self._torn = False
         # a peer that takes all at once must not keep the others from running

@@ -262,6 +262,16 @@ class FaceAllocation:
         while not self._budget.try_admit(self):
             await self._budget.wait_for_room(self)
 
+    async def wait_for_answer(self) -> bool:
+        """Return once a long answer may be made, and whether that took a wait.
+
+        Make it at once then: until `hold_answer` tells its size, others are admitted, too.
+        """
+        if self._budget.try_admit(self):
+            return False
+        await self.wait_until_admitted()
+        return True
+
     def on_read_started(self) -> None:
         """Note that the connection waits for the peer to send."""
         self._read_since = asyncio.get_running_loop().time()

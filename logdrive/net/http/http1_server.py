@@ -297,7 +297,8 @@ class Http1ServerConnection:
             async with self._writing, asyncio.timeout(self._limits.write_stall_seconds):
                 await self._stream.write(parts)
         except TransientError as error:
-            self._failure = error
+            # without the traceback, which would keep *parts* until the next collection
+            self._failure = TransientError(str(error))
             raise
         except TimeoutError:
             seconds = self._limits.write_stall_seconds

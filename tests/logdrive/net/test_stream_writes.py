@@ -3,7 +3,10 @@ stream.
 """
 
 import asyncio
+import contextlib
+import gc
 import socket
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -93,3 +96,24 @@ def test_a_stream_whose_writes_were_whole_says_goodbye() -> None:
             assert (wire.sends, wire.goodbyes) == (3, 1)
 
     asyncio.run(scenario())
+
+
+class LargeAnswer(bytearray):
+    """Bytes that tell when they are freed."""
+
+
+def test_a_failed_write_keeps_no_memory_of_what_it_was_to_send() -> None:
+    async def scenario() -> None:
+        with stream_over(BreakingWire(0, KIB)) as stream:
+            answer = LargeAnswer(300 * KIB)
+            freed = weakref.ref(answer)
+            with contextlib.suppress(TransientError):
+                await stream.write([memoryview(answer)])
+            del answer
+            assert freed() is None
+
+    gc.disable()  # a collection looks for objects, of which there are few, and not for bytes
+    try:
+        asyncio.run(scenario())
+    finally:
+        gc.enable()

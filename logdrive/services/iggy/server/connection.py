@@ -30,7 +30,7 @@ from logdrive.services.face_memory import FaceMemoryBudget
 from logdrive.services.iggy.server.answering import IggyAnswering
 from logdrive.services.iggy.server.dialog import IggyDialog, IggyExchange
 from logdrive.wire.iggy.errors import IggyError, Reason
-from logdrive.wire.iggy.requests import IggyRequest, PollMessages, SendMessages
+from logdrive.wire.iggy.requests import IggyRequest, SendMessages
 
 PIPELINED_SENDS: Final = 256
 """Limit on the sends of one connection that are not answered."""
@@ -204,18 +204,23 @@ class IggyConnection:
 
     async def _answer(self, exchange: IggyExchange, request: IggyRequest) -> Sequence[Part]:
         """Return the answer to any request but a send."""
-        if isinstance(request, PollMessages):
-            # its answer may be megabytes
-            await self._unless_ended(self._memory.wait_until_admitted())
+        session = self._dialog.session
+        session.wait_for_answer = self._wait_for_answer
         try:
-            reply = await self._answering.handle(self._dialog.session, request)
+            reply = await self._answering.handle(session, request)
         except IggyError as error:
             return exchange.refuse(error)
         except (LogdriveError, _EndedError):
             raise
         except Exception:
             return exchange.refuse(self._fault(request))
-        return exchange.accept(request, reply)
+        try:
+            return exchange.accept(request, reply)
+        except Exception:  # a value that no field holds
+            return exchange.refuse(self._fault(request))
+
+    async def _wait_for_answer(self) -> bool:
+        return await self._unless_ended(self._memory.wait_for_answer())
 
     def _fault(self, request: IggyRequest) -> IggyError:
         """Log a bug that was met in *request*; return what its client is told."""

@@ -4,13 +4,17 @@ One connection has one session at a time. In the classic revisions it has the sa
 in R3 each login begins a new one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 
 from logdrive.wire.iggy.replies import ClientTransport
 from logdrive.wire.iggy.revision import Revision
 
 _ID_BITS = 32
+
+
+async def _no_limit() -> bool:
+    return False
 
 
 class IggySession:
@@ -28,6 +32,9 @@ class IggySession:
         """The revision that it speaks; before a classic client's login it is a guess."""
         self.user_id: int | None = None
         """Number of the user who is logged in; None before the login, and after a logout."""
+        self.wait_for_answer: Callable[[], Awaitable[bool]] = _no_limit
+        """Called right before a reply of megabytes is made: returns once there is memory for it,
+        and whether that took a wait, in which all may have changed."""
         self._endings: dict[Callable[[], None], None] = {}
 
     def log_in(self, user_id: int) -> None:

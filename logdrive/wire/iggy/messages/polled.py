@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from logdrive.kernel import iggy_forms as forms
 from logdrive.kernel.iggy_loops import encode_messages
 from logdrive.model.framing import EVENT_HEAD, Part, event_size
+from logdrive.model.units import KIB
 from logdrive.wire.iggy.messages.envelope import StoredMessage, encode_enveloped
 from logdrive.wire.iggy.messages.layouts import layout_of
 from logdrive.wire.iggy.revision import Revision
@@ -35,6 +36,14 @@ Foreign = Callable[[bytes], ForeignMessage | None]
 """Called with a payload that begins with 0xff and is none of our envelopes.
 
 None: it is shown as it is.
+"""
+
+
+FOREIGN_MESSAGES: Final = 4096
+"""Limit on the messages of one poll that another protocol made: they take Python each."""
+FOREIGN_BYTES: Final = 256 * KIB
+"""Limit on the bytes of their events; the first message may be longer. Many small headers of 256
+KiB take about 0.1 s, in which nobody else is served.
 """
 
 
@@ -87,6 +96,8 @@ class _GrowingPoll:
         self.batches: list[bytes] = []
         self._layout, self._partition, self._seed = layout, partition, seed
         self._most, self._limit, self._foreign = most, limit, foreign
+        # messages of other protocols so far, and bytes of their events
+        self._translated = self._translated_bytes = 0
 
     def add(self, part: StoredEvents) -> bool:
         """Add the events of *part*; return whether there is room for more."""
@@ -96,6 +107,8 @@ class _GrowingPoll:
             offset += count
             if why == forms.OTHER:
                 end = at + event_size(events, at)
+                if not self._may_translate(end - at):
+                    return False
                 event = self._translate(bytes(events[at + EVENT_HEAD : end]))
                 count, _, why = self._add(event, 0, offset, part.time_us)
                 if not count:
@@ -135,6 +148,14 @@ class _GrowingPoll:
             self.count += count
             self._limit -= len(encoded)
         return count, end, why
+
+    def _may_translate(self, size: int) -> bool:
+        """Return whether an event of *size* bytes may be translated, too; the first one may."""
+        self._translated += 1
+        self._translated_bytes += size
+        return not self.count or (
+            self._translated <= FOREIGN_MESSAGES and self._translated_bytes <= FOREIGN_BYTES
+        )
 
     def _translate(self, payload: bytes) -> bytes:
         """Return the event, with an envelope, of a *payload* that another protocol made."""

@@ -91,6 +91,7 @@ async def poll(service: IggyService, session: IggySession, request: PollMessages
         request.count,
         partition=place.partition,
         stored=service.offsets.get(place.segment, place.key),
+        wait_for_memory=session.wait_for_answer,
     )
     if polled.last_offset is None:
         return _fenced(session, place) or polled.reply

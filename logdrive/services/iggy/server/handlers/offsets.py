@@ -36,10 +36,9 @@ async def store_offset(
     service.check(session, Right.POLL, topic.target)
     place = place_of_offset(service, session, topic, request.consumer, request.partition)
     figures = await (await service.open_partition(topic, place.partition)).figures()
-    if request.offset > figures.current_offset:
+    if not figures.has_had(request.offset):
         raise IggyError(
-            Reason.INVALID_OFFSET,
-            f"the newest message has offset {figures.current_offset}, not {request.offset}",
+            Reason.INVALID_OFFSET, f"there has never been a message at offset {request.offset}"
         )
     await service.offsets.put(place.segment, place.key, request.offset)
     if place.group is not None:

@@ -72,7 +72,7 @@ class IggyService:
         self.users = IggyUsers(self.registry, users, clock=clock, random=random, executor=executor)
         self.tokens = PersonalTokens(self.registry, self.users, clock=clock, random=random)
         inside = Streams(catalog)
-        self.topology = IggyTopology(self.registry, catalog, inside)
+        self.topology = IggyTopology(self.registry, catalog, inside, on_gone=self.forget_topic)
         self.changes = TopologyChanges(
             self.topology,
             self.registry,
@@ -133,6 +133,12 @@ class IggyService:
     async def empty(self, segment: str) -> None:
         """Delete all messages of a segment."""
         await (await self.logs.open(segment)).purge()
+
+    async def forget_topic(self, scope: str, stream: str, segments: list[str]) -> None:
+        """Forget the members of groups of a topic that is gone, and offsets in its *segments*."""
+        self.members.drop(scope, stream)
+        self.balanced.pop((scope, stream), None)
+        await self.offsets.forget(segments)
 
     def check(self, session: IggySession, right: Right, target: RightTarget | None = None) -> int:
         """Return the user of *session*. Raises `IggyError` unless that has *right* on *target*."""

@@ -5,6 +5,7 @@ from logdrive.services.iggy.server.handlers.service import IggyService
 from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.services.iggy.server.state.names import requested_name
 from logdrive.services.iggy.server.state.rights import Right, RightTarget
+from logdrive.services.iggy.server.state.topology import FoundTopic
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.replies import IggyStreamInfo, StreamDetails
 from logdrive.wire.iggy.requests import (
@@ -24,6 +25,8 @@ async def get_stream(
     topics = await service.topology.topics(request.stream)
     service.check(session, Right.READ_STREAM, await service.topology.target(request.stream))
     owner = await service.topology.stream(request.stream)
+    # grants may be for some of them only
+    topics = [topic for topic in topics if _may_read(service, session, topic)]
     return StreamDetails(
         stream_info(service, owner, topics),
         tuple(topic_info(topic, estimates(service, topic)) for topic in topics),
@@ -80,6 +83,11 @@ async def purge_stream(service: IggyService, session: IggySession, request: Purg
         for segment in topic.segments:
             if segment is not None:
                 await service.empty(segment)
+
+
+def _may_read(service: IggyService, session: IggySession, topic: FoundTopic) -> bool:
+    assert session.user_id is not None
+    return service.users.permits(session.user_id, Right.READ_TOPIC, topic.target)
 
 
 def _name(name: str, session: IggySession) -> str:

@@ -93,9 +93,9 @@ async def delete_topic(service: IggyService, session: IggySession, request: Dele
     """Delete a topic."""
     found = await _topic_of(service, session, request.stream, request.topic)
     await service.changes.delete_topic(request.stream, request.topic)
-    service.members.drop(*found.key)
-    service.balanced.pop(found.key, None)
-    await service.offsets.forget([segment for segment in found.segments if segment is not None])
+    await service.forget_topic(
+        *found.key, [segment for segment in found.segments if segment is not None]
+    )
 
 
 async def purge_topic(service: IggyService, session: IggySession, request: PurgeTopic) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 from uuid import uuid5
 
@@ -18,6 +18,7 @@ from logdrive.services.numbering.segment import NumberedSegment
 from logdrive.store.engine import Store
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.identifiers import PollingStrategy
+from logdrive.wire.iggy.limits import U32_MAX
 from logdrive.wire.iggy.messages.batches import SentBatch
 from logdrive.wire.iggy.revision import Revision
 
@@ -40,8 +41,12 @@ class PartitionFigures(NamedTuple):
     changed_ms: int
 
     def segments(self, segment_bytes: int = SEGMENT_BYTES) -> int:
-        """Return how many of Iggy's segments that would be; at least one."""
-        return max(1, -(-self.size // segment_bytes))
+        """Return how many of Iggy's segments that would be, from one to what a reply can tell."""
+        return min(max(1, -(-self.size // segment_bytes)), U32_MAX)
+
+    def has_had(self, offset: int) -> bool:
+        """Return whether there is, or was, a message at *offset*."""
+        return 0 <= offset < self.first_offset + self.messages
 
 
 class PartitionLog:
@@ -110,15 +115,21 @@ class PartitionLog:
         partition: int,
         stored: int | None,
         limit: int = POLL_BYTES,
+        wait_for_memory: Callable[[], Awaitable[bool]] | None = None,
     ) -> PolledMessages:
         """Return up to *count* messages, in the bytes of *revision*.
 
         *stored* is the offset that the consumer has stored, if any: NEXT goes on behind it.
         *partition* is the 0-based number for the reply. *limit* is in bytes; a single message may
-        be longer. Up to R1, raises INVALID_MESSAGES_COUNT for a count of 0.
+        be longer. *wait_for_memory* is called before it is taken: see `IggySession`. Up to R1,
+        raises INVALID_MESSAGES_COUNT for a count of 0.
         """
         with self._in_use():
             await self._numbered.sync()
+            # last of all, since other polls that are admitted meanwhile take memory, too
+            while wait_for_memory is not None and await wait_for_memory():
+                self._check_open()
+                await self._numbered.sync()
             return self._poller.poll(
                 revision, strategy, count, partition=partition, stored=stored, limit=limit
             )
@@ -179,8 +190,7 @@ class PartitionLog:
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
-        if self._closed:
-            raise IggyError(Reason.PARTITION_NOT_FOUND, "the partition was closed")
+        self._check_open()
         self._users += 1
         try:
             yield
@@ -188,6 +198,10 @@ class PartitionLog:
             raise as_iggy_error(error) from error
         finally:
             self._users -= 1
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IggyError(Reason.PARTITION_NOT_FOUND, "the partition was closed")
 
 
 def _id_seed(store: Store, segment: str) -> bytes:

@@ -55,10 +55,9 @@ def requested_name(name: str, revision: Revision) -> str | None:
 
     In R0 it is in lower case, with a dot for spaces.
     """
-    if not 1 <= len(name.encode(errors="surrogatepass")) <= NAME_BYTES:
-        return None
-    if revision > Revision.R0:
-        return name
-    if _R0_NAME.fullmatch(name) is None:
-        return None
-    return _SPACES.sub(".", name.lower())
+    if revision is Revision.R0:
+        if _R0_NAME.fullmatch(name) is None:
+            return None
+        # which may be longer: some letters are several in lower case
+        name = _SPACES.sub(".", name.lower())
+    return name if 1 <= len(name.encode(errors="surrogatepass")) <= NAME_BYTES else None

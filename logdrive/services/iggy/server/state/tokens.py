@@ -34,8 +34,10 @@ class PersonalTokens:
     async def create(self, user: int, name: str, expiry_us: int | None) -> str:
         """Store a new token, valid for *expiry_us* (None or `NEVER`: always); return its text."""
         expires = None
-        if expiry_us not in (None, NEVER):
+        if expiry_us is not None:
             expires = self._clock.now_ms() * 1000 + expiry_us
+            # after the last time that a reply can tell is never
+            expires = expires if expires < NEVER else None
         text = base64.urlsafe_b64encode(self._random.randbytes(_SECRET_BYTES)).decode().rstrip("=")
         async with self._registry.turn():
             mine = self.of_user(user)

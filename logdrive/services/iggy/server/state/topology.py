@@ -7,7 +7,7 @@ and what replaces it are further partitions.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -30,6 +30,10 @@ from logdrive.store.streams.streams import Streams
 from logdrive.wire.iggy.errors import partition_not_found, stream_not_found, topic_not_found
 from logdrive.wire.iggy.identifiers import Identifier
 from logdrive.wire.pravega.names import number_of_id, segment_name
+
+OnTopicGone = Callable[[str, str, list[str]], Awaitable[None]]
+"""Called with the scope and the stream of a topic that another face has deleted, and the full names
+of its partitions' segments."""
 
 
 class FoundTopic:
@@ -90,11 +94,15 @@ class FoundTopic:
 class IggyTopology:
     """The streams and topics of one store as Iggy sees them.
 
-    Methods raise `IggyError`, and what the store raises.
+    *on_gone* is awaited for each topic that another face has deleted, before any request finds one
+    that was made under the same name. Methods raise `IggyError`, and what the store raises.
     """
 
-    def __init__(self, registry: IggyRegistry, catalog: Catalog, streams: Streams) -> None:
+    def __init__(
+        self, registry: IggyRegistry, catalog: Catalog, streams: Streams, *, on_gone: OnTopicGone
+    ) -> None:
         self._registry = registry
+        self._on_gone = on_gone
         self._catalog = catalog
         self._streams = streams
         # the last answers, by key; good for as long as they are made of the same records
@@ -216,11 +224,9 @@ class IggyTopology:
 
     async def commit_new(self, state: IggyState) -> None:
         """Register what is new; within a turn of the registry, with the catalog up to date."""
-        if puts := list(self._puts_for_streams(state)):
-            await self._registry.commit_puts(puts)
+        await self._commit(state, list(self._puts_for_streams(state)))
         puts = [put for scope in state.streams for put in self._puts_for_topics(state, scope)]
-        if puts:
-            await self._registry.commit_puts(puts)
+        await self._commit(state, puts)
         for key in [key for key in self._found if state.topic(*key) is None]:
             del self._found[key]
 
@@ -228,8 +234,15 @@ class IggyTopology:
         with contextlib.suppress(NoSuchScopeError, NoSuchStreamError):
             await self._streams.stream(scope, name)  # adopts it
         async with self._registry.turn() as state:
-            if scope in state.streams and (puts := self._puts_for_topics(state, scope)):
-                await self._registry.commit_puts(puts)
+            if scope in state.streams:
+                await self._commit(state, self._puts_for_topics(state, scope))
+
+    async def _commit(self, state: IggyState, puts: list[IggyPut]) -> None:
+        if not puts:
+            return
+        for key, topic in _gone_topics(state, puts):
+            await self._on_gone(*key, [segment_name(*key, id_) for id_ in topic.partitions])
+        await self._registry.commit_puts(puts)
 
     def _puts_for_streams(self, state: IggyState) -> Iterator[IggyPut]:
         last = state.counters.last_stream
@@ -278,6 +291,21 @@ class IggyTopology:
         if last != owner.stream.last_topic:
             puts.append(IggyStreamPut(scope, replace(owner.stream, last_topic=last)))
         return puts
+
+
+def _gone_topics(
+    state: IggyState, puts: Iterable[IggyPut]
+) -> list[tuple[tuple[str, str], RegisteredTopic]]:
+    """Return the topics of *state* that *puts* end, by scope and stream."""
+    gone: list[tuple[tuple[str, str], RegisteredTopic]] = []
+    for put in puts:
+        if isinstance(put, IggyStreamPut) and put.now is None:
+            topics = state.streams[put.scope].topics.items()
+            gone += [((put.scope, stream), topic) for stream, topic in topics]
+        elif isinstance(put, TopicPut) and put.now is None:
+            topic = state.streams[put.scope].topics[put.stream]
+            gone.append(((put.scope, put.stream), topic))
+    return gone
 
 
 def is_same(topic: RegisteredTopic, there: Stream, *, pending: bool = False) -> bool:

@@ -73,8 +73,12 @@ class IggyUsers:
 
     @property
     def needs_login(self) -> bool:
-        """Whether there is a users file; a client that can't log in is root without one."""
-        return self._configured is not None
+        """Whether a client that can't log in is refused; else it is root.
+
+        So it is where there is a users file, or root was given a password of its own.
+        """
+        root = self.find(ROOT_ID)
+        return root is None or root.password is not None
 
     async def start(self) -> None:
         """Make the root user, if there is no users file; within no turn."""

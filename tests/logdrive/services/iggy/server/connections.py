@@ -10,7 +10,7 @@ from logdrive.services.iggy.server.sessions import IggySession, IggySessions
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.frames import ReplyFrame, ReplyFrames, encode_request_frame
 from logdrive.wire.iggy.identifiers import Balanced
-from logdrive.wire.iggy.replies import IggyReply, IggyStreamInfo, LoggedIn
+from logdrive.wire.iggy.replies import IggyReply, IggyStreamInfo, LoggedIn, Polled
 from logdrive.wire.iggy.requests import (
     GetClients,
     IggyCreateStream,
@@ -18,6 +18,7 @@ from logdrive.wire.iggy.requests import (
     IggyRequest,
     Logout,
     Ping,
+    PollMessages,
     SendMessages,
 )
 from logdrive.wire.iggy.requests_codec import encode_request
@@ -42,6 +43,7 @@ class ScriptedAnswers:
         self.refuse_send: IggyError | None = None
         self.failure: Exception | None = None
         self.nameless: list[IggySession] = []
+        self.polled = Polled(0, 0, 0)
 
     async def handle(self, session: IggySession, request: IggyRequest) -> object:
         await asyncio.sleep(0)
@@ -49,6 +51,10 @@ class ScriptedAnswers:
         self.revisions.append(session.revision)
         if self.failure is not None:
             raise self.failure
+        if isinstance(request, PollMessages):
+            await asyncio.sleep(0.01)  # as if others' messages were numbered first
+            await session.wait_for_answer()
+            return self.polled
         return self._reply(session, request)
 
     def _reply(self, session: IggySession, request: IggyRequest) -> IggyReply:

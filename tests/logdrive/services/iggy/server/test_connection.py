@@ -8,10 +8,18 @@ from logdrive.errors import TransientError
 from logdrive.services.iggy.server.connection import PIPELINED_SENDS
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.frames import encode_request_frame
+from logdrive.wire.iggy.identifiers import (
+    Consumer,
+    ConsumerKind,
+    PollingKind,
+    PollingStrategy,
+)
+from logdrive.wire.iggy.replies import Polled
 from logdrive.wire.iggy.requests import (
     GetClients,
     IggyCreateStream,
     Ping,
+    PollMessages,
     SendMessages,
 )
 from logdrive.wire.iggy.requests_codec import encode_request
@@ -25,6 +33,10 @@ from tests.logdrive.services.iggy.server.connections import (
     scripted,
 )
 from tests.support import virtual_time
+
+POLL = PollMessages(
+    Consumer(ConsumerKind.CONSUMER, 1), "s", "t", 0, PollingStrategy(PollingKind.FIRST), 10, False
+)
 
 
 def test_sends_are_under_way_together_and_answered_in_their_order() -> None:
@@ -208,6 +220,36 @@ def test_a_length_beyond_the_limit_ends_the_connection_before_memory_is_taken() 
         client = await face.client()
         await client.stream.write([(2**31).to_bytes(4, "little") + b"\x65\0\0\0"])
         assert await client.stream.read() == b""
+
+    scripted(main)
+
+
+def test_answers_that_are_made_at_once_and_not_read_take_no_more_memory_than_there_is() -> None:
+    async def main() -> None:
+        budget, answer = 2 * 2**20, 2**20
+        async with ScriptedFace(held_bytes=budget).listening() as face:
+            face.network.link("slow", "store").capacity = 64
+            face.network.link("store", "slow").capacity = 64
+            face.answers.polled = Polled(0, 0, 1, bytes(answer))
+            clients = [Classic(await face.connect("slow")) for _ in range(20)]
+            for client in clients:
+                assert (await client.ask(LOGIN)).status == 0
+            talking = [asyncio.ensure_future(client.say(POLL)) for client in clients]
+            await asyncio.sleep(1)
+            assert 0 < face.server._memory.used <= budget + 2 * answer
+            for each in talking:
+                each.cancel()
+            await asyncio.gather(*talking, return_exceptions=True)
+
+    virtual_time.run(main())
+
+
+def test_a_reply_that_no_field_holds_is_an_internal_error_and_the_connection_goes_on() -> None:
+    async def main(face: ScriptedFace) -> None:
+        client = await face.client()
+        face.answers.polled = Polled(0, 2**64, 0)
+        assert (await client.ask(POLL)).status == Reason.ERROR
+        assert await ping(client) == 0
 
     scripted(main)
 

@@ -12,6 +12,8 @@ from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled, polle
 from logdrive.wire.iggy.messages.envelope import StoredMessage, derived_id, encode_event
 from logdrive.wire.iggy.messages.headers import encode_headers, header
 from logdrive.wire.iggy.messages.polled import (
+    FOREIGN_BYTES,
+    FOREIGN_MESSAGES,
     EncodedPoll,
     Foreign,
     ForeignMessage,
@@ -201,3 +203,20 @@ def test_a_key_of_text_stays_the_same_through_all_revisions() -> None:
     headers = encode_headers([header("schlüssel", "wert"), header("n", 1.5)])
     part = StoredEvents(encode_event(StoredMessage(b"x", headers)), 0, TIME)
     assert {one.headers for r in EXECUTED for one in read(r, poll(r, part))} == {headers}
+
+
+@pytest.mark.parametrize("revision", EXECUTED)
+def test_a_poll_ends_where_translating_takes_long_and_the_next_goes_on(revision: Revision) -> None:
+    def foreign(payload: bytes) -> ForeignMessage:
+        return ForeignMessage(b"", payload[1:])
+
+    short = frame_events([b"plain", *[b"\xff"] * (FOREIGN_MESSAGES + 1), b"behind"])
+    polled = poll(revision, StoredEvents(short, 0, TIME), foreign=foreign, most=10**6)
+    assert polled.count == 1 + FOREIGN_MESSAGES
+
+    long = b"\xff" + bytes(FOREIGN_BYTES)
+    alone = poll(revision, StoredEvents(frame_events([long, long]), 0, TIME), foreign=foreign)
+    assert [one.payload for one in read(revision, alone)] == [long[1:]]
+    half = b"\xff" + bytes(FOREIGN_BYTES // 2)
+    events = frame_events([b"plain", half, half, b"behind"])
+    assert poll(revision, StoredEvents(events, 0, TIME), foreign=foreign).count == 2

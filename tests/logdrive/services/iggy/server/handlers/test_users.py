@@ -15,10 +15,18 @@ from logdrive.wire.iggy.permissions import (
     StreamPermissions,
     TopicPermissions,
 )
-from logdrive.wire.iggy.replies import LoggedIn, RawToken, TokenInfo, UserDetails, UserInfo
+from logdrive.wire.iggy.replies import (
+    LoggedIn,
+    RawToken,
+    StreamDetails,
+    TokenInfo,
+    UserDetails,
+    UserInfo,
+)
 from logdrive.wire.iggy.requests import (
     ChangePassword,
     CreateToken,
+    CreateTopic,
     CreateUser,
     DeleteToken,
     DeleteUser,
@@ -296,5 +304,33 @@ def test_with_a_users_file_its_users_log_in_with_their_grants_and_nobody_else() 
             face.handlers.admit_nameless(nameless)
             with refused(Reason.UNAUTHENTICATED):
                 await face.ask(nameless, GetStreams())
+
+    run(main())
+
+
+@with_iggy
+async def test_once_root_has_a_password_of_its_own_nobody_is_root_without_it(face: Face) -> None:
+    root, before = await face.login(), face.connect(Revision.R0)
+    face.handlers.admit_nameless(before)
+    await face.ask(before, GetStreams())
+    await face.ask(root, ChangePassword("iggy", "iggy", "secret"))
+    nameless = face.connect(Revision.R0)
+    face.handlers.admit_nameless(nameless)
+    with refused(Reason.UNAUTHENTICATED):
+        await face.ask(nameless, GetStreams())
+
+
+def test_a_stream_shows_only_the_topics_that_a_user_may_read() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with iggy_handlers(disk, clean=False) as face:
+            root = await face.with_topic(1)
+            await face.ask(root, CreateTopic(STREAM, "secrets", 1))
+        users = users_file({"reader": {f"{STREAM}/{TOPIC}": "READ"}})
+        async with iggy_handlers(disk.killed(), users=users) as face:
+            found = await face.ask(await face.login("reader", "secret"), GetStream(STREAM))
+            assert isinstance(found, StreamDetails)
+            assert [topic.name for topic in found.topics] == [TOPIC]
+            assert found.stream.topics == 1
 
     run(main())

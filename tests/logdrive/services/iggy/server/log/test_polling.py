@@ -289,3 +289,29 @@ def test_figures_count_what_is_left() -> None:
             assert figures.segments() == 1
 
     run(main())
+
+
+def test_memory_is_asked_for_last_and_what_came_during_the_wait_is_seen() -> None:
+    async def main() -> None:
+        async with partition() as (log, _):
+            await log.append(sent(b"a"))
+            waits: list[bool] = []
+
+            async def wait_for_memory() -> bool:
+                waits.append(not waits)
+                if waits[-1]:
+                    await log.append(sent(b"b"))
+                return waits[-1]
+
+            found = await log.poll(
+                Revision.R2C,
+                at(0),
+                10,
+                partition=0,
+                stored=None,
+                wait_for_memory=wait_for_memory,
+            )
+            assert found.reply.count == 2
+            assert waits == [True, False]
+
+    run(main())
