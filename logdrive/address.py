@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 RECEIVER_PORT = 5044
 S2_PORT = 8080
+IGGY_PORT = 8090
 
 
 @dataclass(frozen=True, slots=True)

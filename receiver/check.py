@@ -83,7 +83,8 @@ def _listeners(
 ) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
     """Return name, address and TLS of each table of the configuration that listens."""
     listen = config.listen
-    faces = [face for face in (listen.pravega, listen.controller, listen.s2) if face is not None]
+    tables = (listen.pravega, listen.controller, listen.s2, listen.iggy)
+    faces = [face for face in tables if face is not None]
     own = ("listen", listen.where, listen.tls, listen.settings)
     return [
         own,

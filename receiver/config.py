@@ -27,6 +27,7 @@ from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.config import check_auth
 from logdrive.services.face_config import listeners_collide
+from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
@@ -54,7 +55,8 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     pravega: PravegaFaceConfig | None = None  # the store's segment store face
     controller: ControllerConfig | None = None  # the store's controller
     s2: S2FaceConfig | None = None  # the store's face for S2's clients
-    auth: AuthConfig | None = None  # logins at these three
+    iggy: IggyFaceConfig | None = None  # the store's face for Iggy's clients
+    auth: AuthConfig | None = None  # logins at these four
 
     def __post_init__(self) -> None:
         """Refuse a malformed address, a controller without the segment store that it would name,
@@ -65,8 +67,10 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             self.controller.check_advertised(self.pravega)
         if self.s2 is not None:
             self.s2.check_apart((self.pravega, self.controller))
-        check_auth(self.auth, self.pravega, self.controller, self.s2)
-        for face in (self.pravega, self.controller, self.s2):
+        if self.iggy is not None:
+            self.iggy.check_apart((self.pravega, self.controller, self.s2))
+        check_auth(self.auth, self.pravega, self.controller, self.s2, self.iggy)
+        for face in (self.pravega, self.controller, self.s2, self.iggy):
             if face is not None and listeners_collide(face.host_and_port, self.where):
                 raise ValueError(
                     f"{face.table}.address is listen.address, too: choose another port"
@@ -188,7 +192,7 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 "retention is for a store of this process, and this sink's is at "
                 f"{self.sink.uri}: leave the tables out"
             )
-        for face in (self.listen.pravega, self.listen.s2):
+        for face in (self.listen.pravega, self.listen.s2, self.listen.iggy):
             if face is not None and not isinstance(self.sink.stream, StreamAddress):
                 raise ValueError(
                     f"{face.table} serves a store of this process, and this sink's is at "

@@ -6,6 +6,7 @@
 import msgspec
 
 from logdrive.services.auth.config import AuthConfig
+from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import DirectoryConfig, RetentionConfig
@@ -17,6 +18,7 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     pravega: PravegaFaceConfig
     controller: ControllerConfig | None = None
     s2: S2FaceConfig | None = None
+    iggy: IggyFaceConfig | None = None
     auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
@@ -25,7 +27,9 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
             self.controller.check_advertised(self.pravega)
         if self.s2 is not None:
             self.s2.check_apart((self.pravega, self.controller))
-        check_auth(self.auth, self.pravega, self.controller, self.s2)
+        if self.iggy is not None:
+            self.iggy.check_apart((self.pravega, self.controller, self.s2))
+        check_auth(self.auth, self.pravega, self.controller, self.s2, self.iggy)
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,11 +45,14 @@ def check_auth(
     face: PravegaFaceConfig | None,
     controller: ControllerConfig | None,
     s2: S2FaceConfig | None = None,
+    iggy: IggyFaceConfig | None = None,
 ) -> None:
     """Raise ValueError where *auth* does not fit the listeners; see `AuthConfig`."""
+    if iggy is not None:
+        iggy.check_logins(auth)
     if auth is not None:
-        tables = [table for table in (face, controller, s2) if table is not None]
+        tables = [table for table in (face, controller, s2, iggy) if table is not None]
         auth.check_listeners(
-            checked=controller is not None or s2 is not None,
+            checked=any(table is not None for table in (controller, s2, iggy)),
             exposed=[table.table for table in tables if table.is_exposed],
         )

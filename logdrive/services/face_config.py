@@ -4,6 +4,7 @@ Each streaming service has its own tables in `logdrive/services/NAME/server/conf
 `logdrive/services/config.py` puts them together.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -40,6 +41,14 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 f"plain TCP is for loopback addresses: give [{self.table}.tls], or write "
                 'tls = "off"'
             )
+
+    def check_apart(self, others: "Iterable[FaceConfig | None]") -> None:
+        """Raise ValueError if one of *others* has the same address."""
+        for other in others:
+            if other is not None and listeners_collide(self.host_and_port, other.host_and_port):
+                raise ValueError(
+                    f"{self.table}.address is {other.table}.address, too: choose another port"
+                )
 
     @property
     def host_and_port(self) -> tuple[str, int]:

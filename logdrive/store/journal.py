@@ -7,7 +7,8 @@ off. A crash in between does no harm: records only say what things are now.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 from uuid import uuid5
 
@@ -66,7 +67,7 @@ class SegmentJournal(Generic[State, AnyPut]):
         self._store = store
         self._segment = segment
         self._writer = uuid5(NAMESPACE, segment)
-        self._new_state = new_state
+        self.new_state = new_state
         self._decode = decode
         self._slack = slack
         # the journal's range in its segment
@@ -86,7 +87,7 @@ class SegmentJournal(Generic[State, AnyPut]):
             await self._store.create(self._segment)
         info = self._store.info(self._segment)
         assert info is not None
-        state, place, rest = self._new_state(), info.start, b""
+        state, place, rest = self.new_state(), info.start, b""
         while place + len(rest) < info.length:
             rest += self._store.read(self._segment, place + len(rest), _READ)
             changes, size = decode_journal(self._segment, rest, place, self._decode)
@@ -131,6 +132,63 @@ class SegmentJournal(Generic[State, AnyPut]):
         ]
         self._whole = self._end - self._begin
         return [*written, self._store.truncate(self._segment, self._begin)]
+
+
+class JournaledState(Generic[State, AnyPut]):
+    """The state that *journal* keeps, changed by one task at a time.
+
+    Changes take turns. A turn examines the state and makes durable what it changes. If it fails
+    midway or is cancelled, the state in memory may differ from the store: the next turn begins by
+    replaying the journal. Only a *refusal* leaves everything as it was.
+
+    *state* is for looking, without a turn: it may be replaced, so do not keep it.
+    """
+
+    def __init__(self, journal: SegmentJournal[State, AnyPut], *, refusal: type[Exception]) -> None:
+        self.state = journal.new_state()
+        self._journal = journal
+        self._refusal = refusal
+        self._turn = asyncio.Lock()
+        # False if the state must be replayed from the journal first
+        self._known = False
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[State]:
+        """Lock the state during the context."""
+        async with self._turn:
+            known, self._known = self._known, False
+            if not known:
+                self.state = await self._journal.replay()
+                await self.complete_replay()
+            try:
+                yield self.state
+            except self._refusal:
+                self._known = True
+                raise
+            self._known = True
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True after a turn that failed: *state* may have what is not stored.
+
+        The next turn reads it anew.
+        """
+        return not self._known and not self._turn.locked()
+
+    async def complete_replay(self) -> None:
+        """Do what the state requires and a crash left undone. For subclasses; within a turn."""
+
+    async def commit_puts(self, puts: Sequence[AnyPut]) -> None:
+        """Make *puts* durable; only within a turn."""
+        submitted: list[asyncio.Future[Any]] = [self.submit_puts(puts)]
+        submitted += self._journal.shorten(self.state)
+        await asyncio.gather(*submitted)
+
+    def submit_puts(self, puts: Sequence[AnyPut]) -> "asyncio.Future[int]":
+        """Apply *puts*, and return a future that is done once they are durable; within a turn."""
+        submitted = self._journal.append_puts(puts)
+        self.state.apply_puts(puts)
+        return submitted
 
 
 def decode_journal(

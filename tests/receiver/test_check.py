@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import msgspec
+import pytest
 
 from logdrive.address import s2_address
 from logdrive.check import Finding
@@ -21,6 +22,8 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
+from logdrive.services.iggy.server.config import IggyFaceConfig
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.s2.client.client import S2Client
@@ -201,15 +204,18 @@ def test_a_face_without_logins_is_warned_of__everyone_on_this_host_may_read(tmp_
     assert "everyone who reaches this port may read all lines, and append" in open_to_all.detail
 
 
-def test_the_port_for_s2s_clients_is_looked_at_like_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["s2", "iggy"])
+def test_the_ports_for_other_clients_are_looked_at_like_pravegas(tmp_path: Path, name: str) -> None:
     async def with_the_port_taken() -> list[Finding]:
         transport = SystemTransport()
         listener = await transport.listen("127.0.0.1", 0, None, _never)
         try:
+            taken = f"127.0.0.1:{listener.address[1]}"
             listen = ListenConfig(
                 address="127.0.0.1:0",
                 tls="off",
-                s2=S2FaceConfig(address=f"127.0.0.1:{listener.address[1]}"),
+                s2=S2FaceConfig(address=taken) if name == "s2" else None,
+                iggy=IggyFaceConfig(address=taken) if name == "iggy" else None,
             )
             config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}#a/b"))
             return await check_receiver(
@@ -219,7 +225,8 @@ def test_the_port_for_s2s_clients_is_looked_at_like_the_others(tmp_path: Path) -
             await listener.close()
 
     found = {finding.name: finding for finding in asyncio.run(with_the_port_taken())}
-    assert not found["listen.s2.address"].ok
+    assert not found[f"listen.{name}.address"].ok
+    assert found[f"listen.{name}.tls"].warn
 
 
 def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:
@@ -295,7 +302,11 @@ def test_s2_is_asked_for_its_stream_and_the_token_is_not_shown(tmp_path: Path) -
         store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
         running = asyncio.create_task(store.run(asyncio.Event()))
         catalog = Catalog(store, clock=clock, random=Random(1))
-        async with serve_s2(catalog, ("127.0.0.1", 0), None, host=host, users=None) as (_, port):
+        async with (
+            open_numbering(store, clock=clock) as numbering,
+            serve_s2(catalog, numbering, ("127.0.0.1", 0), None, host=host, users=None) as bound,
+        ):
+            port = bound[1]
             uri = f"s2://127.0.0.1:{port}/my-basin/events"
             before = await ask(uri, "secret-token")
             again = await ask(uri, "secret-token")

@@ -108,6 +108,16 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
             {"pravega": "127.0.0.1:6000", "s2": "127.0.0.1:6000"},
             "listen.s2.address is listen.pravega.address, too",
         ),
+        (
+            "127.0.0.1:5044",
+            {"s2": "127.0.0.1:8080", "iggy": "127.0.0.1:8080"},
+            "listen.iggy.address is listen.s2.address, too",
+        ),
+        (
+            "0.0.0.0:8090",
+            {"iggy": "127.0.0.1"},
+            "listen.iggy.address is listen.address, too",
+        ),
         ("127.0.0.1:0", {"pravega": "127.0.0.1:0", "controller": "127.0.0.1:0"}, None),
         ("127.0.0.1:5044", {"pravega": "127.0.0.2:5044"}, None),
     ],
@@ -125,12 +135,13 @@ def test_two_listeners_of_one_receiver_have_two_ports(
         load_config(path, ReceiverConfig, {})
 
 
-def test_a_face_for_s2s_clients_needs_a_store_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["s2", "iggy"])
+def test_a_face_for_other_clients_needs_a_store_of_its_own(tmp_path: Path, name: str) -> None:
     text = (
         '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://127.0.0.1:6000/a/b"\n'
-        '[listen.s2]\naddress = "127.0.0.1:8080"\n'
+        f'[listen.{name}]\naddress = "127.0.0.1:8080"\n'
     )
-    with pytest.raises(ConfigError, match=r"listen\.s2 serves a store of this process"):
+    with pytest.raises(ConfigError, match=rf"listen\.{name} serves a store of this process"):
         load_config(_write(tmp_path, text), ReceiverConfig, {})
 
 
@@ -328,7 +339,7 @@ def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
         (
             '[store]\npath = "/store"\n[listen.pravega]\naddress = "127.0.0.1:6000"\n' + _AUTH,
             "listen.auth",
-            "give [listen.controller] or [listen.s2]",
+            "give [listen.controller], [listen.s2] or [listen.iggy]",
         ),
         (
             _STORE % ("127.0.0.1", "", "0.0.0.0", 'tls = "off"\n') + _AUTH,

@@ -58,8 +58,11 @@ class MemoryStream:
         self._incoming.leave()
 
     def abort(self) -> None:
-        """Reset: the peer reads what has arrived, then `TransientError`."""
+        """Reset: the peer reads what has arrived, then `TransientError`; a write that waits fails,
+        too.
+        """
         self._outgoing.fail("connection reset by the peer")
+        self._outgoing.refuse_writes("the connection was closed on this side")
         self._incoming.leave()
 
 

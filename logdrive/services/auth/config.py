@@ -36,8 +36,8 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """
         if not checked:
             raise ValueError(
-                "auth: the controller checks logins and issues tokens, and S2's listener checks "
-                "them, too: give [listen.controller] or [listen.s2]"
+                "auth: the controller checks logins and issues tokens, and the listeners of S2 "
+                "and Iggy check them, too: give [listen.controller], [listen.s2] or [listen.iggy]"
             )
         if exposed and not self.clear:
             raise ValueError(

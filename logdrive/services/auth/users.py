@@ -131,6 +131,11 @@ class Users:
         finally:
             self._waiting -= 1
 
+    def find(self, name: str) -> User | None:
+        """Return the user called *name* as the file says now; None if there is none."""
+        entry = self._users.get(name)
+        return entry.user if entry is not None else None
+
     def replace_users(self, config: UsersConfig) -> None:
         """Check logins against *config* from now on; unchanged users are not compared again."""
         self._users = users = _by_name(config)

@@ -2,14 +2,12 @@
 
 Changes take turns. A turn examines the state, submits one change and what it requires of segments,
 in that order, and ends once everything is durable. So a turn finds nothing pending, and a crash
-leaves some beginning of what was submitted; the next start does the rest. If a turn fails or is
-cancelled midway, the state in memory may differ from the store: the next turn begins by replaying
-the journal.
+leaves some beginning of what was submitted; the next start, or the turn after one that failed, does
+the rest.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -18,6 +16,7 @@ from msgspec.structs import replace
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
+from logdrive.store.journal import JournaledState
 from logdrive.store.streams.effects import follow_up_puts
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
@@ -41,56 +40,31 @@ from logdrive.store.streams.state import (
 from logdrive.wire.pravega.names import segment_id, segment_name
 
 
-class Catalog:
+class Catalog(JournaledState[CatalogState, Put]):
     """The state of all streams of *store*; `Streams` and `Transactions` take turns at changing it.
 
-    *store* must run as long as the catalog is used.
+    A `StreamsError` in a turn leaves everything as it was. *store* must run as long as the catalog
+    is used.
     """
 
     def __init__(self, store: Store, *, clock: Clock, random: Random, slack: int = MIB) -> None:
+        super().__init__(Journal(store, slack=slack), refusal=StreamsError)
         self.store = store
         self.clock = clock
         self.random = random
-        self._journal = Journal(store, slack=slack)
-        self._state = CatalogState()
-        self._turn = asyncio.Lock()
-        # False if the state must be replayed from the journal first
-        self._known = False
 
-    @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[CatalogState]:
-        """Lock the catalog during the context. A `StreamsError` leaves everything as it was."""
-        async with self._turn:
-            known, self._known = self._known, False
-            if not known:
-                await self._replay_journal()
-            try:
-                yield self._state
-            except StreamsError:
-                self._known = True
-                raise
-            self._known = True
-
-    @property
-    def is_doubtful(self) -> bool:
-        """True after a turn that failed: the state in memory may have what is not stored.
-
-        The next turn reads it anew.
-        """
-        return not self._known and not self._turn.locked()
-
-    async def _replay_journal(self) -> None:
-        self._state = await self._journal.replay()
-        for scope, name, stream_state in list(self._state.all_streams()):
+    async def complete_replay(self) -> None:
+        """Do what the streams require of segments, and adopt those that were made without us."""
+        for scope, name, stream_state in list(self.state.all_streams()):
             await asyncio.gather(
                 *Reconciler(self.store, scope, name, stream_state).submit_changes()
             )
             await self.commit_puts(follow_up_puts(scope, name, stream_state))
-        for scope, name, _ in list(self._state.all_streams()):
+        for scope, name, _ in list(self.state.all_streams()):
             await asyncio.gather(*self._reconcile_watermark(scope, name))
         maps = [
             MapPut(scope, name, table)
-            for scope, scope_state in self._state.scopes.items()
+            for scope, scope_state in self.state.scopes.items()
             for name, table in scope_state.maps.items()
         ]
         await self._reconcile_kv_tables(maps)
@@ -102,15 +76,14 @@ class Catalog:
         Only within a turn.
         """
         while puts:
-            submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]
-            self._state.apply_puts(puts)
+            submitted: list[asyncio.Future[Any]] = [self.submit_puts(puts)]
             places = self._places(puts)
             for scope, name, stream_state in places:
                 submitted += Reconciler(self.store, scope, name, stream_state).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._reconcile_watermark(put.scope, put.stream)
-            submitted += self._journal.shorten(self._state)
+            submitted += self._journal.shorten(self.state)
             await asyncio.gather(*submitted)
             await self._reconcile_kv_tables([put for put in puts if isinstance(put, MapPut)])
             puts = [
@@ -121,8 +94,8 @@ class Catalog:
 
     def _reconcile_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
         stream_state, mark = (
-            self._state.stream_state(scope, stream),
-            self._state.stream_state(scope, mark_stream(stream)),
+            self.state.stream_state(scope, stream),
+            self.state.stream_state(scope, mark_stream(stream)),
         )
         if stream_state is None or stream_state.watermark is None or mark is None:
             return []
@@ -142,9 +115,7 @@ class Catalog:
             for put in maps
             if put.now.status == "deleting"
         ]:
-            submitted = self._journal.append_puts(deleted)
-            self._state.apply_puts(deleted)
-            await submitted
+            await self.submit_puts(deleted)
 
     def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
         names = dict.fromkeys(
@@ -153,16 +124,16 @@ class Catalog:
         return [
             (scope, name, stream_state)
             for scope, name in names
-            if (stream_state := self._state.stream_state(scope, name)) is not None
+            if (stream_state := self.state.stream_state(scope, name)) is not None
         ]
 
     # Finding -------------------------------------------------------------------------------------
 
     async def stream_state(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
-        state = self._state.stream_state(scope, stream)
+        state = self.state.stream_state(scope, stream)
         if state is None and await self.adopt_stream(scope, stream):
-            state = self._state.stream_state(scope, stream)
+            state = self.state.stream_state(scope, stream)
         if state is None:
             await self.scope_state(scope)
             raise NoSuchStreamError(f"there is no stream {scope}/{stream}")
@@ -177,10 +148,10 @@ class Catalog:
             await self.adopt_all()
         if not self._is_scope(scope):
             raise NoSuchScopeError(f"there is no scope {scope!r}")
-        return self._state.scopes[scope]
+        return self.state.scopes[scope]
 
     def _is_scope(self, scope: str) -> bool:
-        return scope in self._state.scopes and self._state.scopes[scope].present
+        return scope in self.state.scopes and self.state.scopes[scope].present
 
     def creation_put(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
         """Return the put that creates a stream of *config*.min_segments equal key ranges."""
@@ -191,19 +162,19 @@ class Catalog:
 
     def next_number(self, scope: str, stream: str) -> int:
         """Return the first segment number that no stream of that name has had."""
-        scope_state = self._state.scopes.get(scope)
+        scope_state = self.state.scopes.get(scope)
         stream_state = scope_state.streams.get(stream) if scope_state is not None else None
         return stream_state.stream.next_number if stream_state is not None else 0
 
     def known_stream(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
-        return self._state.stream_state(scope, stream)
+        return self.state.stream_state(scope, stream)
 
     def active_streams(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that accept appends, as far as they are known without a turn."""
         return [
             (scope, name, stream_state.stream)
-            for scope, name, stream_state in self._state.all_streams()
+            for scope, name, stream_state in self.state.all_streams()
             if stream_state.stream.status == "active"
         ]
 
@@ -211,7 +182,7 @@ class Catalog:
         """Return the streams whose writers note times, as far as they are known without a turn."""
         return [
             (scope, name)
-            for scope, name, stream_state in self._state.all_streams()
+            for scope, name, stream_state in self.state.all_streams()
             if stream_state.writers
         ]
 
@@ -220,7 +191,7 @@ class Catalog:
 
         Only those known without a turn.
         """
-        return [group for _, group in self._state.subscribers(scope, stream)]
+        return [group for _, group in self.state.subscribers(scope, stream)]
 
     # Adopting ------------------------------------------------------------------------------------
 
@@ -228,7 +199,7 @@ class Catalog:
         """Adopt all streams that were made by creating their segments; within a turn."""
         for segment in self.store.segments():
             names = stream_of_first_segment(segment)
-            if names is not None and self._state.stream_state(*names) is None:
+            if names is not None and self.state.stream_state(*names) is None:
                 await self.adopt_stream(*names)
 
     async def adopt_stream(self, scope: str, stream: str) -> bool:
@@ -237,7 +208,7 @@ class Catalog:
         Return whether it was adopted.
         """
         count = 0
-        if self._state.stream_state(scope, stream) is not None:
+        if self.state.stream_state(scope, stream) is not None:
             return False
         while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1

@@ -6,6 +6,7 @@ import msgspec
 
 from logdrive.store.streams.key_ranges import segments_before
 from logdrive.store.streams.state import (
+    REMOVED,
     Put,
     Stream,
     StreamPut,
@@ -48,6 +49,7 @@ def follow_up_puts(scope: str, name: str, stream_state: StreamState) -> list[Put
         for number in transaction.segments
     }
     cut_off = {segment.id for segment in segments_before(stream, stream.cut)} - used
+    cut_off |= {segment.id for segment in stream.segments if segment.until == REMOVED}
     if cut_off:
         puts.append(StreamPut(scope, name, _without(stream, cut_off)))
     return puts

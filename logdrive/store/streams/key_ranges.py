@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from logdrive.store.streams.errors import NoSuchStreamSegmentError, PreconditionError
-from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
+from logdrive.store.streams.state import CURRENT, REMOVED, Segment, Stream, StreamConfig
 from logdrive.wire.pravega.names import epoch_of_id, segment_id
 
 KeyRange = tuple[float, float]
@@ -27,8 +27,13 @@ def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int)
     return Stream(config, segments, (now_ms,), first_number + count)
 
 
-def current_segments(stream: Stream) -> list[Segment]:
-    """Return the segments that accept appends; none of a sealed stream."""
+def has_keys(segment: Segment) -> bool:
+    """Return whether keys lead to *segment*."""
+    return segment.low < segment.high
+
+
+def open_segments(stream: Stream) -> list[Segment]:
+    """Return all segments that accept appends; none of a sealed stream."""
     return (
         [segment for segment in stream.segments if segment.until == CURRENT]
         if stream.status == "active"
@@ -36,13 +41,45 @@ def current_segments(stream: Stream) -> list[Segment]:
     )
 
 
+def current_segments(stream: Stream) -> list[Segment]:
+    """Return the segments that accept appends by key, one for each; none of a sealed stream."""
+    return [segment for segment in open_segments(stream) if has_keys(segment)]
+
+
 def segments_in_epoch(stream: Stream, epoch: int) -> list[Segment]:
-    """Return the segments of one epoch."""
+    """Return the segments of one epoch, one for each key."""
     return [
         s
         for s in stream.segments
-        if epoch_of_id(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
+        if has_keys(s) and epoch_of_id(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
     ]
+
+
+def add_keyless_segments(stream: Stream, count: int) -> Stream:
+    """Return *stream* with *count* more segments, to which no keys lead: nothing else changes.
+
+    Raises `PreconditionError` where that would be too many.
+    """
+    _check_history(stream, count)
+    new = [Segment(segment_id(stream.next_number + n, 0), 0.0, 0.0) for n in range(count)]
+    return msgspec.structs.replace(
+        stream, segments=(*stream.segments, *new), next_number=stream.next_number + count
+    )
+
+
+def remove_keyless_segments(stream: Stream, removed: Iterable[int]) -> Stream:
+    """Return *stream* with the segments *removed*, to which no keys lead, marked for deletion.
+
+    Raises `NoSuchStreamSegmentError`, and `PreconditionError` where keys lead to one.
+    """
+    doomed = {segment_of(stream, number).id for number in removed}
+    if any(has_keys(segment) for segment in stream.segments if segment.id in doomed):
+        raise PreconditionError("a segment that keys lead to can only be replaced")
+    kept = {number: offset for number, offset in stream.cut.items() if number not in doomed}
+    segments = tuple(
+        msgspec.structs.replace(s, until=REMOVED) if s.id in doomed else s for s in stream.segments
+    )
+    return msgspec.structs.replace(stream, segments=segments, cut=kept)
 
 
 def segment_of(stream: Stream, segment: int) -> Segment:
@@ -87,11 +124,7 @@ def scale_stream(
             "the new key ranges must be those of the segments that they replace, without "
             "gap or overlap"
         )
-    if len(stream.segments) + len(ranges) > MAX_HISTORY:
-        raise PreconditionError(
-            f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first"
-        )
-
+    _check_history(stream, len(ranges))
     epoch = len(stream.epochs)
     kept = [
         msgspec.structs.replace(s, until=epoch) if s.id in replaced_ids else s
@@ -111,7 +144,8 @@ def scale_stream(
 
 def head_cut(stream: Stream) -> dict[int, int]:
     """Return the cut at which the stream begins."""
-    return dict(stream.cut) if stream.cut else {s.id: 0 for s in segments_in_epoch(stream, 0)}
+    cut = dict(stream.cut) or {s.id: 0 for s in segments_in_epoch(stream, 0)}
+    return {s.id: 0 for s in _keyless(stream)} | cut
 
 
 def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
@@ -125,7 +159,9 @@ def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     begin, cut_off = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
     segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in cut_off]
     # part of that epoch was cut off: the stream begins later
-    return {s.id: begin.get(s.id, 0) for s in segments} if _is_whole(segments) else begin
+    if not _is_whole(segments):
+        return begin
+    return {s.id: begin.get(s.id, 0) for s in (*segments, *_keyless(stream))}
 
 
 def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
@@ -177,11 +213,16 @@ def segments_after(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
 def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
     """Return the offsets from which segments have bytes after *cut*, by id.
 
-    Segments without such bytes are missing.
+    Segments without such bytes are missing, as are those without keys that *cut* leaves out: they
+    may have been added later, and nothing leads a reader there.
     """
     begin = cut or head_cut(stream)
     before = {s.id for s in segments_before(stream, begin)}
-    return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in before}
+    return {
+        s.id: begin.get(s.id, 0)
+        for s in stream.segments
+        if s.id not in before and (has_keys(s) or s.id in begin)
+    }
 
 
 def segments_between(
@@ -204,7 +245,22 @@ def segments_between(
         or any(offset < begin.get(number, 0) for number, offset in end.items())
     ):
         raise PreconditionError("the second cut lies before the first")
-    return [s for s in stream.segments if s.id not in before and s.id not in after]
+    return [
+        s
+        for s in stream.segments
+        if s.id not in before and s.id not in after and s.until != REMOVED
+    ]
+
+
+def _keyless(stream: Stream) -> list[Segment]:
+    return [s for s in stream.segments if not has_keys(s) and s.until == CURRENT]
+
+
+def _check_history(stream: Stream, more: int) -> None:
+    if len(stream.segments) + more > MAX_HISTORY:
+        raise PreconditionError(
+            f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first"
+        )
 
 
 def _overlap(one: Segment, other: Segment) -> bool:
@@ -212,7 +268,7 @@ def _overlap(one: Segment, other: Segment) -> bool:
 
 
 def _is_whole(segments: Iterable[Segment]) -> bool:
-    return _join_ranges([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
+    return _join_ranges([(s.low, s.high) for s in segments if has_keys(s)]) == [(0.0, 1.0)]
 
 
 def _join_ranges(ranges: Iterable[KeyRange]) -> list[KeyRange]:

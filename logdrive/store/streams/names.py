@@ -18,7 +18,10 @@ S2: Final = "_s2"
 S2_INDEX: Final = "_s2-index"
 """What precedes, in `SYSTEM`, the names of segments that S2's numbers of records are kept for."""
 
-OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX))
+IGGY: Final = "_iggy"
+"""The internal stream of `SYSTEM` that has what only Iggy knows of streams, and its offsets."""
+
+OWN: Final = tuple(f"{SYSTEM}/{name}/" for name in (CONTROLLER, S2, S2_INDEX, IGGY))
 """Prefixes of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
@@ -40,6 +43,20 @@ def check_stream(name: str) -> None:
     """Raise `BadNameError` unless *name* is valid for a stream."""
     if len(name) > _STREAM_LENGTH or _NAME.fullmatch(name) is None:
         raise BadNameError(f"{name[:300]!r} is not a valid name for a stream")
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether *name* can be a user's name of a stream, or of a scope, in every protocol.
+
+    Those with "_" in front are internal.
+    """
+    if name.startswith("_") or name.endswith(KV_TABLE_SUFFIX):
+        return False
+    try:
+        check_stream(name)
+    except BadNameError:
+        return False
+    return True
 
 
 def group_stream(group: str) -> str:

@@ -23,7 +23,14 @@ from logdrive.store.errors import (
 )
 from logdrive.store.streams.key_ranges import current_segments, segments_before
 from logdrive.store.streams.names import kv_table_segment, mark_stream
-from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
+from logdrive.store.streams.state import (
+    CURRENT,
+    REMOVED,
+    KeyValueTable,
+    Stream,
+    StreamState,
+    Watermark,
+)
 from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.names import segment_name, transaction_name
 from logdrive.wire.pravega.watermarks import encode_watermark
@@ -120,6 +127,7 @@ class Reconciler:
         cut_off = {
             segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
+        cut_off |= {s.id for s in self._state.stream.segments if s.until == REMOVED}
 
         # successors exist before their predecessors are sealed: appends then find them at once
         for segment in self._state.stream.segments:

@@ -25,6 +25,8 @@ import msgspec
 
 CURRENT = -1
 """The `until` of a segment that accepts appends, unless its stream is sealed."""
+REMOVED = -2
+"""The `until` of a segment without keys that is being deleted."""
 
 
 _Thing = TypeVar("_Thing")
@@ -57,6 +59,9 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     """A segment of a stream: keys in (low, high].
 
     It lasts from the epoch in its id to the epoch *until*, in which others replaced it.
+
+    Where *low* is *high* no key leads to it: it is for clients that choose the segment themselves,
+    as Iggy's do. It belongs to all epochs, so its id has epoch 0, and nothing ever replaces it.
     """
 
     id: int

@@ -227,6 +227,27 @@ class Streams:
             await self._put(scope, stream, scaled)
             return len(scaled.epochs) - 1, layout.current_segments(scaled)
 
+    async def add_segments(self, scope: str, stream: str, count: int) -> list[int]:
+        """Add *count* segments to which no keys lead, and return their ids.
+
+        They are for clients that choose the segment themselves; for all others the stream is as it
+        was.
+        """
+        async with self._catalog.turn():
+            stream_state = await self._active(scope, stream)
+            more = layout.add_keyless_segments(stream_state.stream, count)
+            before = len(stream_state.stream.segments)
+            await self._put(scope, stream, more)
+            return [segment.id for segment in more.segments[before:]]
+
+    async def remove_segments(self, scope: str, stream: str, removed: Iterable[int]) -> None:
+        """Delete the segments with the ids *removed*, to which no keys lead."""
+        async with self._catalog.turn():
+            stream_state = await self._catalog.stream_state(scope, stream)
+            await self._put(
+                scope, stream, layout.remove_keyless_segments(stream_state.stream, removed)
+            )
+
     # Asking --------------------------------------------------------------------------------------
 
     async def stream(self, scope: str, stream: str) -> Stream:

@@ -6,7 +6,7 @@
 from typing import ClassVar
 
 from logdrive.address import host_port, is_wildcard
-from logdrive.services.face_config import FaceConfig, listeners_collide
+from logdrive.services.face_config import FaceConfig
 
 PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
@@ -43,10 +43,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
                 "listen.controller sends clients to the segments' own face: give "
                 "[listen.pravega], too"
             )
-        if listeners_collide(self.host_and_port, face.host_and_port):
-            raise ValueError(
-                "listen.controller.address is listen.pravega.address, too: choose another port"
-            )
+        self.check_apart([face])
         if self.advertise is None and is_wildcard(face.host_and_port[0]):
             raise ValueError(
                 "listen.controller.advertise is missing: clients can't connect to "

@@ -3,11 +3,10 @@
 `config/store.toml` explains each key.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from logdrive.address import S2_PORT
-from logdrive.services.face_config import FaceConfig, listeners_collide
+from logdrive.services.face_config import FaceConfig
 
 
 class S2FaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -15,11 +14,3 @@ class S2FaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=
 
     table: ClassVar[str] = "listen.s2"
     default_port: ClassVar[int] = S2_PORT
-
-    def check_apart(self, others: Iterable[FaceConfig | None]) -> None:
-        """Raise ValueError if one of *others* has the same address."""
-        for other in others:
-            if other is not None and listeners_collide(self.host_and_port, other.host_and_port):
-                raise ValueError(
-                    f"listen.s2.address is {other.table}.address, too: choose another port"
-                )

@@ -9,6 +9,7 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
+from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.s2.server.access_tokens import AccessTokens
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
@@ -44,6 +45,7 @@ class S2Service:
     def __init__(
         self,
         catalog: Catalog,
+        numbering: NumberedSegments,
         *,
         users: Users | None,
         clock: Clock,
@@ -62,7 +64,7 @@ class S2Service:
         self.sessions = OpenSessions()
         self.anyone = Principal()
         self.registry = Registry(self.store)
-        self.logs = StreamLogs(self.store, clock=clock, random=random)
+        self.logs = StreamLogs(numbering, clock=clock, random=random)
         inside = Streams(catalog)
         self.purger = Purger(self.registry, inside, forget=self.logs.forget, clock=clock)
         self.basins = Basins(self.registry, inside, clock=clock, purge=self.purger.wake)
@@ -77,7 +79,6 @@ class S2Service:
     async def start(self) -> None:
         """Read what is stored, and finish what a crash left undone, before any request comes."""
         await self.resolve_doubt()
-        await self.logs.delete_orphans()
         self.purger.wake()
 
     async def resolve_doubt(self) -> None:

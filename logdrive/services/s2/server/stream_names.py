@@ -9,10 +9,9 @@ import hashlib
 import re
 from typing import Final, NamedTuple
 
-from logdrive.store.streams.errors import BadNameError
-from logdrive.store.streams.names import check_stream
+from logdrive.store.streams.names import is_plain_name
 from logdrive.store.streams.state import Stream
-from logdrive.wire.pravega.names import KV_TABLE_SUFFIX, number_of_id, segment_name
+from logdrive.wire.pravega.names import number_of_id, segment_name
 
 _DIGESTED: Final = "_s2-"
 _DIGEST_CHARACTERS: Final = 32
@@ -28,27 +27,16 @@ class NumberedName(NamedTuple):
 
 def catalog_stream(name: str) -> str:
     """Return the stream of the catalog that an S2 stream called *name* has."""
-    if is_catalog_name(name):
+    if is_plain_name(name):
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
     return f"{_DIGESTED}{digest[:_DIGEST_CHARACTERS]}"
 
 
-def is_catalog_name(name: str) -> bool:
-    """Return whether *name* is the same in the catalog. Those with "_" in front are internal."""
-    if name.startswith("_") or name.endswith(KV_TABLE_SUFFIX):
-        return False
-    try:
-        check_stream(name)
-    except BadNameError:
-        return False
-    return True
-
-
 def numbered_name(name: str) -> NumberedName | None:
     """Return what *name* means if it is that of one segment of several."""
     match = _NUMBERED.fullmatch(name)
-    if match is None or not is_catalog_name(match[1]):
+    if match is None or not is_plain_name(match[1]):
         return None
     return NumberedName(match[1], int(match[2]))
 

@@ -16,7 +16,6 @@ from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.state import RegisteredStream, S2Basin, S2StreamPut
 from logdrive.services.s2.server.stream_names import (
     catalog_stream,
-    is_catalog_name,
     is_whole,
     numbered_name,
     segment_of,
@@ -29,6 +28,7 @@ from logdrive.store.streams.errors import (
     ScopeExistsError,
     StreamExistsError,
 )
+from logdrive.store.streams.names import is_plain_name
 from logdrive.store.streams.state import Stream
 from logdrive.store.streams.state import StreamConfig as CatalogConfig
 from logdrive.store.streams.streams import Streams
@@ -172,7 +172,7 @@ class S2Streams:
             for name, stream in registered.items()
             if stream.deleted_ms is not None or self.known(basin, name) is not None
         }
-        for name in filter(is_catalog_name, inside):
+        for name in filter(is_plain_name, inside):
             if (there := self._catalog.known_stream(basin, name)) is not None:
                 names.update(shown_names(name, there.stream))
         page, more = page_of(
@@ -314,7 +314,7 @@ def _place_of(name: str, stream: RegisteredStream | None) -> tuple[str | None, i
         return stream.stream, None
     if (numbered := numbered_name(name)) is not None:
         return numbered
-    return (name if is_catalog_name(name) else None), None
+    return (name if is_plain_name(name) else None), None
 
 
 def _found(

@@ -47,6 +47,8 @@ WEIGHTS = {
     "create": 4,
     "configure": 2,
     "scale": 5,
+    "widen": 2,
+    "narrow": 1,
     "seal": 1,
     "delete": 2,
     "cut": 4,
@@ -97,6 +99,10 @@ async def perform(there: Rig, op: Operation) -> None:
             await there.transactions.begin_transaction(*where, 1000)
         case "scale":
             await scale(there, op)
+        case "widen":
+            await streams.add_segments(*where, 1 + int(op.choice * 2))
+        case "narrow":
+            await narrow(there, op)
         case kind if kind in BESIDE:
             await BESIDE[kind](there, op)
         case "cut" | "write" | "raw":
@@ -173,7 +179,7 @@ async def to_segments(there: Rig, op: Operation) -> None:
         await there.streams.truncate(
             *where, {s.id: int(info.length * op.choice) for s, info in found if info is not None}
         )
-    elif now := layout.current_segments(stream):
+    elif now := layout.open_segments(stream):
         await there.write(
             segment_name(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
         )
@@ -189,6 +195,12 @@ async def scale(there: Rig, op: Operation) -> None:
         await there.streams.scale(
             op.scope, op.stream, [split.id], [(split.low, middle), (middle, split.high)]
         )
+
+
+async def narrow(there: Rig, op: Operation) -> None:
+    stream = await there.streams.stream(op.scope, op.stream)
+    added = [s.id for s in stream.segments if not layout.has_keys(s)]
+    await there.streams.remove_segments(op.scope, op.stream, added[int(op.choice * len(added)) :])
 
 
 async def in_transaction(there: Rig, op: Operation) -> None:

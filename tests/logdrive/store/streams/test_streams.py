@@ -226,6 +226,52 @@ def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no
     run(main())
 
 
+def test_segments_without_keys_come_and_go_and_leave_keys_and_cuts_as_they_were() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk, clean=False) as there:
+            await there.made()
+            before = await there.streams.stream(SCOPE, STREAM)
+            assert await there.streams.add_segments(SCOPE, STREAM, 2) == [2, 3]
+            await there.write(name(2), b"two")
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert layout.current_segments(stream) == layout.current_segments(before)
+            assert [s.id for s in layout.open_segments(stream)] == [0, 1, 2, 3]
+            # who reads all of it from the beginning reads them, too
+            head = layout.head_cut(stream)
+            assert head == {0: 0, 1: 0, 2: 0, 3: 0}
+            layout.check_cut(stream, head)
+            layout.check_cut(stream, layout.head_cut(before))
+
+            # scaling goes on beside them
+            await there.streams.scale(SCOPE, STREAM, [0], [(0.0, 0.5)])
+            scaled = await there.streams.stream(SCOPE, STREAM)
+            assert [s.id for s in layout.open_segments(scaled)] == [1, 2, 3, segment_id(4, 1)]
+            end = {s.id: 0 for s in layout.segments_in_epoch(scaled, 1)}
+            between = layout.segments_between(scaled, layout.head_cut(scaled), end)
+            assert {2, 3} < {segment.id for segment in between}
+            await there.streams.truncate(SCOPE, STREAM, end)
+            assert there.content(name(2)) == b"two"
+        async with rig(disk.killed()) as there:
+            with pytest.raises(PreconditionError):
+                await there.streams.remove_segments(SCOPE, STREAM, [1])
+            await there.streams.remove_segments(SCOPE, STREAM, [3])
+            assert there.store.info(name(3)) is None
+            with pytest.raises(NoSuchStreamSegmentError):
+                await there.streams.remove_segments(SCOPE, STREAM, [3])
+            assert there.content(name(2)) == b"two"
+            # a number never comes again
+            assert await there.streams.add_segments(SCOPE, STREAM, 1) == [5]
+            await there.streams.seal(SCOPE, STREAM)
+            info = there.store.info(name(5))
+            assert info is not None
+            assert info.sealed
+            with pytest.raises(StreamSealedError):
+                await there.streams.add_segments(SCOPE, STREAM, 1)
+
+    run(main())
+
+
 def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() -> None:
     async def main() -> None:
         disk = MemoryDisk()

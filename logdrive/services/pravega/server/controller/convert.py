@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.store.streams.errors import PreconditionError
-from logdrive.store.streams.key_ranges import current_segments
+from logdrive.store.streams.key_ranges import open_segments
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
@@ -102,7 +102,7 @@ def segments_at_time_message(
 
 def is_current_segment(stream: Stream, segment: int) -> bool:
     """Return whether *segment* accepts appends: it is in the stream's current epoch."""
-    return any(each.id == segment for each in current_segments(stream))
+    return any(each.id == segment for each in open_segments(stream))
 
 
 def parse_transaction_id(message: pb.TxnId) -> UUID:

@@ -5,9 +5,9 @@ from random import Random
 
 from logdrive.host.heap import Heap
 from logdrive.net.turns import Turns
+from logdrive.services.face_memory import FaceMemoryBudget
 from logdrive.services.pravega.server.segments.compaction import Compactor
 from logdrive.services.pravega.server.segments.fencing import WriterFence
-from logdrive.services.pravega.server.segments.memory import FaceMemoryBudget
 from logdrive.services.pravega.server.segments.merging import Merger
 from logdrive.services.pravega.server.segments.transients import Transients
 from logdrive.services.pravega.server.tables.tables import Tables

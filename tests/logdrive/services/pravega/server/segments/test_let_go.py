@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from logdrive.model.numbers import ABSENT
+from logdrive.services.face_memory import FaceAllocation
 from logdrive.services.pravega.server.segments.appending import Appender
 from logdrive.services.pravega.server.segments.connection import SegmentConnection
 from logdrive.services.pravega.server.segments.fencing import WriterClaim
-from logdrive.services.pravega.server.segments.memory import FaceAllocation
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, SetupAppend
 from logdrive.wire.pravega.segments import ReadSegment
 from tests.support.let_go import Made

@@ -14,16 +14,16 @@ from logdrive.errors import TransientError
 from logdrive.host.heap import Heap
 from logdrive.model.units import KIB, MIB
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.appending import Appender
-from logdrive.services.pravega.server.segments.connection import SegmentConnection
-from logdrive.services.pravega.server.segments.fencing import WriterFence
-from logdrive.services.pravega.server.segments.memory import (
+from logdrive.services.face_memory import (
     LITTLE_BYTES,
     STALLED_SECONDS,
     UNTAKEN_SECONDS,
     FaceAllocation,
     FaceMemoryBudget,
 )
+from logdrive.services.pravega.server.segments.appending import Appender
+from logdrive.services.pravega.server.segments.connection import SegmentConnection
+from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import KeepAlive

@@ -54,7 +54,7 @@ _PAUSE_SECONDS: Final = 0.01
 """Seconds between two rounds of admissions: what the first one reads is counted by then."""
 _QUIET_SECONDS: Final = 10.0
 """Seconds between two warnings about closed connections."""
-_log = structlog.get_logger("logdrive.store.pravega")
+_log = structlog.get_logger("logdrive.store")
 
 
 class FaceMemoryBudget:

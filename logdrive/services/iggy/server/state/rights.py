@@ -1,0 +1,121 @@
+"""Rights: what a request needs, and whether a user's permissions or grants include it.
+
+To manage something includes to read it; to read a stream includes to read its topics, and to read a
+topic includes to poll. To manage topics includes to send.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from logdrive.services.auth.permissions import Grants, Permission
+from logdrive.store.streams.names import IGGY, SYSTEM
+from logdrive.wire.iggy.permissions import (
+    GlobalPermissions,
+    Permissions,
+    StreamPermissions,
+    TopicPermissions,
+)
+
+
+class Right(Enum):
+    """What a request needs."""
+
+    READ_SERVERS = auto()
+    READ_USERS = auto()
+    MANAGE_USERS = auto()
+    READ_STREAM = auto()
+    MANAGE_STREAM = auto()
+    READ_TOPIC = auto()
+    MANAGE_TOPIC = auto()
+    POLL = auto()
+    SEND = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A stream or a topic, by its names in the catalog, and by its numbers.
+
+    None for *stream* and *topic_id*: the stream of Iggy as a whole.
+    """
+
+    scope: str
+    stream_id: int
+    stream: str | None = None
+    topic_id: int | None = None
+
+
+_READING = (Right.READ_STREAM, Right.READ_TOPIC, Right.POLL)
+_OF_TOPICS = (Right.READ_TOPIC, Right.MANAGE_TOPIC, Right.POLL, Right.SEND)
+_TOPIC_READING = (Right.READ_TOPIC, Right.POLL)
+
+
+def permits(permissions: Permissions, right: Right, target: Target | None) -> bool:
+    """Return whether *permissions* include *right* on *target*; None: everywhere."""
+    if _everywhere(permissions.everywhere, right):
+        return True
+    if target is None:
+        return False
+    for stream in permissions.streams:
+        if stream.stream == target.stream_id:
+            return _in_stream(stream, right) or any(
+                _in_topic(topic, right) for topic in stream.topics if topic.topic == target.topic_id
+            )
+    return False
+
+
+def _everywhere(mine: GlobalPermissions, right: Right) -> bool:
+    match right:
+        case Right.READ_SERVERS:
+            return mine.read_servers or mine.manage_servers
+        case Right.READ_USERS:
+            return mine.read_users or mine.manage_users
+        case Right.MANAGE_USERS:
+            return mine.manage_users
+        case _:
+            return (
+                mine.manage_streams
+                or (mine.read_streams and right in _READING)
+                or (mine.manage_topics and right in _OF_TOPICS)
+                or (mine.read_topics and right in _TOPIC_READING)
+                or (mine.poll_messages and right is Right.POLL)
+                or (mine.send_messages and right is Right.SEND)
+            )
+
+
+def _in_stream(mine: StreamPermissions, right: Right) -> bool:
+    return (
+        (mine.manage_stream and right in (Right.MANAGE_STREAM, *_READING, *_OF_TOPICS))
+        or (mine.read_stream and right in _READING)
+        or (mine.manage_topics and right in _OF_TOPICS)
+        or (mine.read_topics and right in _TOPIC_READING)
+        or (mine.poll_messages and right is Right.POLL)
+        or (mine.send_messages and right is Right.SEND)
+    )
+
+
+def _in_topic(mine: TopicPermissions, right: Right) -> bool:
+    return (
+        (mine.manage_topic and right in _OF_TOPICS)
+        or (mine.read_topic and right in _TOPIC_READING)
+        or (mine.poll_messages and right is Right.POLL)
+        or (mine.send_messages and right is Right.SEND)
+    )
+
+
+def is_root(grants: Grants) -> bool:
+    """Return whether *grants* allow everything, so that their holder is an Iggy root."""
+    return grants.stream_permission(SYSTEM, IGGY) >= Permission.READ_UPDATE
+
+
+def grants_permit(grants: Grants, right: Right, target: Target | None) -> bool:
+    """Return whether the *grants* of a user of the users file include *right* on *target*."""
+    if is_root(grants):
+        return True
+    if target is None or right in (Right.READ_SERVERS, Right.READ_USERS, Right.MANAGE_USERS):
+        return False
+    wanted = Permission.READ if right in _READING else Permission.READ_UPDATE
+    if target.stream is not None:
+        return grants.stream_permission(target.scope, target.stream) >= wanted
+    if right is Right.READ_STREAM:
+        return grants.may_see_scope(target.scope)
+    return grants.scope_permission(target.scope) >= wanted
