@@ -8,6 +8,7 @@ from bench import (
     codec,
     decode,
     end_to_end,
+    iggy_store,
     receiver_idle,
     s2_store,
     spark_table,
@@ -37,5 +38,6 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         *store_flood.GROUPS,
         *store_open.GROUPS,
         *s2_store.GROUPS,
+        *iggy_store.GROUPS,
         spark_table.BENCHMARKS,
     )

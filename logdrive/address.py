@@ -1,7 +1,7 @@
 """Addresses in configuration and on command lines: host:port of receivers, URIs of streams."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
 RECEIVER_PORT = 5044
@@ -66,7 +66,32 @@ class S2Address:
         return f"s2://{where}/{self.basin}/{quote(self.stream, safe='/')}"
 
 
-AnyAddress = StreamAddress | ServiceAddress | S2Address
+@dataclass(frozen=True, slots=True)
+class IggyAddress:
+    """`iggy://user:password@host:port/stream/topic`: a topic of Iggy, at any service that speaks
+    its protocol.
+
+    Iggy's words are others: *scope* is its stream, and *stream* its topic. Both have any characters
+    but slashes; in a URI all but letters, digits, '.', '-', '_' and '~' are percent-encoded.
+    Without user and password both are "".
+    """
+
+    host: str
+    port: int
+    scope: str
+    stream: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def uri(self) -> str:
+        """The address as it is written, without user and password: it may be shown."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        topic = f"{quote(self.scope, safe='')}/{quote(self.stream, safe='')}"
+        return f"iggy://{host}:{self.port}/{topic}"
+
+
+AnyAddress = StreamAddress | ServiceAddress | S2Address | IggyAddress
 """The address of a stream: in a store's directory, or at a service."""
 
 
@@ -87,9 +112,11 @@ def sink_address(uri: str) -> AnyAddress:
 
     Raises ValueError, which says what is wrong and how to write it.
     """
-    scheme = urlsplit(uri).scheme
+    scheme = uri.partition(":")[0].lower()
     if scheme == "s2":
         return s2_address(uri)
+    if scheme == "iggy":
+        return iggy_address(uri)
     if scheme == "pravega":
         return service_address(uri)
     return stream_address(uri)
@@ -144,6 +171,43 @@ def s2_address(uri: str) -> S2Address:
     return S2Address(host, port, basin, stream)
 
 
+def iggy_address(uri: str) -> IggyAddress:
+    """Parse the URI of a topic of Iggy.
+
+    Raises ValueError, which says what is wrong and how to write it, and never shows the password.
+    """
+    _, at, rest = uri.rpartition("@")
+    shown = f"iggy://…@{rest}" if at else uri
+    try:
+        parts = urlsplit(uri)
+        login, _, where = parts.netloc.rpartition("@")
+        host, port = host_port(where, IGGY_PORT)
+    except ValueError:  # its text may show the password
+        raise ValueError(
+            f"{shown!r}: write iggy://user:password@host:{IGGY_PORT}/stream/topic; the user, the "
+            "password and the port may be left out"
+        ) from None
+    path = parts.path.removeprefix("/").split("/")
+    user, colon, password = login.partition(":")
+    try:
+        names = [unquote(name, errors="strict") for name in path]
+        user, password = unquote(user, errors="strict"), unquote(password, errors="strict")
+    except UnicodeDecodeError:
+        names = []
+    if parts.query or parts.fragment or len(names) != 2 or not all(map(_is_iggy_name, names)):
+        raise ValueError(
+            f"{shown!r}: after the host go /stream/topic, as in "
+            f"iggy://host:{IGGY_PORT}/logs/events; each has 1 to 250 bytes; in them, and in user "
+            "and password, '?', '#', '@', ':' and '%' are percent-encoded"
+        )
+    if at and not (colon and user and password):
+        raise ValueError(
+            f"{shown!r}: before '@' go user and password, as in "
+            f"iggy://user:password@host:{IGGY_PORT}/logs/events"
+        )
+    return IggyAddress(host, port, names[0], names[1], user, password)
+
+
 def stream_address(uri: str) -> StreamAddress:
     """Parse the URI of a stream in a store's directory.
 
@@ -153,8 +217,8 @@ def stream_address(uri: str) -> StreamAddress:
     scope, slash, stream = parts.fragment.partition("/")
     if parts.scheme != "file":
         raise ValueError(
-            f"{uri!r}: write file:///path#scope/stream, pravega://host:port/scope/stream or "
-            "s2://host:port/basin/stream"
+            f"{uri!r}: write file:///path#scope/stream, pravega://host:port/scope/stream, "
+            "s2://host:port/basin/stream or iggy://host:port/stream/topic"
         )
     if parts.netloc or not parts.path.startswith("/"):
         raise ValueError(
@@ -191,6 +255,11 @@ def _is_s2_name(text: str) -> bool:
         return len(text.encode()) <= 512
     except UnicodeEncodeError:  # half of a surrogate pair, from a command line that is not UTF-8
         return False
+
+
+def _is_iggy_name(text: str) -> bool:
+    """Return whether *text* is a name for which there is a dead-letter stream, too (rule R7)."""
+    return 0 < len(text.encode(errors="replace")) <= 250 and "/" not in text and text.isprintable()
 
 
 def is_loopback(host: str) -> bool:

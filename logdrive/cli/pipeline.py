@@ -51,8 +51,8 @@ def pipeline() -> None:
     "--from",
     "source",
     metavar="URI",
-    help="Stream to read: file:///path#scope/stream, pravega://host:port/scope/stream or "
-    "s2://host:port/basin/stream.",
+    help="Stream to read: file:///path#scope/stream, pravega://host:port/scope/stream, "
+    "s2://host:port/basin/stream or iggy://host:port/stream/topic.",
 )
 @click.option(
     "--to",

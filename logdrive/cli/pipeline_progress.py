@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import structlog
 from rich.console import Console
@@ -54,10 +53,10 @@ def show_progress(
             ),
         )
         return
-    # offsets in S2 count records
+    # offsets in S2 and in Iggy count records
     amounts = (
         (MofNCompleteColumn(), TextColumn("records"))
-        if urlsplit(plan.uri).scheme == "s2"
+        if plan.uri.partition(":")[0].lower() in ("s2", "iggy")
         else (DownloadColumn(), TransferSpeedColumn())
     )
     columns = (

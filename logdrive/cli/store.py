@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from logdrive.address import S2Address, StreamAddress
+from logdrive.address import IggyAddress, S2Address, StreamAddress
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
@@ -110,7 +110,8 @@ def run(path: str, log_level: str) -> None:
 def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the segments of a stream with bytes, batches, events and sources.
 
-    An S2 stream is one segment, and its length counts records. The store of a running receiver is
+    An S2 stream is one segment, and its length counts records. The partitions of a topic of Iggy
+    are segments, and their lengths count messages. The store of a running receiver is
     read over the network, so the receiver's configuration needs [listen.pravega].
     """
     address = parse_stream_address(uri)
@@ -122,6 +123,8 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 
     if isinstance(address, S2Address):
         contents = _import_s2_streams().count_s2_stream(address, access)
+    elif isinstance(address, IggyAddress):
+        contents = _import_iggy_streams().count_iggy_topic(address, access)
     else:
         contents = query_segments(address, access, count)
     rows = [
@@ -138,9 +141,11 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
         for row in contents
     ]
     if as_json:
-        emit_json({"uri": uri, "segments": rows})
+        # an address of Iggy's may have a password
+        shown = address.uri if isinstance(address, IggyAddress) else uri
+        emit_json({"uri": shown, "segments": rows})
         return
-    length = "records" if isinstance(address, S2Address) else "bytes"
+    length = "records" if isinstance(address, S2Address | IggyAddress) else "bytes"
     table = Table(*("segment", length, "batches", "events", "sources"), box=None)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -170,6 +175,8 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
 
     if isinstance(address, S2Address):
         _import_s2_streams().copy_s2_lines(address, access, follow=follow)
+    elif isinstance(address, IggyAddress):
+        _import_iggy_streams().copy_iggy_lines(address, access, follow=follow)
     else:
         query_segments(address, access, copy)
 
@@ -315,3 +322,14 @@ def _import_s2_streams() -> ModuleType:
             "pip install 'logdrive[s2]'"
         ) from error
     return s2_streams
+
+
+def _import_iggy_streams() -> ModuleType:
+    """Return the module for `iggy://` addresses. Raises `ClickException` without its libraries."""
+    try:
+        from logdrive.cli import iggy_streams
+    except ImportError as error:
+        raise click.ClickException(
+            f"Iggy needs {error.name}, which is not installed: pip install 'logdrive[iggy]'"
+        ) from error
+    return iggy_streams

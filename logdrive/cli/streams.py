@@ -1,8 +1,8 @@
 """Connects a command to the segments of a stream.
 
 A `pravega://` address names the service. A `file://` address names a store: if a process serves it,
-the command connects to that process, else it opens the store itself. `s2_streams.py` has what there
-is for `s2://` addresses.
+the command connects to that process, else it opens the store itself. `s2_streams.py` and
+`iggy_streams.py` have what there is for `s2://` and `iggy://` addresses.
 """
 
 import asyncio
@@ -14,7 +14,14 @@ from typing import TypeVar
 
 import click
 
-from logdrive.address import AnyAddress, S2Address, ServiceAddress, StreamAddress, sink_address
+from logdrive.address import (
+    AnyAddress,
+    IggyAddress,
+    S2Address,
+    ServiceAddress,
+    StreamAddress,
+    sink_address,
+)
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import configure_logging
 from logdrive.cli.runtime import Machine, run_program
@@ -36,15 +43,17 @@ def parse_stream_address(uri: str) -> AnyAddress:
 
 
 def parse_segmented_address(uri: str) -> StreamAddress | ServiceAddress:
-    """Return the parsed address *uri*, for a command that S2 has nothing for.
+    """Return the parsed address *uri*, for a command that S2 and Iggy have nothing for.
 
     Raises `click.BadParameter`.
     """
     address = parse_stream_address(uri)
-    if isinstance(address, S2Address):
+    if isinstance(address, S2Address | IggyAddress):
+        protocol, scheme = ("S2", "s2") if isinstance(address, S2Address) else ("Iggy", "iggy")
         raise click.BadParameter(
-            "this command does not work over S2: give the pravega:// or file:// address of the "
-            "stream, if it is in a store of logdrive; `store ls` and `store cat` take s2://",
+            f"this command does not work over {protocol}: give the pravega:// or file:// address "
+            "of the stream, if it is in a store of logdrive; `store ls` and `store cat` take "
+            f"{scheme}://",
             param_hint="URI",
         )
     return address

@@ -42,6 +42,12 @@ class BatchRef:
     """Payload of the header record, or of the headless record."""
     command: bool = False
     """True for a command record of S2, which is no batch and holds no line; *header* is None."""
+    torn: bool = False
+    """True for what is left of a batch of which the service lost a part; *header* is None.
+
+    *payload* is its records, the header's first, one a line, and *crc* is of the header's payload.
+    Without a payload the service lost all that was there.
+    """
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
+from logdrive.address import iggy_address
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.writer import CommitCounts
@@ -16,7 +17,7 @@ from logdrive.services.pravega.client.controller import Login
 class Plan:
     """The settings of one run."""
 
-    uri: str  # of the stream to read
+    uri: str = field(repr=False)  # of the stream to read; Iggy's may have a password
     directory: str  # of the tables
     once: bool = False  # end once everything that was stored at the start has been read
     max_bytes_per_batch: int = MAX_BYTES_PER_BATCH  # stored bytes of a micro-batch, at most
@@ -29,6 +30,12 @@ class Plan:
     token: str = field(default="", repr=False)  # access token for S2; "": the environment's
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
+    @property
+    def shown_uri(self) -> str:
+        """The URI for messages, without a password."""
+        is_iggy = self.uri.partition(":")[0].lower() == "iggy"
+        return iggy_address(self.uri).uri if is_iggy else self.uri
+
 
 @dataclass(slots=True)
 class RunResult:
@@ -38,7 +45,7 @@ class RunResult:
     batches: int = 0
     events: int = 0
     bytes: int = 0
-    offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records of S2
+    offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records
     there: int = 0  # offsets that were stored but not read when the run began
 
     @property

@@ -51,7 +51,7 @@ def run_pipeline(
     with ExitStack() as held:
         stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login, plan.token))
         # Check this before the tables are made: an audit of empty tables would find no fault.
-        require_segments(stream, plan.uri)
+        require_segments(stream, plan.shown_uri)
         _make_directory(plan.directory)
         tables = held.enter_context(
             Bronze(
@@ -136,7 +136,7 @@ class _Run:
 
     def find_start(self) -> Progress:
         """Return where the next query begins, and publish the position there."""
-        start, unread = find_start(self.stream, self.tables, self.plan.uri)
+        start, unread = find_start(self.stream, self.tables, self.plan.shown_uri)
         if not self.backoff.failures:  # the first query
             self.result.there = unread
         self.publish_position()

@@ -1,10 +1,10 @@
-"""Addresses of S2 streams: how they are written, and what is refused."""
+"""Addresses of streams of S2 and topics of Iggy: how they are written, and what is refused."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.address import S2_PORT, S2Address, sink_address
+from logdrive.address import IGGY_PORT, S2_PORT, IggyAddress, S2Address, sink_address
 from logdrive.wire.s2.names import is_basin, is_stream
 
 BASIN = "my-basin"
@@ -52,3 +52,47 @@ def test_a_basin_is_one_for_an_address_if_it_is_one_for_the_protocol(basin: str)
 def test_what_is_no_address_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="s2://"):
         sink_address(uri)
+
+
+def test_a_topic_of_iggy_has_an_address_that_does_not_show_its_password() -> None:
+    given = sink_address("iggy://me:p%40ss%3A%2F@h/my%20logs/events")
+    assert given == IggyAddress("h", IGGY_PORT, "my logs", "events", "me", "p@ss:/")
+    assert given.uri == f"iggy://h:{IGGY_PORT}/my%20logs/events"
+    assert "p@ss" not in repr(given)
+    assert sink_address("iggy://[::1]:9/a/b") == IggyAddress("::1", 9, "a", "b")
+
+
+@given(name=st.text(min_size=1, max_size=40))
+def test_any_name_of_iggy_is_written_and_read_back(name: str) -> None:
+    if "/" in name or not name.isprintable():
+        return
+    address = IggyAddress("h", IGGY_PORT, name, name)
+    assert sink_address(address.uri) == address
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "iggy://h/a",
+        "iggy://h/a/",
+        "iggy://h//b",
+        "iggy://h/a/b/c",
+        "iggy://h/a/b?c",
+        "iggy://h/a/%2F",
+        "iggy://h/a/%ff",
+        "iggy://h/a/" + 251 * "b",
+        "iggy:///a/b",
+        "iggy://user:secret@h/a",
+        "iggy://user:secret@/a/b",
+        "iggy://user:secret@h:99999/a/b",
+        "iggy://secret@h/a/b",
+        "iggy://user:secret#1@h/a/b",
+        "iggy://user:secret\u2100@h/a/b",
+        "iggy://user:secret/1@h/a/b",
+        "iggy://secret:@h/a/b",
+    ],
+)
+def test_what_is_no_topic_of_iggy_is_refused_without_showing_a_password(uri: str) -> None:
+    with pytest.raises(ValueError, match="iggy://") as refused:
+        sink_address(uri)
+    assert "secret" not in str(refused.value)

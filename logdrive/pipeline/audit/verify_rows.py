@@ -32,7 +32,8 @@ _OF_ROWS = {
     "row_bytes": "end - start",
     "unplaced": "int(start is null or end is null)",
     "empty": "int(end <= start)",
-    "quarantined": "int(flag in ('headless', 'not_json', 'not_object', 'malformed', 'incomplete'))",
+    "quarantined": "int(flag in "
+    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn'))",
     "changed": "int(flag in ('changed', 'whole'))",
     "cut": "int(flag = 'cut')",
     "whole": "int(flag = 'whole')",

@@ -19,7 +19,14 @@ from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, spli
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.records import SingleEvents, parse_record
-from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
+from logdrive.pipeline.decode.schema import (
+    FOREIGN,
+    HEADLESS,
+    HEADLESS_ROW,
+    INCOMPLETE,
+    MALFORMED,
+    TORN,
+)
 
 _TOGETHER_BYTES = 256 * KIB  # limit on the text that is cut into lines at once
 
@@ -120,8 +127,9 @@ class Decoder:
     def _decode(self, placed: PlacedBatch, row: BatchRow, data: bytes) -> None:
         """Decode one batch of *data*."""
         batch, start, end = placed
-        if row.kind == HEADLESS:
-            self._next_single(row).add_quarantined(batch.payload, HEADLESS_ROW)
+        if row.kind in (HEADLESS, TORN):
+            flag = TORN if row.kind == TORN else HEADLESS_ROW
+            self._next_single(row).add_quarantined(batch.payload, flag)
             return
         if row.kind not in ("data", FOREIGN):  # marks are in the header, so there is no row
             return

@@ -12,7 +12,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import piece_in_header
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
-from logdrive.pipeline.decode.schema import BATCHES, COMMAND, FOREIGN, HEADLESS
+from logdrive.pipeline.decode.schema import BATCHES, COMMAND, FOREIGN, HEADLESS, TORN
 
 _KNOWN_SOURCES = 10_000  # limit on the attributes that are kept parsed
 
@@ -121,7 +121,7 @@ class HeaderRows:
         )
 
     def _headless_row(self, segment: str, ref: BatchRef, batch: int) -> BatchRow:
-        """Return the row of a record that is where a header should be (rule R5), or a command."""
+        """Return the row of a record where a header should be (R5), a torn batch, or a command."""
         return BatchRow(
             batch=batch,
             stream=self._stream,
@@ -130,7 +130,7 @@ class HeaderRows:
             next=ref.next,
             crc=ref.crc,
             store=None,
-            kind=COMMAND if ref.command else HEADLESS,
+            kind=COMMAND if ref.command else TORN if ref.torn else HEADLESS,
             source=None,
             origin=None,
             host=None,
@@ -138,7 +138,7 @@ class HeaderRows:
             previous=None,
             position=None,
             kept=None,
-            records=1,
+            records=ref.next - ref.offset if ref.torn else 1,
             events=0 if ref.command else 1,
             bytes=0,
             skipped=0,

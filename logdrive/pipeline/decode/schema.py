@@ -86,8 +86,13 @@ FOREIGN: Final = "foreign"
 HEADLESS: Final = "headless"
 COMMAND: Final = "command"
 """A command record of S2, which has no row in `events`."""
+TORN: Final = "torn"
+"""What is left of a batch of which the service lost a part, as an Iggy may in a crash. Also the
+flag of its row in `events`, which keeps what is left in `original`, one record a line.
+"""
 
-# Values of `events.flag`; null for ordinary rows. The first five keep the record in `original`.
+# Values of `events.flag`, besides `TORN`; null for ordinary rows. The first five keep the record in
+# `original`.
 NOT_JSON: Final = "not_json"
 """The record is not JSON."""
 NOT_OBJECT: Final = "not_object"

@@ -1,9 +1,8 @@
 """The one place of the pipeline that chooses a reader by the kind of address."""
 
 import os
-from urllib.parse import urlsplit
 
-from logdrive.address import StreamAddress, stream_address
+from logdrive.address import StreamAddress, iggy_address, stream_address
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.read.stream import stream_client
@@ -20,11 +19,13 @@ def choose_reader(
     another service, add its scheme here. Raises ValueError with a remedy, and `ConfigError` for a
     variable of S2's that can't be used.
     """
-    match urlsplit(uri).scheme:
+    match uri.partition(":")[0].lower():
         case "pravega":
             return stream_client(uri, tls, login, token)
         case "s2":
             return _s2_stream(uri, tls, login, token)
+        case "iggy":
+            return _iggy_stream(uri, tls, login)
         case _:
             return stream_address(uri)  # refuses all but file://
 
@@ -39,3 +40,13 @@ def _s2_stream(uri: str, tls: ClientTls | None, login: Login | None, token: str)
         )
         raise ConfigError("pipeline", [Mistake("from", uri, remedy)]) from error
     return s2_stream(uri, tls, login, token, environ=os.environ)
+
+
+def _iggy_stream(uri: str, tls: ClientTls | None, login: Login | None) -> ServiceReader:
+    address = iggy_address(uri)
+    try:  # imported only here: only readers of Iggy need the libraries
+        from logdrive.services.iggy.reader.stream import iggy_stream
+    except ImportError as error:
+        remedy = f"Iggy needs {error.name}, which is not installed: pip install 'logdrive[iggy]'"
+        raise ConfigError("pipeline", [Mistake("from", address.uri, remedy)]) from error
+    return iggy_stream(address, tls, login)

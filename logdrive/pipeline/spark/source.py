@@ -6,13 +6,14 @@ queries.
 
 | option | |
 |---|---|
-| uri | `pravega://host:port/scope/stream` or `s2://host:port/basin/stream` (required) |
+| uri | `pravega://host:port/scope/stream`, `s2://host:port/basin/stream` or
+`iggy://host:port/stream/topic` (required) |
 | form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
 | ca, cert, key, serverName | for a service with TLS |
-| user, password | for a controller, or an S2 face of a store, that requires a login |
+| user, password | for a controller, or an S2 face of a store, that requires a login; for Iggy |
 | token | for a segment store without a controller that requires a delegation token, and for S2 |
 
 Spark builds readers twice and calls their methods in different processes, so that they can hold
@@ -114,7 +115,10 @@ def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: st
     stream = choose_reader(uri, tls, login, token)
     # a directory would have to be served first, and Spark has no end at which to stop that
     if isinstance(stream, StreamAddress):
-        raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream or s2://host:port/…")
+        raise ValueError(
+            f"{uri!r}: write pravega://host:port/scope/stream, s2://host:port/… or "
+            "iggy://host:port/…"
+        )
     return stream
 
 

@@ -10,6 +10,8 @@ from logdrive.host.clock import Clock
 
 IDLE_SECONDS: Final = 60.0
 """Seconds after which what nobody uses is closed."""
+_CHECK_SECONDS: Final = 30.0
+"""Seconds between two looks for what nobody uses."""
 
 
 class Openable(Protocol):
@@ -64,8 +66,14 @@ class OpenByName(Generic[Opened]):
         slot = self._slots.get(segment)
         return slot.opened if slot is not None else None
 
+    async def run(self) -> None:
+        """Close what is idle, from time to time, until cancelled."""
+        while True:
+            await self._clock.sleep(_CHECK_SECONDS)
+            await self.close_idle()
+
     async def close_idle(self) -> None:
-        """Close what nobody has used for a minute; call it from time to time."""
+        """Close what nobody has used for a minute."""
         before = self._clock.monotonic() - IDLE_SECONDS
         for segment in list(self._slots):
             async with self._slot(segment) as slot:

@@ -3,16 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Final
 
 from logdrive.host.clock import Clock
 from logdrive.services.numbering.checkpoint import PREFIX, Checkpoints
 from logdrive.services.numbering.opened import OpenByName
 from logdrive.services.numbering.segment import NumberedSegment
 from logdrive.store.engine import Store
-
-_IDLE_CHECK_SECONDS: Final = 30.0
-"""Seconds between two looks for segments that nobody uses."""
 
 
 class NumberedSegments:
@@ -38,9 +34,7 @@ class NumberedSegments:
 
     async def run(self) -> None:
         """Close segments that nobody uses, until cancelled."""
-        while True:
-            await self._clock.sleep(_IDLE_CHECK_SECONDS)
-            await self.close_idle()
+        await self._open.run()
 
     async def close_idle(self) -> None:
         """Close the segments that nobody has used for a minute."""

@@ -34,7 +34,7 @@ def field(kind: int, data: bytes, more: int = 0) -> bytes:
 
 
 def envelope(chosen: int, origin: int, headers: bytes, payload: bytes, more: int = 0) -> bytes:
-    head = (forms.MAGIC, chosen.to_bytes(16, "little"), origin, len(headers) + more)
+    head = (forms.MAGIC, chosen.to_bytes(16, "little"), origin, max(0, len(headers) + more))
     return forms.ENVELOPE.pack(*head) + headers + payload
 
 

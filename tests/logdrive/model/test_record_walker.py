@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model.framing import frame_event, split_events
 from logdrive.model.limits import RUN_RECORDS
-from logdrive.model.record_walker import batch_at_record, frame_batch, walk_records
+from logdrive.model.record_walker import batch_at_record, frame_batch, torn_batch, walk_records
 from tests.logdrive.pipeline.segments import SEGMENT, Segment
 
 
@@ -47,6 +47,21 @@ def test_what_was_framed_is_found_up_to_where_it_is_cut(
     if cut in ends:  # else inside a frame, which no reader yields
         whole = list(walk_records(SEGMENT, offset, data[:cut]))
         assert whole == found[: ends.index(cut) + 1]
+
+
+def test_a_torn_batch_covers_what_is_lost_and_is_known_by_its_header() -> None:
+    first = header([b"one", b"two", b"three"])
+    torn = torn_batch(7, 9, [first, b"one"])
+    assert (torn.header, torn.torn, torn.next) == (None, True, 9)
+    assert torn.payload == first + b"\none"
+    assert torn.crc == batch_at_record(7, first).crc
+    lost = torn_batch(9, 12, [])
+    after = batch_at_record(12, first)
+    data = frame_batch(torn, []) + frame_batch(lost, [])
+    data += frame_batch(after, [b"one", b"two", b"three"])
+    assert [one.batch for one in walk_records(SEGMENT, 7, data)] == [torn, lost, after]
+    with pytest.raises(StorageError, match="is damaged"):
+        list(walk_records(SEGMENT, 7, b"\xff\xff\xff\xfe\0\0\0\2ab"))
 
 
 def test_a_batch_without_all_its_records_is_left_out() -> None:

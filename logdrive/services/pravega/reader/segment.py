@@ -10,6 +10,7 @@ from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef, BatchWalker
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.units import KIB
+from logdrive.services.known_headers import count_known
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.reader import HeaderDigest
@@ -61,19 +62,9 @@ class SegmentReader:
     async def count_known_headers(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
         """Return how many of *marks*, from the first on, still match the segment (rule R5).
 
-        *marks* are ordered by offset; the segment is [*start*, *end*). A store that was restored
-        from a backup has the same headers up to some offset and not beyond, so a binary search
-        reads few of them.
+        *marks* are ordered by offset; the segment is [*start*, *end*). Few of them are read.
         """
-        low, high = 0, len(marks)
-        while low < high:
-            # Try the last one first: it nearly always matches.
-            middle = high - 1 if high == len(marks) else (low + high) // 2
-            if await self._matches(marks[middle], start, end):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return await count_known(marks, lambda mark: self._matches(mark, start, end))
 
     async def _matches(self, mark: HeaderDigest, start: int, end: int) -> bool:
         if not start <= mark.offset < end:

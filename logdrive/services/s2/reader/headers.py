@@ -6,6 +6,7 @@ from typing import Final
 from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import KIB
+from logdrive.services.known_headers import count_known
 from logdrive.services.reader import HeaderDigest, SegmentState
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.reader.batches import batch_at, check_place
@@ -82,17 +83,9 @@ async def count_known_headers(
 ) -> int:
     """Return how many of *marks*, from the first on, still match the stream (rule R5).
 
-    *marks* are ordered by offset. A binary search reads few of them.
+    *marks* are ordered by offset; few of them are read.
     """
-    low, high = 0, len(marks)
-    while low < high:
-        # Try the last one first: it nearly always matches.
-        middle = high - 1 if high == len(marks) else (low + high) // 2
-        if await _matches(client, stream, marks[middle], state):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return await count_known(marks, lambda mark: _matches(client, stream, mark, state))
 
 
 async def _matches(client: S2Client, stream: str, mark: HeaderDigest, state: SegmentState) -> bool:

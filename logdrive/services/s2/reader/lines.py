@@ -1,13 +1,13 @@
 """Reads an S2 stream for a person: its counts, and its lines as they were written."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from logdrive.errors import TransientError
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.limits import PIECES_WITHIN_RECORDS
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
-from logdrive.services.lines import SegmentContents, foreign_text, record_text
+from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
+from logdrive.services.record_lines import BatchLines, count_batches
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.reader.batches import BatchCutter
 from logdrive.services.s2.reader.headers import read_batch_refs
@@ -19,14 +19,7 @@ async def count_contents(client: S2Client, stream: str, state: SegmentState) -> 
 
     A record where a header should be counts as a batch, a command record does not.
     """
-    batches = events = 0
-    sources: set[str] = set()
-    async for batch in read_batch_refs(client, stream, state.start, state.length):
-        batches += not batch.command
-        if batch.header is not None:
-            events += batch.header.events
-            sources.add(batch.header.source)
-    return SegmentContents(state, batches, events, len(sources))
+    return await count_batches(read_batch_refs(client, stream, state.start, state.length), state)
 
 
 async def read_lines(
@@ -37,39 +30,11 @@ async def read_lines(
     With *follow* it goes on when batches are appended, for ever. Raises `TransientError` if the
     connection is lost.
     """
-    unfinished = UnfinishedEvents(PIECES_WITHIN_RECORDS)
+    lines = BatchLines(partial(read_batches, client, stream))
     end = None if follow else state.length
     async for batch, records in read_batches(client, stream, state.start, end):
-        if batch.command:
-            continue
-        if batch.header is None:
-            yield record_text(batch.payload)
-        elif (
-            batch.header.kind == "foreign" and (piece := piece_in_header(batch.header)) is not None
-        ):
-            whole = unfinished.add_piece(
-                batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
-            )
-            if whole is not None:
-                yield foreign_text(await _put_together(client, stream, whole, records))
-        elif batch.header.kind == "foreign":
-            yield b"".join(map(foreign_text, records))
-        elif batch.header.kind == "data":
-            yield b"".join(map(record_text, records))
-
-
-async def _put_together(
-    client: S2Client, stream: str, whole: WholeEvent, last: list[bytes]
-) -> bytes:
-    """Return an event that was stored in pieces (rule R6), read again but for the last piece.
-
-    So only one event is in memory at a time.
-    """
-    parts: list[bytes] = []
-    for start, end in whole.extents:
-        async for _, records in read_batches(client, stream, start, end):
-            parts += records
-    return b"".join([*parts, *last])
+        if text := await lines.text_of(batch, records):
+            yield text
 
 
 async def read_batches(

@@ -87,7 +87,7 @@ async def serve_s2(
     upkeep = [
         asyncio.create_task(service.purger.run(), name="s2-deletions"),
         asyncio.create_task(service.upkeep.run(), name="s2-upkeep"),
-        asyncio.create_task(service.close_idle_logs(), name="s2-idle-streams"),
+        asyncio.create_task(service.logs.run(), name="s2-idle-streams"),
     ]
     bound = (address[0], listener.address[1])
     _log.info("S2's clients are served", address=f"{bound[0]}:{bound[1]}")

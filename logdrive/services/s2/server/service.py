@@ -35,8 +35,6 @@ LEAVING_BYTES: Final = 128 * MIB
 """Limit on the bytes of answers that clients have not read, over all connections."""
 HELD_BYTES: Final = 128 * MIB
 """Limit on the bytes of appends that are not acknowledged, over all connections."""
-_IDLE_CHECK_SECONDS: Final = 30.0
-"""Seconds between two looks for streams that nobody uses."""
 
 
 class S2Service:
@@ -94,12 +92,6 @@ class S2Service:
         """Ask sessions to move away, and accept no more."""
         self.draining.set()
         self.sessions.drain()
-
-    async def close_idle_logs(self) -> None:
-        """Close streams that nobody uses, until cancelled."""
-        while True:
-            await self.clock.sleep(_IDLE_CHECK_SECONDS)
-            await self.logs.close_idle()
 
     def healthy(self) -> bool:
         """Return whether requests can be served."""

@@ -71,10 +71,9 @@ def encode_polled(
     if len(id_seed) != 8 or not seed:
         raise ValueError("a seed of ids has 8 bytes that are not all zero")
     poll = _GrowingPoll(layout_of(revision), partition, seed, most, limit, foreign)
-    if most > 0:
-        for part in parts:
-            if not poll.add(part):
-                break
+    for part in parts:
+        if not poll.add(part) or poll.count == most:
+            break
     return EncodedPoll(poll.count, tuple(poll.batches))
 
 
@@ -92,7 +91,7 @@ class _GrowingPoll:
     def add(self, part: StoredEvents) -> bool:
         """Add the events of *part*; return whether there is room for more."""
         events, at, offset = part.events, 0, part.offset
-        while True:
+        while self.count < self._most:
             count, at, why = self._add(events, at, offset, part.time_us)
             offset += count
             if why == forms.OTHER:
@@ -104,11 +103,12 @@ class _GrowingPoll:
                 offset += count
                 at = end
             elif why == forms.OVER:
-                return at == len(events) and self.count < self._most
+                return at == len(events)
             elif why == forms.BROKEN:
                 raise NotStoredError(f"no event at message {offset}")
             elif not count or self._layout != forms.RECORDS:
-                return False
+                break
+        return False
 
     def _add(self, events: Part, at: int, offset: int, time_us: int) -> tuple[int, int, int]:
         """Add messages up to a limit; return how many, where the next begins, and why."""

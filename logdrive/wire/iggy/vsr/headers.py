@@ -81,7 +81,8 @@ class RequestHeader:
 class ReplyHeader:
     """Head of a reply: *size* is that of its body; most fields repeat those of the request.
 
-    *status* is 0, or an error's code, and then there is no body.
+    *status* is 0, or an error's code, and then there is no body. A real server repeats neither
+    *client* nor *operation* always: of a topic created it tells operation 64.
     """
 
     client: bytes

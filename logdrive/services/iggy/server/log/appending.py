@@ -8,7 +8,6 @@ not durable yet fails if that one fails.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import uuid5
@@ -20,6 +19,7 @@ from logdrive.model.identity import NAMESPACE
 from logdrive.services.iggy.server.log.failures import as_iggy_error
 from logdrive.services.iggy.server.log.known_ids import Deduplication, KnownIds, read_known_ids
 from logdrive.services.numbering.appends import EncodedAppend, OwnAppend
+from logdrive.services.numbering.decisions import DecisionQueue, Wait
 from logdrive.services.numbering.segment import NumberedSegment
 from logdrive.store.engine import Store
 from logdrive.store.errors import OverloadedError
@@ -31,8 +31,6 @@ APPEND_BYTES: Final = StoreLimits().entry
 """Bytes of one append to the store; a send that is longer becomes several."""
 _LATEST_US: Final = 999
 """What a time in ms may be later by, in µs: a message's time is never before its append."""
-
-Wait = Callable[[], Awaitable[object]]
 
 
 def message_time_us(time_ms: int) -> int:
@@ -102,19 +100,23 @@ class PartitionAppender:
         self._deduplication = deduplication
         self._append_bytes = append_bytes
         self._writer = uuid5(NAMESPACE, f"iggy {numbered.segment}")
-        # not decided yet; not answered yet
-        self._waiting: deque[_Send] = deque()
+        # not answered yet
         self._decided: deque[_Send] = deque()
         # None until a send with ids needs them, and after a failure
         self._known: KnownIds | None = None
-        # decides what could not be decided at once
-        self._task: asyncio.Task[None] | None = None
+        self._waiting: DecisionQueue[_Send] = DecisionQueue(
+            f"iggy append {numbered.segment}",
+            decide=self._decide,
+            decided=self._decided.append,
+            refused=self._refuse,
+            idle=self.answer,
+        )
         self._closed = False
 
     @property
     def is_idle(self) -> bool:
         """Whether everything that was submitted is answered."""
-        return not self._waiting and not self._decided
+        return self._waiting.is_empty and not self._decided
 
     def submit(self, batch: SentBatch) -> "asyncio.Future[Appended]":
         """Submit *batch*; see `PartitionLog.submit`."""
@@ -127,12 +129,7 @@ class PartitionAppender:
         if self._closed:
             raise IggyError(Reason.CANNOT_APPEND, "the partition was closed")
         answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Send(batch, answer))
-        if self._task is None:
-            wait = self._decide_ready()
-            if wait is not None:
-                name = f"iggy append {self._numbered.segment}"
-                self._task = asyncio.create_task(self._decide_waiting(wait), name=name)
+        self._waiting.put(_Send(batch, answer))
         return answer
 
     def forget_ids(self) -> None:
@@ -143,38 +140,10 @@ class PartitionAppender:
         """Accept nothing more, and return once everything is answered."""
         self._closed = True
         while not self.is_idle:
-            if self._task is not None:
-                await asyncio.wait([self._task])
+            await self._waiting.join()
             await self._answer_decided()
 
     # Deciding ------------------------------------------------------------------------------------
-
-    def _decide_ready(self) -> Wait | None:
-        """Decide what can be decided now; return what the next send has to wait for."""
-        while self._waiting:
-            send = self._waiting[0]
-            try:
-                wait = self._decide(send)
-            except LogdriveError as error:
-                self._refuse(self._waiting.popleft(), error)
-                continue
-            if wait is not None:
-                return wait
-            self._decided.append(self._waiting.popleft())
-        self.answer()
-        return None
-
-    async def _decide_waiting(self, wait: Wait | None) -> None:
-        """Decide everything that waits, in order."""
-        try:
-            while wait is not None:
-                try:
-                    await wait()
-                except LogdriveError as error:
-                    self._refuse(self._waiting.popleft(), error)
-                wait = self._decide_ready()
-        finally:
-            self._task = None
 
     def _refuse(self, send: _Send, error: LogdriveError) -> None:
         if send.pieces is not None:  # ids are known that may not be stored
@@ -245,9 +214,8 @@ class PartitionAppender:
             try:
                 await self._numbered.sync()
             except LogdriveError as error:
-                decided, self._decided = self._decided, deque()
-                for send in decided:
-                    send.reject(error)
+                while self._decided:
+                    self._decided.popleft().reject(error)
 
     def answer(self) -> None:
         """Answer what is settled, in order."""

@@ -4,7 +4,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.services.iggy.server.log.failures import as_iggy_error
 from logdrive.services.iggy.server.log.known_ids import Deduplication
-from logdrive.services.iggy.server.log.partition import PartitionLog
+from logdrive.services.iggy.server.log.partition import PartitionFigures, PartitionLog
 from logdrive.services.numbering.opened import OpenByName
 from logdrive.services.numbering.segments import NumberedSegments
 
@@ -48,8 +48,28 @@ class PartitionLogs:
         """Return the partition if it is open."""
         return self._open.get(segment)
 
+    def estimate(self, segment: str) -> PartitionFigures | None:
+        """Return about what the partition has, for lists; None if it does not exist.
+
+        It is not opened for that, so nothing is walked over. Numbers of messages are what the store
+        counted: receivers count lines, and merges of transactions count nothing. `figures` of an
+        open partition are exact.
+        """
+        info = self._numbering.store.info(segment)
+        if info is None:
+            return None
+        size = info.length - info.start
+        gone = info.events * info.start // info.length if info.length else 0
+        return PartitionFigures(
+            gone, max(0, info.events - 1), info.events - gone, size, info.modified_ms
+        )
+
+    async def run(self) -> None:
+        """Close partitions that nobody uses, until cancelled."""
+        await self._open.run()
+
     async def close_idle(self) -> None:
-        """Close the partitions that nobody has used for a minute; call it from time to time."""
+        """Close the partitions that nobody has used for a minute."""
         await self._open.close_idle()
 
     async def forget(self, segment: str) -> None:

@@ -11,7 +11,7 @@ known when it is durable; one with `match_seq_num` waits until nothing of others
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid5
@@ -20,6 +20,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.model.identity import NAMESPACE
 from logdrive.services.numbering.appends import OwnAppend
+from logdrive.services.numbering.decisions import DecisionQueue, Wait
 from logdrive.services.numbering.segment import NumberedSegment
 from logdrive.services.s2.server.log.encoding import LogSettings, encode_append
 from logdrive.services.s2.server.log.hot import ParsedAppend
@@ -74,9 +75,6 @@ class _Entry:
             self.answer.exception()  # no warning if the submitter dropped the future
 
 
-Wait = Callable[[], Awaitable[object]]
-
-
 class LogAppender:
     """S2's appends to the segment *numbered*; *settings* returns what is in force.
 
@@ -97,19 +95,23 @@ class LogAppender:
         self._clock = clock
         self._settings = settings
         self._writer = uuid5(NAMESPACE, f"s2 {segment}")
-        # not decided yet; not answered yet
-        self._waiting: deque[_Entry] = deque()
+        # not answered yet
         self._decided: deque[_Entry] = deque()
         # the fencing token with everything handed over
         self._token = ""
-        # decides what could not be decided at once
-        self._task: asyncio.Task[None] | None = None
+        self._waiting: DecisionQueue[_Entry] = DecisionQueue(
+            f"s2 append {segment}",
+            decide=self._decide,
+            decided=self._decided.append,
+            refused=self._refuse,
+            idle=self.answer,
+        )
         self._closed = False
 
     @property
     def is_idle(self) -> bool:
         """Whether everything that was submitted is answered."""
-        return not self._waiting and not self._decided
+        return self._waiting.is_empty and not self._decided
 
     def submit(
         self, append: ParsedAppend, key: bytes | None, session: AppendChain | None
@@ -118,22 +120,16 @@ class LogAppender:
         if self._closed:
             raise unavailable("the stream was closed")
         answer: asyncio.Future[AppendAck] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Entry(append, key, session, answer))
-        if self._task is None:
-            wait = self._decide_ready()
-            if wait is not None:
-                name = f"s2 append {self._segment}"
-                self._task = asyncio.create_task(self._decide_waiting(wait), name=name)
+        self._waiting.put(_Entry(append, key, session, answer))
         return answer
 
     async def close(self) -> None:
         """Accept nothing more, and return once everything is answered."""
         self._closed = True
         while not self.is_idle:
+            await self._waiting.join()
             stored = [entry.own.stored for entry in self._decided if entry.own is not None]
-            if self._task is not None:
-                await asyncio.wait([self._task])
-            elif stored:
+            if stored:
                 await asyncio.wait(stored)
             try:
                 await self._numbered.sync()
@@ -142,34 +138,10 @@ class LogAppender:
 
     # Deciding ------------------------------------------------------------------------------------
 
-    def _decide_ready(self) -> Wait | None:
-        """Decide what can be decided now; return what the next append has to wait for."""
-        while self._waiting:
-            entry = self._waiting[0]
-            try:
-                wait = self._decide(entry)
-            except LogdriveError as error:
-                entry.refuse(as_s2_error(error))
-                wait = None
-            if wait is not None:
-                return wait
-            self._decided.append(self._waiting.popleft())
-        self.answer()
-        return None
-
-    async def _decide_waiting(self, wait: Wait | None) -> None:
-        """Decide everything that waits, in order."""
-        try:
-            while wait is not None:
-                try:
-                    await wait()
-                except LogdriveError as error:
-                    refused = self._waiting.popleft()
-                    refused.refuse(as_s2_error(error))
-                    self._decided.append(refused)
-                wait = self._decide_ready()
-        finally:
-            self._task = None
+    def _refuse(self, entry: _Entry, error: LogdriveError) -> None:
+        """Refuse *entry*, once what that rests on is durable."""
+        entry.refuse(as_s2_error(error))
+        self._decided.append(entry)
 
     def _decide(self, entry: _Entry) -> Wait | None:
         """Hand the append to the store; return what it has to wait for, if it can't be yet.
@@ -255,9 +227,8 @@ class LogAppender:
 
     def _fail_all(self, error: S2Error) -> None:
         """Fail everything that was handed over, and the refusals that rest on it."""
-        decided, self._decided = self._decided, deque()
-        for entry in decided:
-            entry.reject(error)
+        while self._decided:
+            self._decided.popleft().reject(error)
 
 
 def as_s2_error(error: LogdriveError) -> S2Error:

@@ -41,8 +41,12 @@ class StreamLogs:
         """Return the stream if it is open."""
         return self._open.get(segment)
 
+    async def run(self) -> None:
+        """Close streams that nobody uses, until cancelled."""
+        await self._open.run()
+
     async def close_idle(self) -> None:
-        """Close the streams that nobody has used for a minute; call it from time to time."""
+        """Close the streams that nobody has used for a minute."""
         await self._open.close_idle()
 
     async def forget(self, segment: str) -> None:

@@ -1,0 +1,76 @@
+"""`store ls` and `store cat` for a topic of Iggy. Its hash libraries are imported only here."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from logdrive.address import IggyAddress
+from logdrive.cli.access import AccessOptions
+from logdrive.cli.output import configure_logging
+from logdrive.cli.runtime import Machine, run_program
+from logdrive.cli.streams import abort_on_stop
+from logdrive.services.iggy.reader.connect import connect_service
+from logdrive.services.iggy.reader.lines import count_partition, read_topic_lines
+from logdrive.services.iggy.reader.polling import (
+    IggyService,
+    Partition,
+    partition_index,
+    partition_states,
+)
+from logdrive.services.iggy.reader.stream import iggy_stream
+from logdrive.services.lines import SegmentContents
+from logdrive.wire.iggy.errors import IggyError
+
+T = TypeVar("T")
+
+
+def count_iggy_topic(address: IggyAddress, access: AccessOptions) -> list[SegmentContents]:
+    """Return the contents of the topic's partitions; [] if there is no such topic."""
+    stream, topic = address.scope, address.stream
+
+    async def count(machine: Machine, service: IggyService) -> list[SegmentContents]:
+        return [
+            await count_partition(
+                service, Partition(stream, topic, partition_index(state.segment)), state
+            )
+            for state in await partition_states(service, stream, topic)
+        ]
+
+    return _query(address, access, count)
+
+
+def copy_iggy_lines(address: IggyAddress, access: AccessOptions, *, follow: bool) -> None:
+    """Write the lines of the topic to standard output; with *follow* for ever."""
+
+    async def copy(machine: Machine, service: IggyService) -> None:
+        lines = read_topic_lines(
+            service, address.scope, address.stream, follow=follow, sleep=machine.clock.sleep
+        )
+        async for text in lines:
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+
+    _query(address, access, copy)
+
+
+def _query(
+    address: IggyAddress,
+    access: AccessOptions,
+    ask: Callable[[Machine, IggyService], Awaitable[T]],
+) -> T:
+    """Return the result of *ask*. Raises `click.Abort` on a stop signal, `ConfigError`."""
+    reader = iggy_stream(address, access.tls, access.login)
+
+    async def query(machine: Machine) -> T:
+        try:
+            async with connect_service(machine.transport, reader.target) as service:
+                return await ask(machine, service)
+        except IggyError as error:
+            raise reader.refused(error) from error
+
+    async def program(machine: Machine) -> T:
+        return await abort_on_stop(machine, asyncio.create_task(query(machine)))
+
+    configure_logging("warning")
+    return run_program(program)

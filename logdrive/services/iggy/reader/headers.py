@@ -1,0 +1,59 @@
+"""Headers of the batches in a partition of Iggy (rules R4, R5).
+
+Iggy polls whole messages, by their number. And only who has seen every message knows that a batch
+is not torn. So all messages are read, and only the headers are kept.
+"""
+
+from collections.abc import Sequence
+
+from logdrive.model.batch_walker import BatchRef
+from logdrive.model.record_walker import batch_at_record
+from logdrive.services.iggy.reader.polling import (
+    IggyService,
+    Partition,
+    PartitionReading,
+    message_at,
+)
+from logdrive.services.known_headers import count_known
+from logdrive.services.reader import HeaderDigest, SegmentState
+
+
+async def read_batch_refs(
+    service: IggyService, partition: Partition, start: int, end: int, most: int | None
+) -> list[BatchRef]:
+    """Return references to the batches that lie whole in [*start*, *end*), in order.
+
+    *start* is where a batch begins. *most* limits their bytes, but the first batch is returned in
+    any case. Raises `TransientError`, and `StorageError` if messages were removed.
+    """
+    size, found = 0, list[BatchRef]()
+    async for batch, _ in PartitionReading(service, partition, start).read_batches(end):
+        size += batch.size
+        # the first batch is returned though it is larger than *most*: else nothing moves on
+        if found and most is not None and size > most:
+            break
+        found.append(batch)
+    return found
+
+
+async def count_known_messages(
+    service: IggyService, partition: Partition, marks: Sequence[HeaderDigest], state: SegmentState
+) -> int:
+    """Return how many of *marks*, from the first on, still match the partition (rule R5).
+
+    *marks* are ordered by offset; few of them are read. Raises `TransientError`.
+    """
+    return await count_known(marks, lambda mark: _matches(service, partition, mark, state))
+
+
+async def _matches(
+    service: IggyService, partition: Partition, mark: HeaderDigest, state: SegmentState
+) -> bool:
+    if not state.start <= mark.offset < state.length:
+        return False
+    message = await message_at(service, partition, mark.offset)
+    if message is None:
+        return False
+    if message.offset > mark.offset:  # lost: so it was when the mark was made
+        return mark.crc == 0
+    return batch_at_record(message.offset, message.payload).crc == mark.crc

@@ -1,0 +1,105 @@
+"""`store ls` and `store cat` for topics of Iggy: the same lines and figures as of the bytes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from logdrive.wire.iggy.messages.envelope import StoredMessage
+from tests.logdrive.pipeline.filling import send as add_lines
+from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.storing import store
+from tests.logdrive.services.iggy.reader.memory_topic import as_sent
+from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
+from tests.support.iggy_servers import IggyServer, iggy_server
+from tests.support.installation import command
+
+pytestmark = pytest.mark.process
+
+
+def logdrive(*arguments: str, code: int = 0) -> str:
+    """Run it in a process of its own: it sets up logging for all of one."""
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IggyServer]:
+    with iggy_server("R1", tmp_path_factory.mktemp("iggy")) as running:
+        yield running
+
+
+@pytest.fixture
+def segment() -> Segment:
+    """Lines of two sources, a gap, and a foreign event in pieces."""
+    segment, at = Segment(), 0
+    event = b'{"message":"%s"}' % (b"x" * 5000)
+    segment.piece("f", event, 0, 2000)
+    for turn in range(5):
+        at = add_lines(segment, "a", lines("a", turn, 30), at)
+    segment.piece("f", event, 2000, len(event))
+    add_lines(segment, "b", lines("b", 0, 100))
+    segment.gap("b", 0, 1, "removed")
+    return segment
+
+
+def test_lines_and_figures_are_those_of_the_bytes(
+    server: IggyServer, segment: Segment, tmp_path: Path
+) -> None:
+    topic = topic_at(server.port, "printed")
+    create(topic, 2)
+    send(topic, as_sent(segment), 1)
+    file_uri = store(tmp_path / "store", segment)
+    uri = f"iggy://iggy:iggy@127.0.0.1:{server.port}/reader-tests/printed"
+    assert logdrive("store", "cat", uri) == logdrive("store", "cat", file_uri)
+    listed = orjson.loads(logdrive("store", "ls", uri, "--json"))
+    assert listed["uri"] == topic.uri, "without the password"
+    (empty, mine), (same,) = (
+        listed["segments"],
+        orjson.loads(logdrive("store", "ls", file_uri, "--json"))["segments"],
+    )
+    assert {key: mine[key] for key in ("batches", "events", "sources", "sealed", "start")} == {
+        key: same[key] for key in ("batches", "events", "sources", "sealed", "start")
+    }
+    assert (mine["segment"], mine["length"]) == (f"{topic.name}/1", len(as_sent(segment)))
+    assert (empty["segment"], empty["length"], empty["batches"]) == (f"{topic.name}/0", 0, 0)
+    assert "records" in logdrive("store", "ls", uri).splitlines()[0]
+
+
+def test_following_prints_what_is_sent_to_any_partition(
+    server: IggyServer, segment: Segment
+) -> None:
+    topic = topic_at(server.port, "followed")
+    create(topic, 2)
+    send(topic, as_sent(segment))
+    with subprocess.Popen(
+        command("store", "cat", topic.uri, "--follow"), stdout=subprocess.PIPE
+    ) as reading:
+        try:
+            assert reading.stdout is not None
+            for _ in range(251):  # all lines that are there
+                assert reading.stdout.readline()
+            send(topic, [StoredMessage(b"one more")], 1)
+            assert reading.stdout.readline() == b"one more\n"
+        finally:
+            reading.terminate()
+
+
+def test_what_iggy_has_nothing_for_says_so(server: IggyServer) -> None:
+    uri = topic_at(server.port, "no-such-topic").uri
+    for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):
+        assert "does not work over Iggy" in logdrive("store", *arguments, code=2)
+    assert "verify reads the store's files" in logdrive("store", "verify", uri, code=2)
+    assert orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"] == []
+
+
+def test_a_wrong_password_is_not_shown(server: IggyServer) -> None:
+    uri = f"iggy://iggy:no-secret-of-mine@127.0.0.1:{server.port}/reader-tests/printed"
+    said = logdrive("store", "ls", uri, code=2)
+    assert "iggy://user:password@" in said
+    assert "no-secret-of-mine" not in said
