@@ -213,10 +213,17 @@ class NumberedSegment:
     # Deletion ------------------------------------------------------------------------------------
 
     async def delete_before(self, seq_num: int) -> None:
-        """Delete the records before *seq_num*, at most all; later ones keep their numbers."""
+        """Delete the records before *seq_num*, at most all; later ones keep their numbers.
+
+        They are gone for readers once that is durable, and not before.
+        """
         await self.sync()
         view = self._view
-        view.trim_point = max(view.trim_point, min(seq_num, view.end.seq_num))
+        cut = min(seq_num, view.end.seq_num)
+        if cut > max(view.trim_point, view.rows.first.seq_num):
+            async with self._saving:
+                await self._write(whole=False, trim_point=cut)
+                view.trim_point = max(view.trim_point, cut)
         await self._truncate()
 
     async def cut_appended_before(self, time_ms: int) -> None:
@@ -378,14 +385,15 @@ class NumberedSegment:
         async with self._saving:
             await self._write(whole=False)
 
-    async def _write(self, *, whole: bool) -> None:
+    async def _write(self, *, whole: bool, trim_point: int = 0) -> None:
+        """Write the index, with *trim_point* if that is more than the view's."""
         view, rows = self._view, len(self._view.rows)
         checkpoint = IndexSnapshot(
             self._store.incarnation(self.segment),
             view.end,
             self._events(),
             view.token,
-            view.trim_point,
+            max(view.trim_point, trim_point),
             view.rows,
         )
         await self._checkpoints.write(checkpoint, whole=whole)

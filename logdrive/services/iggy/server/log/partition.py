@@ -144,8 +144,10 @@ class PartitionLog:
         """Delete all messages that are durable now; offsets go on behind them."""
         with self._in_use():
             await self._numbered.sync()
-            await self._numbered.delete_before(self._numbered.view.end.seq_num)
-            self._appender.forget_ids()
+            try:
+                await self._numbered.delete_before(self._numbered.view.end.seq_num)
+            finally:
+                self._appender.forget_ids()
 
     async def delete_segments(self, count: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Delete the oldest *count* pieces of *segment_bytes*, whole messages; one always stays."""

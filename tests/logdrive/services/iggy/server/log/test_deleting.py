@@ -7,9 +7,12 @@ import pytest
 
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.services.iggy.server.log.expiry import MessageExpiry, TopicLimits
+from logdrive.services.iggy.server.log.known_ids import Deduplication
 from logdrive.services.iggy.server.log.partition_logs import PartitionLogs
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.store.engine import Store
+from logdrive.wire.iggy.errors import IggyError
+from logdrive.wire.iggy.messages.envelope import StoredMessage
 from tests.logdrive.services.iggy.server.log.harness import (
     append_raw,
     messages,
@@ -40,6 +43,28 @@ def test_after_a_purge_offsets_go_on() -> None:
         async with partition(disk) as (log, _):
             assert (await log.append(sent(b"d"))).first_offset == 3
             assert [(one.offset, one.payload) for one in await messages(log)] == [(3, b"d")]
+
+    run(main())
+
+
+def test_a_purge_that_fails_has_deleted_nothing() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with partition(disk, Deduplication(), delay=0.01) as (log, _):
+            batch = sent(StoredMessage(b"a", id=7))
+            await log.append(batch)
+            disk.capacity = disk.used()
+            purging = asyncio.create_task(log.purge())
+            while not purging.done():
+                assert payloads(await messages(log)) == [b"a"]
+                await asyncio.sleep(0.001)
+            with pytest.raises(IggyError):
+                await purging
+            disk.capacity = None
+            assert payloads(await messages(log)) == [b"a"]
+            assert (await log.append(batch)).messages == 0
+            await log.purge()
+            assert await messages(log) == []
 
     run(main())
 

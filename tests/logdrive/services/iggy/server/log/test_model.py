@@ -96,8 +96,6 @@ class Life:
         self.random, self.disk, self.world, self.deletes = random, disk, world, deletes
         self.death: tuple[MemoryDisk, World] | None = None
         self._dies_in = random.randrange(5, 150) if random.random() < 0.7 else 0
-        # deletions under way, or failed: what they have shown may come back
-        self._deleting = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: list[Exception] = []
 
@@ -275,13 +273,10 @@ class Life:
             await self._collect(log, FIRST, EVERYTHING, Revision.R3)
 
     async def _patient(self, work: Coroutine[Any, Any, object]) -> None:
-        self._deleting += 1
         try:
             await work
         except IggyError as error:
             expect_refusal(error)
-        else:
-            self._deleting -= 1
 
     async def _poll(self, log: OpenedPartition) -> None:
         strategy = PollingStrategy(
@@ -319,8 +314,7 @@ class Life:
         if self.death is not None:
             return
         first = figures.first_offset
-        if not self._deleting:
-            self.world.first = max(self.world.first, first)
+        self.world.first = max(self.world.first, first)
         if not self.deletes:
             assert first == 0
             assert self.world.ids <= {message.id for message in found}
