@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-Bytes = bytes | memoryview
+MessageBytes = bytes | memoryview
 
 # Layouts of messages
 CLASSIC: Final = 0
@@ -39,7 +39,7 @@ CUT: Final = 2
 INDEX: Final = 3
 """A message does not end where the index says."""
 LEFT: Final = 4
-"""Bytes are left behind the last."""
+"""MessageBytes are left behind the last."""
 OFFSET: Final = 5
 """A client has set an offset."""
 TIMESTAMP: Final = 6
@@ -96,7 +96,7 @@ CLASSIC_SENT: Final = struct.Struct("<16sI")
 """Id, length of the user headers."""
 
 
-def headers_fault(data: Bytes, at: int, end: int, typed: bool) -> int:
+def headers_fault(data: MessageBytes, at: int, end: int, typed: bool) -> int:
     """Return what is wrong with the user headers from *at* to *end*, or NONE.
 
     *typed*: a byte before each key says its kind (R2C); else keys are texts.
@@ -123,7 +123,7 @@ def headers_fault(data: Bytes, at: int, end: int, typed: bool) -> int:
     return NONE
 
 
-def _field_end(data: Bytes, at: int, end: int) -> int | None:
+def _field_end(data: MessageBytes, at: int, end: int) -> int | None:
     """Return where the field at *at* ends: its length, 1 to 255, and its bytes."""
     if end - at < 4:
         return None
@@ -131,7 +131,7 @@ def _field_end(data: Bytes, at: int, end: int) -> int | None:
     return at + 4 + length if 1 <= length <= min(_MOST, end - at - 4) else None
 
 
-def _is_text(key: Bytes) -> bool:
+def _is_text(key: MessageBytes) -> bool:
     try:
         str(key, "utf-8")
     except UnicodeDecodeError:
@@ -139,7 +139,7 @@ def _is_text(key: Bytes) -> bool:
     return True
 
 
-def entries(data: Bytes, typed: bool) -> Iterator[tuple[int, int]]:
+def entries(data: MessageBytes, typed: bool) -> Iterator[tuple[int, int]]:
     """Yield where each entry of valid user headers begins, and where it ends."""
     at = 0
     while at < len(data):
@@ -151,15 +151,15 @@ def entries(data: Bytes, typed: bool) -> Iterator[tuple[int, int]]:
         yield start, at
 
 
-def add_key_kinds(headers: Bytes) -> bytes:
+def add_key_kinds(headers: MessageBytes) -> bytes:
     """Return *headers* with a byte before each key that says that it is a text."""
-    pieces: list[Bytes] = []
+    pieces: list[MessageBytes] = []
     for start, end in entries(headers, typed=False):
         pieces += (b"\x02", headers[start:end])
     return b"".join(pieces)
 
 
-def drop_key_kinds(headers: Bytes) -> bytes:
+def drop_key_kinds(headers: MessageBytes) -> bytes:
     """Return *headers* without the kinds of keys, and without those whose key is no text."""
     return b"".join(
         [
@@ -170,7 +170,7 @@ def drop_key_kinds(headers: Bytes) -> bytes:
     )
 
 
-def open_envelope(data: Bytes, at: int, end: int) -> tuple[bytes, int, int] | None:
+def open_envelope(data: MessageBytes, at: int, end: int) -> tuple[bytes, int, int] | None:
     """Return id, origin and where the user headers end, of the envelope from *at* to *end*.
 
     None if that is no envelope.

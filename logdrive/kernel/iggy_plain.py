@@ -13,7 +13,7 @@ from zlib import crc32
 from xxhash import xxh3_64_intdigest
 
 from logdrive.kernel import iggy_forms as forms
-from logdrive.kernel.iggy_forms import CLASSIC, HEAD_56, HEAD_64, RECORDS, Bytes
+from logdrive.kernel.iggy_forms import CLASSIC, HEAD_56, HEAD_64, RECORDS, MessageBytes
 from logdrive.kernel.iggy_polled import FaultyMessagesError, polled_messages, read_frame
 
 _EVENT: Final = struct.Struct(">ii")  # a Pravega event's head: type 0, length
@@ -47,7 +47,7 @@ class _Sent(NamedTuple):
 
 def frame_messages(
     layout: int,
-    data: Bytes,
+    data: MessageBytes,
     count: int,
     most_payload: int,
     most_total: int,
@@ -63,7 +63,7 @@ def frame_messages(
     Return what is wrong, or NONE; the events back to back; how many there are; the length of the
     longest event's payload; and whether a message has an id that its client chose.
     """
-    pieces: list[Bytes] = []
+    pieces: list[MessageBytes] = []
     typed = layout >= HEAD_64
     most_payload = min(most_payload, _PAYLOAD_MOST)
     longest = total = 0
@@ -102,7 +102,7 @@ def frame_messages(
     return forms.NONE, b"".join(pieces), len(pieces) // 3, longest, chosen
 
 
-def _sent_messages(layout: int, data: Bytes, count: int) -> Iterator[_Sent]:
+def _sent_messages(layout: int, data: MessageBytes, count: int) -> Iterator[_Sent]:
     if layout == CLASSIC:
         return _sent_classic(data)
     if layout == RECORDS:
@@ -110,7 +110,7 @@ def _sent_messages(layout: int, data: Bytes, count: int) -> Iterator[_Sent]:
     return _sent_indexed(data, count, _HEAD_BYTES[layout])
 
 
-def _sent_classic(data: Bytes) -> Iterator[_Sent]:
+def _sent_classic(data: MessageBytes) -> Iterator[_Sent]:
     at, size, head = 0, len(data), forms.CLASSIC_SENT.size
     if not size:
         raise FaultyMessagesError(forms.COUNT)
@@ -129,7 +129,7 @@ def _sent_classic(data: Bytes) -> Iterator[_Sent]:
         yield _Sent(named, 0, headers, headers_end, start, at)
 
 
-def _sent_indexed(data: Bytes, count: int, head: int) -> Iterator[_Sent]:
+def _sent_indexed(data: MessageBytes, count: int, head: int) -> Iterator[_Sent]:
     entry = forms.INDEX_ENTRY.size
     begin, size = count * entry, len(data)
     if count <= 0:
@@ -156,7 +156,7 @@ def _sent_indexed(data: Bytes, count: int, head: int) -> Iterator[_Sent]:
         raise FaultyMessagesError(forms.LEFT)
 
 
-def _sent_record(data: Bytes, count: int) -> Iterator[_Sent]:
+def _sent_record(data: MessageBytes, count: int) -> Iterator[_Sent]:
     size = len(data)
     if size < forms.RECORD_BYTES:
         raise FaultyMessagesError(forms.LENGTH)
@@ -200,19 +200,10 @@ def _sent_record(data: Bytes, count: int) -> Iterator[_Sent]:
 # Stored events -> messages of a poll, or of a send ------------------------------------------------
 
 
-class _Stored(NamedTuple):
-    """A message that an event is."""
-
-    id: bytes
-    origin: int
-    headers: bytes
-    payload: Bytes
-
-
 def encode_messages(
     layout: int,
     sent: bool,
-    data: Bytes,
+    data: MessageBytes,
     at: int,
     offset: int,
     time: int,
@@ -238,26 +229,26 @@ def encode_messages(
     if not 0 <= at <= len(data):
         raise ValueError("no event there")
     messages = _Encoded(layout, sent, offset, time, seed, partition)
+    add, unpack, head, size = messages.add, _EVENT.unpack_from, _EVENT.size, len(data)
     why = forms.OVER
-    while len(data) - at >= _EVENT.size:
-        kind, length = _EVENT.unpack_from(data, at)
+    while size - at >= head:
+        kind, length = unpack(data, at)
         if kind or length < 0:
             why = forms.BROKEN
             break
-        body = at + _EVENT.size
+        body = at + head
         end = body + length
-        if end > len(data):
+        if end > size:
             break
-        stored = _Stored(forms.NO_ID, 0, b"", data[body:end])
+        named, own, headers = forms.NO_ID, origin, b""
         if length and data[body] == _FIRST:
             opened = forms.open_envelope(data, body, end)
             if opened is None:
                 why = forms.OTHER
                 break
-            headers = body + forms.ENVELOPE.size
-            named, own, start = opened
-            stored = _Stored(named, own, bytes(data[headers:start]), data[start:end])
-        if messages.count == most or not messages.add(stored, origin, limit):
+            start, body = body + forms.ENVELOPE.size, opened[2]
+            named, own, headers = opened[0], opened[1] or origin, bytes(data[start:body])
+        if messages.count == most or not add(named, own, headers, data[body:end], limit):
             why = forms.FULL
             break
         at = end
@@ -274,36 +265,39 @@ class _Encoded:
         self._layout, self._sent = layout, sent
         self._offset, self._time, self._partition = offset, time, partition
         self._seed = _SUM.pack(seed)
-        self._messages: list[tuple[bytes, int, bytes, Bytes]] = []
+        self._messages: list[tuple[bytes, int, bytes, MessageBytes]] = []
         self._size = forms.RECORD_BYTES if layout == RECORDS else 0
+        # bytes of a message beside its headers and payload
+        self._beside = self._head_bytes()
         # of the messages' origins
         self._first, self._last = 0, 0
 
-    def add(self, stored: _Stored, default: int, limit: int) -> bool:
-        """Add a message; return False if *limit* has no room for it, or the record can't hold it.
-
-        *default* is the origin of a message without one.
-        """
-        named, origin, headers, payload = stored
-        if self._layout < HEAD_64:
+    def add(
+        self, named: bytes, origin: int, headers: bytes, payload: MessageBytes, limit: int
+    ) -> bool:
+        """Add a message; return False if there is no room for it in *limit* or in the record."""
+        if headers and self._layout < HEAD_64:
             headers = forms.drop_key_kinds(headers)
-        origin = origin or default
-        first = min(self._first, origin) if self.count else origin
-        last = max(self._last, origin) if self.count else origin
-        if self._layout == RECORDS and (last - first > _U32 or self.count == _U32):
+        count, first, last = self.count, self._first, self._last
+        if not count:
+            first = last = origin
+        elif origin < first:
+            first = origin
+        elif origin > last:
+            last = origin
+        if self._layout == RECORDS and last - first > _U32:
             return False
-        size = self._size + self._head_bytes() + len(headers) + len(payload)
+        size = self._size + self._beside + len(headers) + len(payload)
         if size > limit:
             return False
         if named == forms.NO_ID and not self._sent:
-            named = self._seed + _SUM.pack(self._offset + self.count & _U64)
+            named = self._seed + _SUM.pack(self._offset + count & _U64)
         self._messages.append((named, origin, headers, payload))
-        self.count += 1
+        self.count = count + 1
         self._size, self._first, self._last = size, first, last
         return True
 
     def _head_bytes(self) -> int:
-        """Return the bytes of a message beside its headers and payload."""
         if self._layout == RECORDS:
             return forms.FRAME.size
         if self._layout == CLASSIC:
@@ -319,7 +313,7 @@ class _Encoded:
         return self._classic() if self._layout == CLASSIC else self._indexed()
 
     def _classic(self) -> bytes:
-        pieces: list[Bytes] = []
+        pieces: list[MessageBytes] = []
         for number, (named, _, headers, payload) in enumerate(self._messages):
             if self._sent:
                 head = forms.CLASSIC_SENT.pack(named, len(headers))
@@ -332,8 +326,8 @@ class _Encoded:
         return b"".join(pieces)
 
     def _indexed(self) -> bytes:
-        index: list[Bytes] = []
-        pieces: list[Bytes] = []
+        index: list[MessageBytes] = []
+        pieces: list[MessageBytes] = []
         end, reserved = 0, bytes(_HEAD_BYTES[self._layout] - forms.HEAD.size)
         for number, (named, origin, headers, payload) in enumerate(self._messages):
             offset = 0 if self._sent else self._offset + number & _U64
@@ -365,7 +359,7 @@ class _Encoded:
 # Messages of a poll -> events --------------------------------------------------------------------
 
 
-def cut_messages(layout: int, data: Bytes, at: int) -> tuple[bytes, int, int, int, int]:
+def cut_messages(layout: int, data: MessageBytes, at: int) -> tuple[bytes, int, int, int, int]:
     """Convert messages of a poll's reply, from *at* on, to Pravega events of their payloads.
 
     Converts those with consecutive offsets, in RECORDS those of one record, and checks their
@@ -375,7 +369,7 @@ def cut_messages(layout: int, data: Bytes, at: int) -> tuple[bytes, int, int, in
     """
     if not 0 <= at <= len(data):
         raise ValueError("no message there")
-    pieces: list[Bytes] = []
+    pieces: list[MessageBytes] = []
     first = count = 0
     fault = forms.NONE
     try:

@@ -11,7 +11,7 @@ from zlib import crc32
 from xxhash import xxh3_64_intdigest
 
 from logdrive.kernel import iggy_forms as forms
-from logdrive.kernel.iggy_forms import CLASSIC, HEAD_64, RECORDS, Bytes
+from logdrive.kernel.iggy_forms import CLASSIC, HEAD_64, RECORDS, MessageBytes
 
 _LENGTH: Final = struct.Struct("<I")
 _SUMMED: Final = struct.Struct("<QQQQQI")
@@ -53,7 +53,7 @@ class PolledMessage(NamedTuple):
     end: int
 
 
-def read_frame(data: Bytes, at: int, size: int) -> FramedMessage:
+def read_frame(data: MessageBytes, at: int, size: int) -> FramedMessage:
     """Return the frame at *at*, whole before *size*. Raises `FaultyMessagesError`."""
     if size - at < forms.FRAME.size:
         raise FaultyMessagesError(forms.CUT)
@@ -67,7 +67,7 @@ def read_frame(data: Bytes, at: int, size: int) -> FramedMessage:
     return FramedMessage(checksum, named, delta, later, start, start + length, end)
 
 
-def polled_messages(layout: int, data: Bytes, at: int) -> Iterator[PolledMessage]:
+def polled_messages(layout: int, data: MessageBytes, at: int) -> Iterator[PolledMessage]:
     """Yield the messages in *data* from *at* on, of a single record in RECORDS.
 
     Raises `FaultyMessagesError` where one is cut off, or its checksum is wrong.
@@ -77,7 +77,7 @@ def polled_messages(layout: int, data: Bytes, at: int) -> Iterator[PolledMessage
     return _classic(data, at) if layout == CLASSIC else _headed(layout, data, at)
 
 
-def _classic(data: Bytes, at: int) -> Iterator[PolledMessage]:
+def _classic(data: MessageBytes, at: int) -> Iterator[PolledMessage]:
     size, head = len(data), forms.CLASSIC_HEAD.size
     while at < size:
         if size - at < head:
@@ -96,7 +96,7 @@ def _classic(data: Bytes, at: int) -> Iterator[PolledMessage]:
         yield PolledMessage(offset, named, timestamp, 0, headers, headers_end, start, at, at)
 
 
-def _headed(layout: int, data: Bytes, at: int) -> Iterator[PolledMessage]:
+def _headed(layout: int, data: MessageBytes, at: int) -> Iterator[PolledMessage]:
     size, head = len(data), forms.HEAD.size + 8 * (layout == HEAD_64)
     while at < size:
         if size - at < head:
@@ -115,7 +115,7 @@ def _headed(layout: int, data: Bytes, at: int) -> Iterator[PolledMessage]:
         )
 
 
-def _record(data: Bytes, at: int) -> Iterator[PolledMessage]:
+def _record(data: MessageBytes, at: int) -> Iterator[PolledMessage]:
     """Yield a record's messages; the last one only once the record's own checksum is right."""
     if len(data) - at < forms.RECORD_BYTES:
         raise FaultyMessagesError(forms.LENGTH)
