@@ -1,85 +1,117 @@
-"""The way from a request to the function that answers it.
+"""The way from a request to the function that answers it."""
 
-    handlers = Handlers(service)
-    session = handlers.begin("127.0.0.1:4000", Revision.R1)
-    reply = await handlers.handle(session, request)
-    await handlers.end(session)
-
-One request at a time may be under way for a session, except sends: these may be started one after
-the other before the first is answered, and are stored in that order.
-"""
+import asyncio
+from typing import Final, cast
 
 from logdrive.errors import StorageError, TransientError
+from logdrive.services.iggy.server.handlers import messages
 from logdrive.services.iggy.server.handlers.service import IggyService
-from logdrive.services.iggy.server.handlers.table import HANDLERS, OPEN
-from logdrive.services.iggy.server.state.sessions import IggySession
+from logdrive.services.iggy.server.handlers.table import (
+    EMPTY_IF_MISSING,
+    HANDLERS,
+    WITHOUT_LOGIN,
+)
+from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.services.iggy.server.state.users import ROOT_ID
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.streams.errors import (
     BadNameError,
     NoSuchScopeError,
     NoSuchStreamError,
+    PreconditionError,
     StreamSealedError,
     StreamsError,
 )
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.replies import IggyReply
-from logdrive.wire.iggy.requests import IggyRequest
+from logdrive.wire.iggy.requests import IggyRequest, SendMessages
 from logdrive.wire.iggy.revision import Revision
+
+_MISSING: Final = frozenset(
+    {
+        Reason.STREAM_NOT_FOUND,
+        Reason.STREAM_NAME_NOT_FOUND,
+        Reason.TOPIC_NOT_FOUND,
+        Reason.TOPIC_NAME_NOT_FOUND,
+        Reason.GROUP_NOT_FOUND,
+        Reason.GROUP_NAME_NOT_FOUND,
+    }
+)
 
 
 class Handlers:
-    """Answers the requests of all connections of one store."""
+    """Answers the requests of all connections of one store: an `IggyAnswering`."""
 
     def __init__(self, service: IggyService) -> None:
         self._service = service
 
-    def begin(self, address: str, revision: Revision) -> IggySession:
-        """Return the session of a new connection; *address* is the peer's "ip:port"."""
-        return self._service.sessions.begin(address, revision)
-
-    async def end(self, session: IggySession) -> None:
-        """End the session of a connection that is closed: its memberships of groups end."""
-        self._service.members.leave_all(session.client_id)
-        self._service.sessions.end(session)
-
     async def handle(self, session: IggySession, request: IggyRequest) -> IggyReply:
         """Return the reply to *request*; what it has changed is durable.
 
-        Raises `IggyError`, whose code is to be sent; nothing else but programming errors.
+        Raises `IggyError`, whose code is to be sent.
+        """
+        if isinstance(request, SendMessages):
+            return cast("IggyReply", await (await self.begin_send(session, request)))
+        try:
+            await self._admit(session, request)
+            return await HANDLERS[type(request)](self._service, session, request)
+        except IggyError as error:
+            # from R1 on, what is asked for and missing is an empty reply
+            asked = type(request) in EMPTY_IF_MISSING and session.revision >= Revision.R1
+            if asked and error.reason in _MISSING:
+                return None
+            raise
+        except (StreamsError, TransientError, StorageError, NoSuchSegmentError) as error:
+            raise as_answer(error) from error
+
+    async def begin_send(
+        self, session: IggySession, request: SendMessages
+    ) -> "asyncio.Future[object]":
+        """Check a send and submit it to the store; return what is done once it is durable.
+
+        Its result is a tuple of `SendConfirmation`. Raises `IggyError`.
         """
         try:
-            if self._service.is_doubtful:
-                await self._service.resolve_doubt()
-            if type(request) not in OPEN:
-                self._admit(session)
-            handler = HANDLERS[type(request)]
-            return await handler(self._service, session, request)
-        except StreamsError as error:
-            raise IggyError(_reason(error), str(error)) from error
-        except NoSuchSegmentError as error:  # deleted by another face at this moment
-            raise IggyError(Reason.PARTITION_NOT_FOUND, str(error)) from error
-        except (TransientError, StorageError) as error:
-            raise IggyError(Reason.IO_ERROR, str(error)) from error
+            await self._admit(session, request)
+            return await messages.begin_send(self._service, session, request)
+        except (StreamsError, TransientError, StorageError, NoSuchSegmentError) as error:
+            raise as_answer(error) from error
 
-    def _admit(self, session: IggySession) -> None:
-        """Raise `IggyError` unless somebody has logged in; R0 has no login, and needs none."""
-        has_login = session.revision is not Revision.R0 or self._service.users.needs_login
-        if session.user is None and not has_login:
-            session.user = ROOT_ID
-        if session.user is None:
+    def admit_nameless(self, session: IggySession) -> None:
+        """Let a client in whose revision has no logins, unless there is a users file."""
+        if not self._service.users.needs_login:
+            session.log_in(ROOT_ID)
+
+    async def _admit(self, session: IggySession, request: IggyRequest) -> None:
+        if self._service.is_doubtful:
+            await self._service.resolve_doubt()
+        if type(request) in WITHOUT_LOGIN:
+            return
+        if session.user_id is None:
             raise IggyError(Reason.UNAUTHENTICATED, "log in first")
+        user = self._service.users.find(session.user_id)
+        if user is None or not user.active:
+            session.log_out()
+            raise IggyError(Reason.UNAUTHENTICATED, "the user was deleted, or is not active")
 
 
-def _reason(error: StreamsError) -> Reason:
+def as_answer(error: Exception) -> IggyError:
+    """Return what a client is told of *error*."""
     match error:
         case NoSuchScopeError():
-            return Reason.STREAM_NOT_FOUND
+            reason = Reason.STREAM_NOT_FOUND
         case NoSuchStreamError():
-            return Reason.TOPIC_NOT_FOUND
-        case BadNameError():
-            return Reason.INVALID_FORMAT
+            reason = Reason.TOPIC_NOT_FOUND
+        case NoSuchSegmentError():
+            reason = Reason.PARTITION_NOT_FOUND
         case StreamSealedError():
-            return Reason.SEGMENT_CLOSED
+            reason = Reason.SEGMENT_CLOSED
+        case BadNameError():
+            reason = Reason.INVALID_FORMAT
+        case PreconditionError():
+            reason = Reason.TOO_MANY_PARTITIONS
+        case StreamsError():
+            reason = Reason.ERROR
         case _:
-            return Reason.ERROR
+            reason = Reason.IO_ERROR
+    return IggyError(reason, str(error))

@@ -105,8 +105,8 @@ class TopologyChanges:
                 now = replace(owner.stream, name=name)
                 await self._registry.commit_puts([IggyStreamPut(scope, now)])
 
-    async def delete_stream(self, stream: Identifier) -> None:
-        """Delete a stream with its topics."""
+    async def delete_stream(self, stream: Identifier) -> list[str]:
+        """Delete a stream with its topics; return the segments of their partitions."""
         topics = await self._topology.topics(stream)
         async with self._registry.turn():
             scope, _ = self._require_stream(stream)
@@ -115,6 +115,8 @@ class TopologyChanges:
             with contextlib.suppress(NoSuchScopeError):
                 await self._streams.delete_scope_with_all(scope)
             await self._registry.commit_puts([IggyStreamPut(scope, None)])
+        segments = [segment for topic in topics for segment in topic.segments]
+        return [segment for segment in segments if segment is not None]
 
     # Topics --------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Which connections are in which consumer groups. A membership ends with its connection."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from logdrive.services.iggy.server.state.rebalancing import GroupMembers
 from logdrive.services.iggy.server.state.topology import FoundTopic
@@ -18,6 +19,8 @@ class Memberships:
         self._groups: dict[_Key, GroupMembers] = {}
         # by client: its groups, in the order in which it joined them
         self._joined: dict[int, dict[_Key, None]] = {}
+        # by client: what ends its memberships
+        self._endings: dict[int, Callable[[], None]] = {}
 
     def group(self, topic: FoundTopic, group: int) -> GroupMembers:
         """Return the members of a group of *topic*, with its partitions shared out among them."""
@@ -38,8 +41,13 @@ class Memberships:
         """End a membership; return whether there was one."""
         return self._leave((*topic.key, group), client)
 
+    def ending_of(self, client: int) -> Callable[[], None]:
+        """Return the function to be called when the connection ends; the same one until then."""
+        return self._endings.setdefault(client, partial(self.leave_all, client))
+
     def leave_all(self, client: int) -> None:
         """End all memberships of a connection that is closed, or whose user logs out."""
+        self._endings.pop(client, None)
         for key in list(self._joined.get(client, ())):
             self._leave(key, client)
 

@@ -32,7 +32,7 @@ class Right(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RightTarget:
     """A stream or a topic, by its names in the catalog, and by its numbers.
 
     None for *stream* and *topic_id*: the stream of Iggy as a whole.
@@ -49,7 +49,7 @@ _OF_TOPICS = (Right.READ_TOPIC, Right.MANAGE_TOPIC, Right.POLL, Right.SEND)
 _TOPIC_READING = (Right.READ_TOPIC, Right.POLL)
 
 
-def permits(permissions: Permissions, right: Right, target: Target | None) -> bool:
+def permits(permissions: Permissions, right: Right, target: RightTarget | None) -> bool:
     """Return whether *permissions* include *right* on *target*; None: everywhere."""
     if _everywhere(permissions.everywhere, right):
         return True
@@ -107,7 +107,7 @@ def is_root(grants: Grants) -> bool:
     return grants.stream_permission(SYSTEM, IGGY) >= Permission.READ_UPDATE
 
 
-def grants_permit(grants: Grants, right: Right, target: Target | None) -> bool:
+def grants_permit(grants: Grants, right: Right, target: RightTarget | None) -> bool:
     """Return whether the *grants* of a user of the users file include *right* on *target*."""
     if is_root(grants):
         return True

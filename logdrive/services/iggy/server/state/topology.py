@@ -21,6 +21,7 @@ from logdrive.services.iggy.server.state.records import (
     TopicPut,
 )
 from logdrive.services.iggy.server.state.registry import IggyRegistry
+from logdrive.services.iggy.server.state.rights import RightTarget
 from logdrive.services.iggy.server.state.tables import IggyState, IggyStreamState
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError
@@ -69,6 +70,11 @@ class FoundTopic:
         return self.scope, self.stream
 
     @property
+    def target(self) -> RightTarget:
+        """What rights on the topic are asked for."""
+        return RightTarget(self.scope, self.owner.id, self.stream, self.topic.id)
+
+    @property
     def indices(self) -> list[int]:
         """The indices of the partitions that are there."""
         return [index for index, segment in enumerate(self.segments) if segment is not None]
@@ -114,6 +120,10 @@ class IggyTopology:
         if found is None:
             raise stream_not_found(stream)
         return found[0]
+
+    async def target(self, stream: Identifier) -> RightTarget:
+        """Return what rights on a stream are asked for."""
+        return RightTarget(await self.scope_of(stream), (await self.stream(stream)).id)
 
     def known_stream(self, stream: Identifier) -> tuple[str, IggyStreamState] | None:
         """Return a stream and its scope, as far as it is registered."""

@@ -26,7 +26,7 @@ from logdrive.services.iggy.server.state.records import (
 from logdrive.services.iggy.server.state.registry import IggyRegistry
 from logdrive.services.iggy.server.state.rights import (
     Right,
-    Target,
+    RightTarget,
     grants_permit,
     is_root,
     permits,
@@ -166,7 +166,7 @@ class IggyUsers:
             return ALL_PERMISSIONS if found is not None and is_root(found.grants) else None
         return user.permissions
 
-    def permits(self, user_id: int, right: Right, target: Target | None) -> bool:
+    def permits(self, user_id: int, right: Right, target: RightTarget | None) -> bool:
         """Return whether a user has *right* on *target*; None: everywhere."""
         user = self.find(user_id)
         if user is None or not user.active:
