@@ -39,6 +39,10 @@ _PACKED: Final[Mapping[ServerRevision, str]] = {
     "R0": "iggy-server-r0.xz",
     "R1": "iggy-server-0.4.213.xz",
 }
+_R0_DURABLE: Final = (
+    ("messages_required_to_save = 10_000", "messages_required_to_save = 1"),
+    ("enforce_fsync = false", "enforce_fsync = true"),
+)
 _START_SECONDS = 20
 _END_SECONDS = 10
 
@@ -93,9 +97,8 @@ class IggyServer:
             "IGGY_SYSTEM_PATH": str(directory / "data"),
             **settings,
         }
-        if revision == "R0":  # it reads this file from its working directory
-            shutil.copytree(_directory() / "r0" / "configs", directory / "configs")
-            (directory / "configs").chmod(0o755)
+        if revision == "R0":
+            _write_configuration(directory, durable=DURABLE.items() <= settings.items())
 
     @property
     def pid(self) -> int:
@@ -147,6 +150,17 @@ class IggyServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_END_SECONDS)
+
+
+def _write_configuration(directory: Path, *, durable: bool) -> None:
+    """Write the file that R0 reads from its working directory; variables don't reach all of it."""
+    text = (_directory() / "r0" / "configs" / "server.toml").read_text()
+    if durable:
+        for usual, wanted in _R0_DURABLE:
+            assert usual in text
+            text = text.replace(usual, wanted)
+    (directory / "configs").mkdir(exist_ok=True)
+    (directory / "configs" / "server.toml").write_text(text)
 
 
 def _directory() -> Path:

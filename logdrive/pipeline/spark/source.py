@@ -6,8 +6,7 @@ queries.
 
 | option | |
 |---|---|
-| uri | `pravega://host:port/scope/stream`, `s2://host:port/basin/stream` or
-`iggy://host:port/stream/topic` (required) |
+| uri | the stream: `pravega://host:port/scope/stream`, `s2://…` or `iggy://…` (required) |
 | form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |

@@ -4,6 +4,7 @@ All polls name an offset, as one consumer of no group, and store none: so a serv
 a reader, and readers do not disturb each other.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,8 @@ _POLL_BYTES: Final = 4 * MIB  # what a poll should bring
 # batches of almost 1 MiB: then it brings some 250 MiB, just what a frame may have.
 _POLL_MESSAGES: Final = 500
 _FIRST_MESSAGES: Final = 32  # of the first poll, when nothing is known of their size
+# How long a message may come after those behind it, between polls.
+_LATE_SECONDS: Final = (0.05, 0.2, 0.5, 1.0)
 _GROWTH: Final = 4  # times as many messages as the poll before, at most
 
 
@@ -146,14 +149,18 @@ def _cut_runs(revision: Revision, messages: Part, wanted: int) -> list[MessageRu
             if is_marked(message.headers)
         )
 
-    runs: list[MessageRun] = []
+    pieces: list[tuple[int, list[bytes]]] = []  # offsets and payloads; no two touch
     # the first servers' order is not sure
     for run in sorted(polled_runs(revision, messages), key=attrgetter("offset")):
-        if run.offset + run.count > wanted:
-            payloads = unframe_events(run.events)[max(0, wanted - run.offset) :]
-            runs.append(MessageRun(max(wanted, run.offset), payloads, marked))
-            wanted = runs[-1].end
-    return runs
+        payloads = unframe_events(run.events)[max(0, wanted - run.offset) :]
+        if not payloads:
+            continue
+        if pieces and run.offset <= wanted:
+            pieces[-1][1].extend(payloads)
+        else:
+            pieces.append((max(wanted, run.offset), payloads))
+        wanted = run.offset + run.count
+    return [MessageRun(offset, payloads, marked) for offset, payloads in pieces]
 
 
 class PartitionReading:
@@ -208,20 +215,33 @@ class PartitionReading:
         Raises `TransientError`, and `StorageError` if they were removed.
         """
         wanted = self._cutter.wanted
-        count = min(self._count, end - wanted)
-        strategy = PollingStrategy(PollingKind.OFFSET, wanted)
-        polled = await _poll(self._service, self._partition, strategy, count)
-        runs = _cut_runs(self._service.revision, polled, wanted)
-        if not runs or runs[0].offset > wanted:
-            await self._check_retained(wanted)
+        runs, size = await self._poll_runs(wanted, min(self._count, end - wanted))
         if not runs:
             raise TransientError(
                 f"{self._partition.name}: the messages from {wanted} to {end} are not there"
             )
-        fitting = _POLL_BYTES * sum(len(run.payloads) for run in runs) // len(polled)
+        fitting = _POLL_BYTES * sum(len(run.payloads) for run in runs) // size
         self._count = max(1, min(fitting, _GROWTH * self._count, _POLL_MESSAGES))
         for run in runs:
             self._cutter.receive_run(run)
+
+    async def _poll_runs(self, wanted: int, count: int) -> tuple[list[MessageRun], int]:
+        """Return what a poll of *count* messages from *wanted* on brings, and its bytes.
+
+        Messages that are missing before others are waited for: they may come late, and those that
+        are lost are never asked for again.
+        """
+        strategy = PollingStrategy(PollingKind.OFFSET, wanted)
+        for pause in (*_LATE_SECONDS, None):
+            polled = await _poll(self._service, self._partition, strategy, count)
+            runs = _cut_runs(self._service.revision, polled, wanted)
+            if len(runs) == 1 and runs[0].offset == wanted:
+                break
+            await self._check_retained(wanted)
+            if pause is None or not runs:
+                break
+            await asyncio.sleep(pause)
+        return runs, len(polled)
 
     async def _check_retained(self, wanted: int) -> None:
         """Raise `StorageError` if *wanted* was removed by retention, rather than lost."""

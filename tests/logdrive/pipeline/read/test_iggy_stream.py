@@ -1,6 +1,5 @@
 """Tables filled from a topic of Iggy, whose offsets count messages, are those of the bytes."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,6 +39,7 @@ from tests.logdrive.services.iggy.reader.memory_topic import (
 from tests.logdrive.services.iggy.reader.topics import create, topic_at
 from tests.logdrive.services.iggy.reader.topics import send as send_to
 from tests.support.iggy_servers import iggy_server
+from tests.support.virtual_time import run
 
 _RANGE_BYTES = 3000
 _PLACES = {"stream", "segment", "batch", "offset", "next", "committed"}
@@ -65,25 +65,25 @@ class MemoryReader:
         return partition_index(segment)
 
     def list_segments(self) -> list[SegmentState]:
-        return asyncio.run(partition_states(self.topic, STREAM, TOPIC))
+        return run(partition_states(self.topic, STREAM, TOPIC))
 
     def read_batch_refs(
         self, segment: str, start: int, end: int, most: int | None = None
     ) -> list[BatchRef]:
         partition = Partition(STREAM, TOPIC, partition_index(segment))
-        return asyncio.run(read_batch_refs(self.topic, partition, start, end, most))
+        return run(read_batch_refs(self.topic, partition, start, end, most))
 
     def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
         (state,) = (one for one in self.list_segments() if one.segment == segment)
         partition = Partition(STREAM, TOPIC, partition_index(segment))
-        return asyncio.run(count_known_messages(self.topic, partition, marks, state))
+        return run(count_known_messages(self.topic, partition, marks, state))
 
     def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         partition = Partition(STREAM, TOPIC, partition_index(segment))
         reading = PartitionReading(self.topic, partition, start)
         while reading.position < end:
             at = reading.position
-            yield at, frame_batch(*asyncio.run(reading.next_batch(end)))
+            yield at, frame_batch(*run(reading.next_batch(end)))
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ class MemoryTopic:
     """Offset of the first message that retention has left in the first partition."""
     knows_first: bool = True
     """False: a poll of the first message looks for offset 0, as the first servers do."""
+    late: int = 0
+    """So many polls do not find `late_offset` yet."""
+    late_offset: int = -1
+    scrambled: bool = False
+    """True: a poll brings its messages backwards, and some twice."""
     polls: list[PollMessages] = field(default_factory=list)
 
     def send(self, messages: Sequence[StoredMessage], partition: int = 0) -> None:
@@ -84,6 +89,9 @@ class MemoryTopic:
         if request.partition >= len(self.partitions):
             raise IggyError(Reason.PARTITION_NOT_FOUND, "no such partition")
         kept = self._kept(request.partition)
+        if self.late and self.late_offset in kept and request.count > 1:
+            self.late -= 1
+            del kept[self.late_offset]
         match request.strategy.kind:
             case PollingKind.OFFSET:
                 wanted = [at for at in kept if at >= request.strategy.value][: request.count]
@@ -106,5 +114,7 @@ class MemoryTopic:
                 foreign=lambda _: None,
             )
             parts += encoded.batches
+        if self.scrambled:
+            parts = [*parts[::-1], *parts[::3]]
         newest = max(0, len(self.partitions[request.partition]) - 1)
         return Polled(request.partition, newest, len(wanted), b"".join(parts))

@@ -1,6 +1,5 @@
 """What a reader asks of a topic, and makes of the answers, in every revision."""
 
-import asyncio
 from typing import TypeVar
 
 import pytest
@@ -29,6 +28,7 @@ from tests.logdrive.services.iggy.reader.memory_topic import (
     MemoryTopic,
     as_sent,
 )
+from tests.support.virtual_time import run
 
 T = TypeVar("T")
 
@@ -51,12 +51,12 @@ def segment() -> Segment:
 
 
 def states(topic: MemoryTopic) -> list[SegmentState]:
-    return asyncio.run(partition_states(topic, STREAM, TOPIC))
+    return run(partition_states(topic, STREAM, TOPIC))
 
 
 def refs(topic: MemoryTopic, most: int | None = None) -> list[BatchRef]:
     (state,) = states(topic)
-    return asyncio.run(read_batch_refs(topic, PARTITION, state.start, state.length, most))
+    return run(read_batch_refs(topic, PARTITION, state.start, state.length, most))
 
 
 def text(topic: MemoryTopic) -> bytes:
@@ -64,7 +64,7 @@ def text(topic: MemoryTopic) -> bytes:
         reading = read_topic_lines(topic, STREAM, TOPIC, follow=False, sleep=_no_sleep)
         return b"".join([text async for text in reading])
 
-    return asyncio.run(main())
+    return run(main())
 
 
 async def _no_sleep(_: float) -> None:
@@ -72,8 +72,8 @@ async def _no_sleep(_: float) -> None:
 
 
 def test_a_topic_that_is_missing_has_no_partitions(topic: MemoryTopic) -> None:
-    assert asyncio.run(partition_states(topic, STREAM, "other")) == []
-    assert asyncio.run(partition_states(topic, "other", TOPIC)) == []
+    assert run(partition_states(topic, STREAM, "other")) == []
+    assert run(partition_states(topic, "other", TOPIC)) == []
 
 
 def test_the_bounds_of_each_partition_are_told(topic: MemoryTopic, segment: Segment) -> None:
@@ -142,7 +142,25 @@ def test_lost_messages_are_one_torn_batch(topic: MemoryTopic, segment: Segment) 
     found = refs(topic)
     assert found == [*whole[:3], torn_batch(first.offset, second.next, []), *whole[5:]]
     (state,) = states(topic)
-    assert asyncio.run(count_known_messages(topic, PARTITION, found, state)) == len(found)
+    assert run(count_known_messages(topic, PARTITION, found, state)) == len(found)
+
+
+def test_messages_count_once_and_in_order(topic: MemoryTopic, segment: Segment) -> None:
+    topic.send(as_sent(segment))
+    whole = refs(topic)
+    topic.scrambled = True
+    assert refs(topic) == whole
+
+
+def test_a_message_that_comes_late_is_not_taken_for_lost(
+    topic: MemoryTopic, segment: Segment
+) -> None:
+    """A server may show what was sent behind it before."""
+    topic.send(as_sent(segment))
+    whole = refs(topic)
+    topic.late, topic.late_offset = 2, whole[3].offset
+    assert refs(topic) == whole
+    assert topic.late == 0
 
 
 @pytest.mark.parametrize("knows_first", [True, False])
@@ -155,14 +173,14 @@ def test_what_was_removed_is_not_taken_for_lost(
     topic.first = whole[3].offset
     assert refs(topic) == whole[3:]
     with pytest.raises(StorageError, match="were removed before they were read"):
-        asyncio.run(read_batch_refs(topic, PARTITION, 0, whole[-1].next, None))
+        run(read_batch_refs(topic, PARTITION, 0, whole[-1].next, None))
 
 
 def test_messages_that_are_not_there_are_an_outage(topic: MemoryTopic, segment: Segment) -> None:
     topic.send(as_sent(segment))
     end = len(topic.partitions[0])
     with pytest.raises(TransientError, match=f"from {end} to {end + 1} are not there"):
-        asyncio.run(read_batch_refs(topic, PARTITION, 0, end + 1, None))
+        run(read_batch_refs(topic, PARTITION, 0, end + 1, None))
 
 
 def test_headers_are_known_again_by_place_and_content(topic: MemoryTopic, segment: Segment) -> None:
@@ -170,7 +188,7 @@ def test_headers_are_known_again_by_place_and_content(topic: MemoryTopic, segmen
     found, (state,) = refs(topic), states(topic)
 
     def known(marks: list[BatchRef | Point]) -> int:
-        return asyncio.run(count_known_messages(topic, PARTITION, marks, state))
+        return run(count_known_messages(topic, PARTITION, marks, state))
 
     assert known([*found]) == len(found)
     assert known([*found[:5], Point(0, found[5].offset, found[5].crc ^ 1)]) == 5
@@ -190,11 +208,11 @@ def test_a_range_is_read_whole_or_refused(topic: MemoryTopic, segment: Segment) 
 
     torn = next(ref for ref in found if ref.torn)
     # what tells that it is torn lies behind its range
-    assert asyncio.run(read(torn.offset, torn.next)) == [torn]
+    assert run(read(torn.offset, torn.next)) == [torn]
     for one in found:
-        assert asyncio.run(read(one.offset, one.next)) == [one]
+        assert run(read(one.offset, one.next)) == [one]
     with pytest.raises(StorageError, match="no batch ends at"):
-        asyncio.run(read(0, found[1].next - 1))
+        run(read(0, found[1].next - 1))
 
 
 def test_lines_come_partition_after_partition(topic: MemoryTopic, segment: Segment) -> None:
@@ -207,7 +225,7 @@ def test_lines_come_partition_after_partition(topic: MemoryTopic, segment: Segme
     assert printed.endswith(lines("c", 0, 3))
     assert printed.startswith(lines("a", 0, 5))
     (first, _) = states(topic)
-    counted = asyncio.run(count_partition(topic, PARTITION, first))
+    counted = run(count_partition(topic, PARTITION, first))
     assert (counted.batches, counted.sources) == (43, 2)
 
 
@@ -232,5 +250,5 @@ def test_following_reads_what_is_sent_later(topic: MemoryTopic) -> None:
         reading = read_topic_lines(topic, STREAM, TOPIC, follow=True, sleep=nap)
         return await anext(reading)
 
-    assert asyncio.run(main()) == lines("a", 0, 2)
+    assert run(main()) == lines("a", 0, 2)
     assert len(naps) == 2

@@ -1,8 +1,10 @@
-"""A topic of Iggy as the pipeline reads it, from real servers where they are at hand."""
+"""A topic of Iggy as the pipeline reads it: our own face, and real servers where there are any."""
 
 import itertools
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -20,23 +22,37 @@ from tests.logdrive.pipeline import filling
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, purge, send, topic_at
-from tests.support.iggy_servers import DURABLE, REVISIONS, IggyServer, iggy_server
+from tests.support.iggy_face import IggyFace
+from tests.support.iggy_servers import DURABLE, REVISIONS, ServerRevision, iggy_server
 
 pytestmark = pytest.mark.process
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=REVISIONS)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[IggyServer]:
-    with iggy_server(request.param, tmp_path_factory.mktemp("iggy"), DURABLE) as running:
-        yield running
+class Service(Protocol):
+    port: int
+
+
+@pytest.fixture(scope="module", params=["ours", *REVISIONS])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    directory = tmp_path_factory.mktemp("iggy")
+    if kind == "ours":
+        with IggyFace(directory) as face:
+            yield face
+    else:
+        real: ServerRevision = "R0" if kind == "R0" else "R1"
+        with iggy_server(real, directory, DURABLE) as running:
+            yield running
 
 
 @pytest.fixture
-def topic(server: IggyServer, request: pytest.FixtureRequest) -> IggyStreamReader:
+def topic(server: Service, request: pytest.FixtureRequest) -> IggyStreamReader:
     number = next(_numbers)
     reader = topic_at(server.port, f"topic-{number}")
     create(reader, 2, number)
@@ -60,7 +76,7 @@ def refs(topic: IggyStreamReader, partition: int = 0) -> list[BatchRef]:
     return topic.read_batch_refs(state.segment, state.start, state.length)
 
 
-def test_a_topic_that_is_missing_has_no_segments(server: IggyServer) -> None:
+def test_a_topic_that_is_missing_has_no_segments(server: Service) -> None:
     assert topic_at(server.port, "no-such-topic").list_segments() == []
 
 
@@ -121,9 +137,9 @@ def test_a_torn_batch_is_told_from_those_behind_it(
 
 
 def test_a_topic_that_was_purged_has_none_of_the_headers(
-    topic: IggyStreamReader, segment: Segment, server: IggyServer
+    topic: IggyStreamReader, segment: Segment, kind: str
 ) -> None:
-    if server.revision == "R0":
+    if kind == "R0":
         pytest.skip("R0 purges nothing")
     send(topic, as_sent(segment))
     found = refs(topic)
@@ -138,9 +154,9 @@ def test_a_reader_travels_to_other_processes(topic: IggyStreamReader, segment: S
 
 
 def test_a_wrong_password_is_a_mistake_of_the_configuration(
-    server: IggyServer, topic: IggyStreamReader
+    kind: str, topic: IggyStreamReader
 ) -> None:
-    if server.revision == "R0":
+    if kind == "R0":
         pytest.skip("R0 knows no users")
     stranger = iggy_stream(topic.address, login=Login("iggy", "a wrong one"))
     with pytest.raises(ConfigError, match="iggy://user:password@") as refusal:
@@ -168,3 +184,20 @@ def test_the_options_of_the_data_source_make_the_same_reader() -> None:
     with pytest.raises(ConfigError, match="iggy://host:8090/logs/events") as refusal:
         parse_options({"uri": "iggy://ann:secret@host/logs"})
     assert "secret" not in str(refusal.value)
+
+
+def test_a_read_goes_on_after_the_service_was_restarted(segment: Segment, tmp_path: Path) -> None:
+    with IggyFace(tmp_path) as face:
+        topic = topic_at(face.port, "restarted")
+        create(topic)
+        for _ in range(20):  # more than one chunk
+            send(topic, as_sent(segment))
+        end = refs(topic)[-1].next
+        name = topic.name_of_segment(0)
+        whole = list(topic.read_chunks(name, 0, end))
+        chunks = topic.read_chunks(name, 0, end)
+        broken = [next(chunks)]
+        face.kill()
+        face.start()
+        assert len(whole) > 1
+        assert [*broken, *chunks] == whole

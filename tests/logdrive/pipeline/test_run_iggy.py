@@ -1,0 +1,64 @@
+"""`pipeline run` from a topic of Iggy: each byte exactly once, and no password in what it says."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logdrive.errors import ConfigError
+from logdrive.pipeline.plan import Plan
+from logdrive.pipeline.run import run_pipeline
+from tests.logdrive.pipeline.test_run import check, plan, stream
+from tests.logdrive.services.iggy.reader.memory_topic import as_sent
+from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
+from tests.support.iggy_servers import IggyServer, iggy_server
+
+
+def run_once(planned: Plan, spark: Any) -> int:
+    return run_pipeline(planned, threading.Event(), lambda _: None, spark=spark).batches
+
+
+def uri(server: IggyServer, topic: str, password: str = "iggy") -> str:
+    return f"iggy://iggy:{password}@127.0.0.1:{server.port}/reader-tests/{topic}"
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_a_topic_of_a_real_server_is_read_whole(tmp_path: Path, spark: Any) -> None:
+    with iggy_server("R1", tmp_path / "server") as server:
+        topic = topic_at(server.port, "run")
+        segments = stream()
+        create(topic, len(segments))
+        for number, segment in enumerate(segments):
+            messages = as_sent(segment)
+            send(topic, messages[:10], number)
+        planned = plan(uri(server, "run"), tmp_path / "tables")
+        assert run_once(planned, spark)
+        for number, segment in enumerate(segments):
+            send(topic, as_sent(segment)[10:], number)
+        assert run_once(planned, spark)
+        assert run_once(planned, spark) == 0
+    check(tmp_path / "tables", spark)
+
+
+@pytest.mark.process
+def test_what_is_wrong_with_a_topic_is_said_without_the_password(tmp_path: Path) -> None:
+    with iggy_server("R1", tmp_path / "server") as server:
+        for wrong in (uri(server, "none-such"), uri(server, "none-such", "no-such-password")):
+            with pytest.raises(ConfigError) as refusal:
+                run_once(plan(wrong, tmp_path / "tables"), None)
+            assert "iggy://127.0.0.1:" in str(refusal.value)
+            assert "no-such-password" not in str(refusal.value)
+            assert "iggy:iggy@" not in str(refusal.value)
+
+
+def test_a_plan_shows_no_password() -> None:
+    for given, shown in (
+        ("iggy://ann:a%20secret@host/logs/events", "iggy://host:8090/logs/events"),
+        ("pravega://host:6000/logs/events", "pravega://host:6000/logs/events"),
+        ("file:///store#logs/events", "file:///store#logs/events"),
+    ):
+        planned = Plan(uri=given, directory="/tables")
+        assert planned.shown_uri == shown
+        assert "secret" not in repr(planned)
