@@ -17,6 +17,7 @@ from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
+from logdrive.services.iggy.server.listen import serve_iggy_face
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
@@ -168,6 +169,7 @@ async def _open_embedded(
         async with (
             open_numbering(store, clock=host.clock) as numbering,
             serve_s2_face(catalog, numbering, config.listen.s2, host=host, access=access),
+            serve_iggy_face(catalog, numbering, config.listen.iggy, host=host, access=access),
             serve_controller(
                 catalog,
                 config.listen.controller,
@@ -189,9 +191,10 @@ async def _embedded_sink(
     """Return the sink onto *stream*.
 
     It follows scaling if a controller is configured, or once was; otherwise streams stay as they
-    were made. S2's face uses the catalog, too.
+    were made. The faces of S2 and Iggy use the catalog, too.
     """
-    if (config.listen.controller or config.listen.s2 or store.info(JOURNAL)) is None:
+    listen = config.listen
+    if (listen.controller or listen.s2 or listen.iggy or store.info(JOURNAL)) is None:
         return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
     return await EmbeddedSink.open_scaling_stream(
         store, Streams(catalog), stream.scope, stream.stream, segments

@@ -8,6 +8,7 @@ from dataclasses import replace
 from logdrive.host.host import Host
 from logdrive.services.auth.open import Access, open_access
 from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.iggy.server.listen import serve_iggy_face
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
@@ -75,6 +76,7 @@ async def _serve_faces(
         async with (
             open_numbering(store, clock=host.clock) as numbering,
             serve_s2_face(catalog, numbering, listen.s2, host=host, access=access),
+            serve_iggy_face(catalog, numbering, listen.iggy, host=host, access=access),
             serve_controller(catalog, listen.controller, face, host=host, access=access),
         ):
             yield face

@@ -1,0 +1,119 @@
+"""`serve_iggy`: a listener for Iggy's clients while a context is open. What its protocol needs is
+imported only then.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import structlog
+
+from logdrive.errors import ConfigError, Mistake
+from logdrive.host.executor import Executor, ThreadExecutor
+from logdrive.host.host import Host
+from logdrive.services.auth.open import Access
+from logdrive.services.auth.users import Users
+from logdrive.services.iggy.server.config import IggyFaceConfig
+from logdrive.services.numbering.segments import NumberedSegments
+from logdrive.store.streams.catalog import Catalog
+
+_log = structlog.get_logger("logdrive.store.iggy")
+
+
+@contextlib.asynccontextmanager
+async def serve_iggy_face(
+    catalog: Catalog,
+    numbering: NumberedSegments,
+    config: IggyFaceConfig | None,
+    *,
+    host: Host,
+    access: Access | None,
+) -> AsyncIterator[tuple[str, int] | None]:
+    """Serve what *config* says with `serve_iggy` while the context is open; nothing without it."""
+    if config is None:
+        yield None
+        return
+    users = access.users if access is not None else None
+    async with serve_iggy(catalog, numbering, config, host=host, users=users) as bound:
+        yield bound
+
+
+@contextlib.asynccontextmanager
+async def serve_iggy(
+    catalog: Catalog,
+    numbering: NumberedSegments,
+    config: IggyFaceConfig,
+    *,
+    host: Host,
+    users: Users | None,
+    executors: Callable[[str], Executor] = ThreadExecutor,
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve the streams of *catalog* to Iggy's clients; yield host and the port bound.
+
+    Without *users* there is one user, iggy, whose password is iggy. *executors* makes, from a name,
+    the executor that compares passwords: 40 ms each. Leave the context before the store closes:
+    what is under way becomes durable and is answered, within some seconds; after an exception all
+    is dropped at once. Raises `ConfigError` where it can't bind, or a library is missing.
+    """
+    require_iggy(config)
+    from logdrive.services.iggy.server.handlers.handlers import Handlers
+    from logdrive.services.iggy.server.handlers.service import IggyService
+    from logdrive.services.iggy.server.server import IggyServer
+    from logdrive.services.iggy.server.sessions import IggySessions
+    from logdrive.wire.iggy.revision import Revision
+
+    sessions = IggySessions(host.random)
+    logins = executors("logdrive-iggy-logins")
+    service = IggyService(
+        catalog,
+        numbering,
+        sessions,
+        users=users,
+        clock=host.clock,
+        random=host.random,
+        executor=logins,
+        deduplication=config.deduplication,
+    )
+    fixed = Revision[config.revision.upper()] if config.revision != "auto" else None
+    server = IggyServer(Handlers(service), sessions, fixed=fixed, nameless=users is None)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(logins.close)
+        await service.start()
+        address, port = config.host_and_port
+        listener = await host.transport.listen(
+            address, port, config.tls_settings, server.serve_connection
+        )
+        bound = service.address = (address, listener.address[1])
+        _log.info("Iggy's clients are served", address=f"{bound[0]}:{bound[1]}")
+        upkeep = [
+            asyncio.create_task(service.run(), name="iggy-upkeep"),
+            asyncio.create_task(server.evict_silent_clients(host.clock), name="iggy-heartbeats"),
+        ]
+        in_order = False
+        try:
+            yield bound
+            in_order = True
+        finally:
+            await listener.close()
+            if in_order:
+                await server.close()
+            else:  # something failed, or this is the end of a process that was killed
+                server.abort()
+            for task in upkeep:
+                task.cancel()
+            await asyncio.wait(upkeep)
+            if in_order:
+                await service.close()
+
+
+def require_iggy(config: IggyFaceConfig) -> None:
+    """Raise `ConfigError` where a library is missing that Iggy's protocol needs."""
+    try:
+        import logdrive.services.iggy.server.handlers.handlers
+        import logdrive.services.iggy.server.server  # noqa: F401
+    except ImportError as error:
+        remedy = (
+            f"Iggy's listener needs its hashes, and {error.name} is not installed: "
+            "pip install 'logdrive[iggy]', or leave the table out"
+        )
+        raise ConfigError("listen.iggy", [Mistake("address", config.address, remedy)]) from error
