@@ -61,8 +61,8 @@ def test_a_line_that_an_agent_shipped_is_polled_by_a_client_of_iggy(
         assert header["logdrive"]["kind"] == "data"
         assert block["message"] == file.read_text()
 
+        assert receiver.terminate() == 0
         other = f"file://{site.store}#{SCOPE}/by-iggy"
         assert b"from Iggy" in _run(site, "store", "cat", other)
-        assert receiver.terminate() == 0
     finally:
         site.close()

@@ -258,8 +258,12 @@ def _shown(value: Any) -> Any:
         return {str(key): _shown(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_shown(each) for each in value]
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
     names = [name for name in dir(value) if not name.startswith("_")]
     fields = {name: getattr(value, name) for name in names}
+    if any(type(field) is type(value) for field in fields.values()):
+        return str(value)  # an enumeration
     return {name: _shown(field) for name, field in fields.items() if not callable(field)}
 
 

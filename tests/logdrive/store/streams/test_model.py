@@ -97,12 +97,8 @@ async def perform(there: Rig, op: Operation) -> None:
             await streams.delete(*where)
         case "begin":
             await there.transactions.begin_transaction(*where, 1000)
-        case "scale":
+        case "scale" | "widen" | "narrow":
             await scale(there, op)
-        case "widen":
-            await streams.add_segments(*where, 1 + int(op.choice * 2))
-        case "narrow":
-            await narrow(there, op)
         case kind if kind in BESIDE:
             await BESIDE[kind](there, op)
         case "cut" | "write" | "raw":
@@ -186,6 +182,12 @@ async def to_segments(there: Rig, op: Operation) -> None:
 
 
 async def scale(there: Rig, op: Operation) -> None:
+    if op.kind == "widen":
+        await there.streams.add_segments(op.scope, op.stream, 1 + int(op.choice * 2))
+        return
+    if op.kind == "narrow":
+        await narrow(there, op)
+        return
     now = layout.current_segments(await there.streams.stream(op.scope, op.stream))
     if len(now) > 3:
         await there.streams.scale(op.scope, op.stream, [s.id for s in now], [(0.0, 1.0)])

@@ -7,6 +7,7 @@ a crash these messages may be delivered again, and none is lost.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -211,6 +212,11 @@ class ConsumerOffsets:
                 if puts:
                     await self._journaled.commit_puts(puts)
         except BaseException as error:
+            if isinstance(error, LogdriveError):
+                # what is in memory is not what is stored: read that again
+                with contextlib.suppress(LogdriveError):
+                    async with self._journaled.turn():
+                        pass
             self._restore(taken, error)
             raise
         for key in taken.changes:
