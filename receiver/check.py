@@ -11,7 +11,13 @@ from typing import Literal
 
 from cryptography import x509
 
-from logdrive.address import S2Address, ServiceAddress, StreamAddress, is_loopback
+from logdrive.address import (
+    IggyAddress,
+    S2Address,
+    ServiceAddress,
+    StreamAddress,
+    is_loopback,
+)
 from logdrive.check import Finding
 from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
 from logdrive.host.clock import Clock
@@ -21,6 +27,7 @@ from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
+from logdrive.services.iggy.client.target import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.s2.client.client import MISSING, S2Client
@@ -62,6 +69,8 @@ async def check_receiver(
         return [*findings, *await _service(stream, config.sink, transport)]
     if isinstance(stream, S2Address):
         return [*findings, *await _s2(stream, config.sink, transport, environ)]
+    if isinstance(stream, IggyAddress):
+        return [*findings, *await _iggy(stream, config.sink, transport)]
     findings.append(_directory(stream.path, disk))
     if findings[-1].ok:
         findings.append(_durability(stream.path, disk))
@@ -132,8 +141,36 @@ async def _s2(
     return await _ask_service(stream, where, endpoint.tls is not None, describe)
 
 
+async def _iggy(stream: IggyAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
+    """Ask Iggy for the topic, as `_service` does; the password is not shown."""
+    try:
+        from logdrive.services.iggy.client.telling import open_session
+        from logdrive.services.iggy.topics import find_topic, why_not_durable
+    except ImportError as error:
+        return [Finding("sink.uri", False, missing_library(error))]
+    target = sink.iggy_target(stream)
+    weak = ""
+
+    async def describe() -> str:
+        nonlocal weak
+        session = await open_session(transport, target)
+        try:
+            details = await find_topic(session, stream.scope, stream.stream)
+            weak = await why_not_durable(session, details)
+        finally:
+            await session.close()
+        if details is None:
+            return f"will be made with {sink.segments} partitions"
+        return f"has {len(details.partitions)} partitions"
+
+    findings = await _ask_service(stream, target.where, target.tls is not None, describe)
+    if weak:  # more than what is said of a service in general
+        findings[-1] = Finding("durability", True, weak, warn=True)
+    return findings
+
+
 async def _ask_service(
-    stream: ServiceAddress | S2Address,
+    stream: ServiceAddress | S2Address | IggyAddress,
     where: str,
     secure: bool,
     describe: Callable[[], Awaitable[str]],

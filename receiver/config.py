@@ -12,6 +12,7 @@ import msgspec
 
 from logdrive.address import (
     AnyAddress,
+    IggyAddress,
     S2Address,
     StreamAddress,
     host_port,
@@ -27,6 +28,7 @@ from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.config import check_auth
 from logdrive.services.face_config import listeners_collide
+from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig
@@ -102,7 +104,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     # of a streaming service
     tls: Literal["off"] | ClientTlsConfig | None = None  # None only for loopback addresses
     store_id: UUID | None = None  # made from the uri if not given
-    login: LoginConfig | None = None  # at Pravega's controller
+    login: LoginConfig | None = None  # at Pravega's controller, or at Iggy
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
     def __post_init__(self) -> None:
@@ -121,7 +123,11 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError("login: S2 has access tokens instead: give token")
         if not isinstance(address, S2Address) and self.token is not None:
             # not as "token: …", which would show it
-            raise ValueError("leave token out: it is for s2://, Pravega's controller has a login")
+            raise ValueError(
+                "leave token out: it is for s2://, Pravega's controller and Iggy have a login"
+            )
+        if isinstance(address, IggyAddress) and address.user and self.login is not None:
+            raise ValueError("login: the uri has user and password, too: leave one of them out")
 
     def _check_embedded(self) -> None:
         """Refuse the keys of a streaming service."""
@@ -154,6 +160,11 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def credentials(self) -> Login | None:
         """User and password for `open_cluster`."""
         return self.login.login if self.login is not None else None
+
+    def iggy_target(self, address: IggyAddress) -> IggyTarget:
+        """Return what to connect to Iggy with, for *address*, which is `stream`."""
+        login = (self.login.user, self.login.password) if self.login is not None else None
+        return iggy_target(address, self.settings, login)
 
     def s2_target(self, address: S2Address, environ: Mapping[str, str]) -> S2Target:
         """Return what to connect to S2 with, for *address*, which is `stream`. Raises
@@ -190,11 +201,11 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         if self.retention and not isinstance(self.sink.stream, StreamAddress):
             raise ValueError(
                 "retention is for a store of this process, and this sink's is at "
-                f"{self.sink.uri}: leave the tables out"
+                f"{self.sink.stream.uri}: leave the tables out"
             )
         for face in (self.listen.pravega, self.listen.s2, self.listen.iggy):
             if face is not None and not isinstance(self.sink.stream, StreamAddress):
                 raise ValueError(
                     f"{face.table} serves a store of this process, and this sink's is at "
-                    f"{self.sink.uri}: leave the table out"
+                    f"{self.sink.stream.uri}: leave the table out"
                 )

@@ -11,12 +11,20 @@ from typing import TypeVar
 
 import structlog
 
-from logdrive.address import AnyAddress, S2Address, ServiceAddress, StreamAddress
+from logdrive.address import (
+    AnyAddress,
+    IggyAddress,
+    S2Address,
+    ServiceAddress,
+    StreamAddress,
+)
+from logdrive.errors import ConfigError, Mistake
 from logdrive.host.host import Host
 from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
+from logdrive.services.iggy.client.target import missing_library
 from logdrive.services.iggy.server.listen import serve_iggy_face
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.client.blocking import Target
@@ -75,6 +83,8 @@ async def open_sink(
             opening = _open_service(config, address, host, stop, controllers)
         case S2Address() as address:
             opening = _open_s2(config, address, host, stop, environ)
+        case IggyAddress() as address:
+            opening = _open_iggy(config, address, host, stop)
     async with opening as sinks:
         yield sinks
 
@@ -135,6 +145,46 @@ async def _open_at_s2(
         )
         sinks.append(await stack.enter_async_context(opened))
     log.info("stream found", store=str(config.sink.service_id))
+    return sinks[0], sinks[1]
+
+
+@contextlib.asynccontextmanager
+async def _open_iggy(
+    config: ReceiverConfig, address: IggyAddress, host: Host, stop: asyncio.Event
+) -> AsyncIterator[OpenedSink | None]:
+    async with contextlib.AsyncExitStack() as stack:
+        sinks = await _unless_stopped(stop, _open_at_iggy(config, address, host, stack))
+        yield OpenedSink(*sinks, Failure()) if sinks is not None else None
+
+
+async def _open_at_iggy(
+    config: ReceiverConfig, address: IggyAddress, host: Host, stack: contextlib.AsyncExitStack
+) -> tuple[Sink, Sink]:
+    log = structlog.get_logger("receiver").bind(uri=address.uri)
+    log.info("looking for the topic")
+    try:
+        from logdrive.services.iggy.sink import IggySink  # needs libraries of its own
+    except ImportError as error:
+        raise ConfigError("sink", [Mistake("uri", address.uri, missing_library(error))]) from error
+    sinks: list[IggySink] = []
+    for found, partitions in (
+        (address, config.sink.segments),
+        (config.sink.dead_letters, 1),
+    ):
+        assert isinstance(found, IggyAddress)
+        opened = await IggySink.open_topic(
+            host.transport,
+            config.sink.iggy_target(address),
+            found,
+            partitions=partitions,
+            store_id=config.sink.service_id,
+            clock=host.clock,
+            random=host.random,
+            pending_bytes=store_limits(config).pending,
+        )
+        sinks.append(await stack.enter_async_context(opened))
+    partitions = len(sinks[0].segments)
+    log.info("topic found", partitions=partitions, store=str(config.sink.service_id))
     return sinks[0], sinks[1]
 
 

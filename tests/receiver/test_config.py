@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from logdrive.address import S2Address, ServiceAddress
+from logdrive.address import IggyAddress, S2Address, ServiceAddress
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 from logdrive.host.transport import ClientTls
@@ -233,7 +233,7 @@ def test_what_goes_with_the_other_kind_of_sink_only_is_refused(tmp_path: Path) -
         ("pravega://h:6000/logs", "after the port goes /scope/stream"),
         ("pravega://h:6000/logs/a/b", "after the port goes /scope/stream"),
         ("pravega://h:99999/logs/a", "port between 0 and 65535"),
-        ("kafka://h:1/a/b", "write file:///path#scope/stream, pravega://host:port/scope/stream or"),
+        ("kafka://h:1/a/b", "write file:///path#scope/stream, pravega://host:port/scope/stream"),
     ],
 )
 def test_an_address_that_is_none_is_told_how_it_is_written(
@@ -404,4 +404,48 @@ def test_s2_is_a_service_with_a_token_and_without_a_login(tmp_path: Path) -> Non
     pravega = _SERVICE.format(host="localhost") + 'token = "secret"\n'
     with pytest.raises(ConfigError, match="leave token out: it is for s2://") as refused:
         load_config(_write(tmp_path, pravega), ReceiverConfig, {})
+    assert "secret" not in str(refused.value)
+
+
+_IGGY = (
+    '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "iggy://{where}/logs/events"\n'
+)
+
+
+def test_iggy_is_a_service_with_a_login_in_its_uri_or_in_a_table(tmp_path: Path) -> None:
+    for where, more, user, password in (
+        ("localhost", "", "iggy", "iggy"),
+        ("me:secret%40@localhost", "", "me", "secret@"),
+        ("localhost", '[sink.login]\nuser = "me"\npassword = "p"\n', "me", "p"),
+    ):
+        near = load_config(_write(tmp_path, _IGGY.format(where=where) + more), ReceiverConfig, {})
+        address = near.sink.stream
+        assert isinstance(address, IggyAddress)
+        assert near.sink.dead_letters.uri == "iggy://localhost:8090/logs/events-dead"
+        target = near.sink.iggy_target(address)
+        assert (target.user, target.password, target.port) == (user, password, 8090)
+        assert near.sink.service_id == uuid5(NAMESPACE, "iggy://localhost:8090/logs/events")
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "words"),
+    [
+        ("me:secret@localhost", '[sink.login]\nuser = "u"\npassword = "p"\n', "leave one of them"),
+        ("me:secret@localhost", 'token = "t"\n', "leave token out"),
+        ("me:secret@localhost", '[listen.s2]\naddress = "127.0.0.1:8080"\n', "leave the table out"),
+        ("me:secret@far.example.com", "", "plain TCP is for loopback addresses"),
+        ("me:secret@localhost/more", "", "after the host go /stream/topic"),
+        ("secret@localhost", "", "before '@' go user and password"),
+        (
+            "me:secret@localhost",
+            '[[retention]]\nstream = "a/*"\nmax_bytes = 1\n',
+            "retention is for a store of this process",
+        ),
+    ],
+)
+def test_what_an_iggy_sink_has_not_is_refused_without_showing_the_password(
+    tmp_path: Path, where: str, more: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as refused:
+        load_config(_write(tmp_path, _IGGY.format(where=where) + more), ReceiverConfig, {})
     assert "secret" not in str(refused.value)

@@ -6,6 +6,7 @@ from typing import Final
 from logdrive.errors import TransientError
 from logdrive.services.iggy.client.errors import EXISTS, MISSING_TOPIC, IggyUnavailableError
 from logdrive.services.iggy.client.session import IggyClientSession
+from logdrive.services.iggy.own_cluster import CLUSTER
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.limits import NEVER, UNLIMITED
 from logdrive.wire.iggy.options import Durability, OptionScope, TopicOptions
@@ -21,8 +22,6 @@ from logdrive.wire.iggy.requests import (
 )
 from logdrive.wire.iggy.revision import Revision
 
-OWN_CLUSTER: Final = "logdrive"
-"""The name of the cluster that a store of ours tells: whatever it acknowledges is durable."""
 _TRIES: Final = 4  # stream, topic, and once more for what others do meanwhile
 _WHITE: Final = re.compile(r"\s+")
 
@@ -116,8 +115,10 @@ async def _durable_options(session: IggyClientSession) -> TopicOptions:
     )
 
 
-async def why_not_durable(session: IggyClientSession, details: TopicDetails) -> str:
+async def why_not_durable(session: IggyClientSession, details: TopicDetails | None) -> str:
     """Return why an acknowledgement may be lost with the service's memory; "" if it is durable.
+
+    *details* are None for a topic that `ensure_topic` is to create.
 
     Raises `TransientError`.
     """
@@ -129,6 +130,8 @@ async def why_not_durable(session: IggyClientSession, details: TopicDetails) -> 
             "killed, they are lost, unless it runs with messages_required_to_save = 1 and "
             "enforce_fsync = true, which a client can't see"
         )
+    if details is None:
+        return ""
     options = details.topic.options
     saved = options.enforce_fsync and options.messages_required_to_save == 1
     if saved or options.durability is Durability.PERSISTED:
@@ -145,6 +148,6 @@ async def _is_own(session: IggyClientSession) -> bool:
     if session.revision < Revision.R1:
         return False
     try:
-        return (await session.request(GetClusterMetadata())).name == OWN_CLUSTER
+        return (await session.request(GetClusterMetadata())).name == CLUSTER
     except (IggyError, IggyUnavailableError):
         return False

@@ -13,7 +13,7 @@ from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
-from tests.support.iggy_servers import IggyServer, iggy_server
+from tests.support.iggy_face import IggyFace
 from tests.support.installation import command
 
 pytestmark = pytest.mark.process
@@ -29,8 +29,8 @@ def logdrive(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IggyServer]:
-    with iggy_server("R1", tmp_path_factory.mktemp("iggy")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IggyFace]:
+    with IggyFace(tmp_path_factory.mktemp("iggy")) as running:
         yield running
 
 
@@ -49,7 +49,7 @@ def segment() -> Segment:
 
 
 def test_lines_and_figures_are_those_of_the_bytes(
-    server: IggyServer, segment: Segment, tmp_path: Path
+    server: IggyFace, segment: Segment, tmp_path: Path
 ) -> None:
     topic = topic_at(server.port, "printed")
     create(topic, 2)
@@ -71,9 +71,7 @@ def test_lines_and_figures_are_those_of_the_bytes(
     assert "records" in logdrive("store", "ls", uri).splitlines()[0]
 
 
-def test_following_prints_what_is_sent_to_any_partition(
-    server: IggyServer, segment: Segment
-) -> None:
+def test_following_prints_what_is_sent_to_any_partition(server: IggyFace, segment: Segment) -> None:
     topic = topic_at(server.port, "followed")
     create(topic, 2)
     send(topic, as_sent(segment))
@@ -90,7 +88,7 @@ def test_following_prints_what_is_sent_to_any_partition(
             reading.terminate()
 
 
-def test_what_iggy_has_nothing_for_says_so(server: IggyServer) -> None:
+def test_what_iggy_has_nothing_for_says_so(server: IggyFace) -> None:
     uri = topic_at(server.port, "no-such-topic").uri
     for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):
         assert "does not work over Iggy" in logdrive("store", *arguments, code=2)
@@ -98,7 +96,7 @@ def test_what_iggy_has_nothing_for_says_so(server: IggyServer) -> None:
     assert orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"] == []
 
 
-def test_a_wrong_password_is_not_shown(server: IggyServer) -> None:
+def test_a_wrong_password_is_not_shown(server: IggyFace) -> None:
     uri = f"iggy://iggy:no-secret-of-mine@127.0.0.1:{server.port}/reader-tests/printed"
     said = logdrive("store", "ls", uri, code=2)
     assert "iggy://user:password@" in said

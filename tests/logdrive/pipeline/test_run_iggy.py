@@ -12,21 +12,21 @@ from logdrive.pipeline.run import run_pipeline
 from tests.logdrive.pipeline.test_run import check, plan, stream
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
-from tests.support.iggy_servers import IggyServer, iggy_server
+from tests.support.iggy_face import IggyFace
 
 
 def run_once(planned: Plan, spark: Any) -> int:
     return run_pipeline(planned, threading.Event(), lambda _: None, spark=spark).batches
 
 
-def uri(server: IggyServer, topic: str, password: str = "iggy") -> str:
+def uri(server: IggyFace, topic: str, password: str = "iggy") -> str:
     return f"iggy://iggy:{password}@127.0.0.1:{server.port}/reader-tests/{topic}"
 
 
 @pytest.mark.spark
 @pytest.mark.process
-def test_a_topic_of_a_real_server_is_read_whole(tmp_path: Path, spark: Any) -> None:
-    with iggy_server("R1", tmp_path / "server") as server:
+def test_a_topic_is_read_whole(tmp_path: Path, spark: Any) -> None:
+    with IggyFace(tmp_path / "server") as server:
         topic = topic_at(server.port, "run")
         segments = stream()
         create(topic, len(segments))
@@ -44,7 +44,7 @@ def test_a_topic_of_a_real_server_is_read_whole(tmp_path: Path, spark: Any) -> N
 
 @pytest.mark.process
 def test_what_is_wrong_with_a_topic_is_said_without_the_password(tmp_path: Path) -> None:
-    with iggy_server("R1", tmp_path / "server") as server:
+    with IggyFace(tmp_path / "server") as server:
         for wrong in (uri(server, "none-such"), uri(server, "none-such", "no-such-password")):
             with pytest.raises(ConfigError) as refusal:
                 run_once(plan(wrong, tmp_path / "tables"), None)

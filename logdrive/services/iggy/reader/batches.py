@@ -17,9 +17,15 @@ from logdrive.model.batch import HEADER_PREFIX
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.record_walker import batch_at_record, torn_batch
+from logdrive.services.iggy.batches import BATCH_HEADER
+from logdrive.wire.iggy.messages.headers import HeaderKind
 
 # the key of a sink's user header as it is stored, its kind (text) and length before it
-_MARK: Final = b"\x02\x0e\0\0\0logdrive-batch"
+_MARK: Final = b"%c%b%b" % (
+    HeaderKind.STRING,
+    len(BATCH_HEADER).to_bytes(4, "little"),
+    BATCH_HEADER.encode(),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import struct
 from importlib.metadata import version
 from typing import Final
 
+from logdrive.services.iggy.own_cluster import CLUSTER
 from logdrive.services.iggy.server.handlers.figures import estimates
 from logdrive.services.iggy.server.handlers.service import IggyService
 from logdrive.services.iggy.server.log.partition import SEGMENT_BYTES
@@ -37,8 +38,6 @@ from logdrive.wire.iggy.requests import (
 )
 from logdrive.wire.iggy.revision import Revision
 
-CLUSTER: Final = "logdrive"
-"""The name of a cluster of one: it tells our clients that an acknowledgement is durable."""
 _U64: Final = struct.Struct("<Q")
 _OPTIONS: Final = (
     OptionDescription("compression_algorithm", HeaderKind.STRING, b"none", "stored, not applied"),

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from logdrive.model.framing import split_events
 from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.services.iggy.batches import BATCH_HEADER
 from logdrive.services.iggy.reader.polling import Partition
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.identifiers import PollingKind
@@ -30,7 +31,7 @@ def as_sent(segment: Segment) -> list[StoredMessage]:
     """Return the batches of *segment* as a sink sends them: the first message of each is marked."""
     data, messages = bytes(segment.data), list[StoredMessage]()
     for number, batch in enumerate(walk_batches(segment.name, 0, data)):
-        marks = encode_headers([header("logdrive-batch", number.to_bytes(16, "little"))])
+        marks = encode_headers([header(BATCH_HEADER, f"{number:032x}")])
         messages.append(StoredMessage(batch.payload, marks))
         messages += map(StoredMessage, split_events(data, batch.body, batch.next))
     return messages

@@ -1,8 +1,11 @@
 """Batches cut from the messages of a partition: whole ones, torn ones, and lost messages."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -10,10 +13,12 @@ from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.framing import split_events
+from logdrive.model.framing import frame_event, split_events
 from logdrive.model.record_walker import batch_at_record, torn_batch
 from logdrive.pipeline.decode.batches import walk_batches
-from logdrive.services.iggy.reader.batches import MessageCutter, MessageRun
+from logdrive.services.iggy.batches import PendingSend
+from logdrive.services.iggy.reader.batches import MessageCutter, MessageRun, is_marked
+from logdrive.wire.iggy.messages.envelope import decode_message
 from tests.logdrive.pipeline.segments import Segment
 
 PARTITION = "logs/app/0"
@@ -154,3 +159,14 @@ def test_a_record_that_looks_like_a_header_is_data_unless_a_sink_marked_it() -> 
     odd = batch(SECOND[0], b"other")
     found = cut(sent(odd, SECOND))
     assert [records for _, records in found] == [odd[1:], SECOND[1:]]
+
+
+def test_what_a_sink_sends_is_marked() -> None:
+    async def main() -> bytes:
+        events = [frame_event(payload) for payload in FIRST]
+        return PendingSend(events, len(FIRST), UUID(int=1), 7, 0, Random(1)).events
+
+    first, *others = map(decode_message, split_events(asyncio.run(main())))
+    assert is_marked(first.headers)
+    assert [first.payload, *(other.payload for other in others)] == FIRST
+    assert not any(is_marked(other.headers) for other in others)
