@@ -20,6 +20,7 @@ from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
 from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import DirectoryConfig, RetentionConfig
@@ -43,6 +44,7 @@ from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
 BASIN, S2_PORT = "logs-basin", 8080
+IGGY_PORT = 8090
 SEGMENTS = 2  # of the stream at its beginning
 FACE_PORT, CONTROLLER_PORT = 6000, 9090
 READER = "pipeline"
@@ -337,6 +339,8 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     uri = (
         f"s2://store:{S2_PORT}/{BASIN}/{STREAM}"
         if plan.s2
+        else f"iggy://store:{IGGY_PORT}/{SCOPE}/{STREAM}"
+        if plan.iggy
         else f"pravega://store:{port}/{SCOPE}/{STREAM}"
         if plan.shared
         else f"file://{STORE}#{SCOPE}/{STREAM}"
@@ -374,6 +378,10 @@ def _s2_face() -> S2FaceConfig:
     return S2FaceConfig(address=f"0.0.0.0:{S2_PORT}", tls="off")
 
 
+def _iggy_face() -> IggyFaceConfig:
+    return IggyFaceConfig(address=f"127.0.0.1:{IGGY_PORT}", tls="off")
+
+
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:
     if not plan.scaled:
         return None
@@ -402,7 +410,10 @@ class StoreHost(Process):
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
         listen = StoreListenConfig(
-            pravega=_face(), controller=_controller(name, plan), s2=_s2_face() if plan.s2 else None
+            pravega=_face(),
+            controller=_controller(name, plan),
+            s2=_s2_face() if plan.s2 else None,
+            iggy=_iggy_face() if plan.iggy else None,
         )
         self._config = StoreConfig(
             store=DirectoryConfig(path=STORE, direct_io=plan.direct),

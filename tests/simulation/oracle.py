@@ -3,7 +3,7 @@
 Knows the promises, not how they are kept.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
@@ -12,7 +12,7 @@ from tests.simulation.bronze import Bronze, Row
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.plain import InventedError, NotThereError, judge_plain
-from tests.simulation.reader import S2_SEGMENT, Tables
+from tests.simulation.reader import Tables
 from tests.simulation.witnesses import Witness
 
 
@@ -30,7 +30,7 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
 
 def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> None:
     """Raise `BrokenPromise` unless stores and tables are as they must be once all is at rest."""
-    _follow_on(tables.batches)
+    _follow_on(tables.batches, unnumbered=tables.records)
     sources = arrived(tables.batches)
     by_origin = {source.origin: source for source in sources.values()}
     owners = _owners([life for host in hosts for life in host.applications.lives], sources)
@@ -161,11 +161,11 @@ def _closed(life: Life, source: Arrived) -> None:
         raise BrokenPromise("nothing is lost in silence", what)
 
 
-def _follow_on(batches: Iterable[Batch]) -> None:
+def _follow_on(batches: Iterable[Batch], *, unnumbered: Container[tuple[str, str]]) -> None:
     """Require that, in one store, each batch of a source begins where the one before ended.
 
-    Nothing follows an end (rules D3, P2, G3). Where no numbers are kept, runs may be there again,
-    but never one before those that it follows (rule S5).
+    Nothing follows an end (rules D3, P2, G3). In *unnumbered* segments, each with its store, no
+    numbers are kept: runs may be there again, but never one before those that it follows (rule S5).
     """
     reached: dict[tuple[str, str], tuple[int, str]] = {}
     for batch in sorted(
@@ -173,7 +173,7 @@ def _follow_on(batches: Iterable[Batch]) -> None:
     ):
         place, header = (batch.store, batch.source), batch.header
         before, kind = reached.get(place, (0, ""))
-        if batch.segment == S2_SEGMENT:
+        if (batch.store, batch.segment) in unnumbered:
             if header["previous"] > before:
                 raise BrokenPromise(
                     "order within a source", f"{batch.source}: {header} at {before}"

@@ -94,6 +94,7 @@ class Plan:
     sources_bytes: int = 0
     outbox_bytes: int = 0  # limit on what waits for one peer of a receiver; 0 for the default
     s2: bool = False  # receivers append to the shared store over S2, and it is read over S2
+    iggy: bool = False  # the same over Iggy's protocol
 
     @property
     def retained(self) -> bool:
@@ -163,6 +164,10 @@ class Plan:
         plan = self.unscaled().without_clients().kept_whole()
         steps = [step for step in plan.steps if step.kind not in ("forget", "restore")]
         return replace(plan.with_steps(steps), shared=True, s2=True)
+
+    def over_iggy(self) -> "Plan":
+        """Return the same over Iggy's protocol, which keeps no numbers either: see `over_s2`."""
+        return replace(self.over_s2(), s2=False, iggy=True)
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""

@@ -7,11 +7,17 @@ own code here, and by the pipeline's (`bronze`).
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from logdrive.address import S2Address
 from logdrive.errors import LogdriveError
 from logdrive.model.framing import frame_events
 from logdrive.pipeline.audit.audit import Verdict
+from logdrive.services.iggy.batches import BATCH_HEADER as IGGY_BATCH_HEADER
+from logdrive.services.iggy.client.target import IggyTarget
+from logdrive.services.iggy.client.telling import open_session
+from logdrive.services.iggy.tail import end_of
+from logdrive.services.iggy.topics import find_topic
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.position import set_reader_position
@@ -21,6 +27,15 @@ from logdrive.services.reader import SegmentState
 from logdrive.services.s2.batches import BATCH_HEADER
 from logdrive.services.s2.client.client import MISSING, S2Client
 from logdrive.services.s2.client.target import target_of
+from logdrive.wire.iggy.identifiers import (
+    Consumer,
+    ConsumerKind,
+    PollingKind,
+    PollingStrategy,
+)
+from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled
+from logdrive.wire.iggy.messages.headers import decode_headers
+from logdrive.wire.iggy.requests import PollMessages
 from logdrive.wire.pravega.names import segment_name
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.queries import ReadQuery
@@ -31,6 +46,7 @@ from tests.simulation.hosts import (
     BASIN,
     CONTROLLER_PORT,
     FACE_PORT,
+    IGGY_PORT,
     READER,
     S2_PORT,
     SCOPE,
@@ -43,6 +59,7 @@ from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import EPOCH_MS
 
+_CONSUMER = Consumer(ConsumerKind.CONSUMER, "simulator")
 _PATIENCE_SECONDS = 5.0  # limit on the time for one store
 S2_SEGMENT = segment_name(BASIN, STREAM, 0)
 """Name of the whole of an S2 stream in `Tables`."""
@@ -53,7 +70,7 @@ class TakenBackError(AssertionError):
 
 
 class StoredTwiceError(AssertionError):
-    """A batch that a receiver submitted once to S2 stands there twice."""
+    """A batch that a receiver submitted once to S2, or to Iggy, stands there twice."""
 
 
 class CutTooFarError(AssertionError):
@@ -75,9 +92,9 @@ class Tables:
     starts: dict[tuple[str, str], int] = field(default_factory=dict)
     # the reader's position in each, as the store has it, or would have it with retention
     told: dict[tuple[str, str], int] = field(default_factory=dict)
-    # number of records read of each S2 stream
+    # number of records read of each S2 stream, and of messages of each partition of Iggy
     records: dict[tuple[str, str], int] = field(default_factory=dict)
-    # sequence number of each batch in an S2 stream, by its id
+    # number of each batch in an S2 stream or a partition of Iggy, by its id
     stored: dict[bytes, int] = field(default_factory=dict)
     # what retention cut and left
     retained: Retained = field(default_factory=Retained)
@@ -214,6 +231,9 @@ async def follow(
 async def _read(
     network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool
 ) -> None:
+    if plan.iggy:
+        await _read_iggy(network, store, tables, again=again)
+        return
     if plan.s2:
         await _read_s2(network, store, tables, again=again)
         return
@@ -273,3 +293,49 @@ async def _read_s2(network: MemoryNetwork, store: str, tables: Tables, *, again:
             tables.add(store, S2_SEGMENT, offset, data)
             at, offset = records[-1].seq_num + 1, offset + len(data)
             tables.records[place] = max(at, tables.records.get(place, 0))
+
+
+async def _read_iggy(network: MemoryNetwork, store: str, tables: Tables, *, again: bool) -> None:
+    """Read the topic as a client of Iggy does; what is kept are payloads as Pravega's events."""
+    target = IggyTarget(store, IGGY_PORT)
+    session = await open_session(network.host("reader"), target, random=Random(1))
+    try:
+        details = await find_topic(session, SCOPE, STREAM)
+        ends = [end_of(one) for one in details.partitions] if details else []
+        places = [(store, segment_name(SCOPE, STREAM, index)) for index in range(len(ends))]
+        tables.meet(store, [segment for _, segment in places])
+        for index, (place, end) in enumerate(zip(places, ends, strict=True)):
+            if end < tables.records.get(place, 0):
+                raise TakenBackError(f"{place[1]} has {end} messages, fewer than before")
+            tables.starts[place] = 0
+            at = 0 if again else tables.records.get(place, 0)
+            offset = 0 if again else len(tables.seen.get(place, b""))
+            while at < end:
+                poll = PollMessages(
+                    _CONSUMER, SCOPE, STREAM, index, PollingStrategy(PollingKind.OFFSET, at), 1000
+                )
+                polled = await session.request(poll)
+                assert not isinstance(polled.batches, tuple)
+                messages = list(decode_polled(session.revision, polled.batches))
+                assert messages[0].offset == at
+                _note_batches(tables, index, messages)
+                data = frame_events([one.payload for one in messages])
+                tables.add(*place, offset, data)
+                at, offset = messages[-1].offset + 1, offset + len(data)
+                tables.records[place] = max(at, tables.records.get(place, 0))
+    finally:
+        session.abort()
+
+
+def _note_batches(tables: Tables, index: int, messages: Sequence[IggyMessage]) -> None:
+    """Note where the batches are of which *messages* have the first ones; each has one place."""
+    for message in messages:
+        for key, value in decode_headers(message.headers):
+            if key.data == IGGY_BATCH_HEADER.encode():
+                here = message.offset << 16 | index
+                first = tables.stored.setdefault(value.data, here)
+                if first != here:
+                    raise StoredTwiceError(
+                        f"{first >> 16} and {message.offset} of partition {index} are one batch, "
+                        f"{value.data.decode()}"
+                    )

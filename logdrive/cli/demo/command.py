@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from logdrive.address import StreamAddress, is_loopback, sink_address
+from logdrive.address import IggyAddress, StreamAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.scenario import S2_STORE, DemoResult, DemoScenario, ReportStep
+from logdrive.cli.demo.scenario import SERVED_STORES, DemoResult, DemoScenario, ReportStep
 from logdrive.cli.demo.system import find_machine_logs
 from logdrive.cli.output import emit_json
 from logdrive.pipeline.spark.session import require_spark
@@ -40,11 +40,11 @@ _MARK = ".logdrive-demo"
 )
 @click.option(
     "--sink",
-    metavar="URI|s2",
+    metavar="URI|s2|iggy",
     callback=lambda context, option, value: _check_sink(value),
-    help="New stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
-    "s2://127.0.0.1:8080/demo-logs/events; s2: a store in the work directory that speaks S2; "
-    "default: a store in the work directory.",
+    help="New stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs, "
+    "s2://127.0.0.1:8080/demo-logs/events or iggy://127.0.0.1:8090/demo/logs; s2 or iggy: a store "
+    "in the work directory that speaks this protocol; default: a store in the work directory.",
 )
 @login_options
 @click.option(
@@ -63,9 +63,12 @@ def demo(
 ) -> int:
     """Watch log lines travel from rotating files to an audited table.
 
-    The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 the store.
+    The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 or
+    iggy the store.
     Exits with 1 if a line is lost or duplicated.
     """
+    if sink is not None and login is None:
+        sink, login = _apart(sink)
     require_spark()  # fail now, not after two minutes of shipping
     place = _prepare_work_directory(work)
     logs = find_machine_logs() if system_logs else []
@@ -117,11 +120,11 @@ def _print_plan(place: Path, logs: Sequence[str]) -> None:
 
 
 def _check_sink(uri: str | None) -> str | None:
-    """Return *uri* if it is a stream at a service of this machine, or the word `s2`.
+    """Return *uri* if it is a stream at a service of this machine, or one of `SERVED_STORES`.
 
     Raises `click.BadParameter`.
     """
-    if uri is None or uri == S2_STORE:
+    if uri is None or uri in SERVED_STORES:
         return uri
     try:
         address = sink_address(uri)
@@ -130,9 +133,18 @@ def _check_sink(uri: str | None) -> str | None:
     if isinstance(address, StreamAddress) or not is_loopback(address.host):
         raise click.BadParameter(
             "the demo needs a streaming service on this machine, since it uses plain TCP: give "
-            "pravega://127.0.0.1:9090/scope/stream, s2://127.0.0.1:8080/basin/stream or s2"
+            "pravega://127.0.0.1:9090/scope/stream, s2://127.0.0.1:8080/basin/stream, "
+            "iggy://127.0.0.1:8090/stream/topic, s2 or iggy"
         )
     return uri
+
+
+def _apart(sink: str) -> tuple[str, Login | None]:
+    """Return *sink* without the login in it, and the login: no file of the demo has a password."""
+    address = None if sink in SERVED_STORES else sink_address(sink)
+    if not isinstance(address, IggyAddress) or not address.user:
+        return sink, None
+    return address.uri, Login(address.user, address.password)
 
 
 def _prepare_work_directory(work: Path | None) -> Path:

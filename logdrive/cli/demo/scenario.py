@@ -50,8 +50,8 @@ path = "{store}"
 [listen.pravega]
 address = "127.0.0.1:{face}"
 
-[listen.s2]
-address = "127.0.0.1:{s2}"
+[listen.{protocol}]
+address = "127.0.0.1:{served}"
 """
 
 _AGENT = """\
@@ -73,8 +73,13 @@ key = "{tls}/client.key"
 server_name = "localhost"
 """
 
-S2_STORE = "s2"
-"""The service of a demo with a store of its own, which the receiver appends to by S2's protocol."""
+SERVED_STORES = {
+    "s2": "s2://127.0.0.1:{port}/demo-logs/events",
+    "iggy": "iggy://127.0.0.1:{port}/demo/logs",
+}
+"""The services of a demo with a store of its own in another process, by the protocol by which the
+receiver appends to it, and their addresses.
+"""
 
 ReportStep = Callable[[str, float], None]
 """Called at each step with what is going on, and the share of the demo that is done, 0 to 1."""
@@ -107,9 +112,9 @@ class DemoScenario:
     """One demo in the directory *work*, which it leaves in place for inspection.
 
     *service* is the address of the stream; None: a store in *work*, which the receiver opens;
-    `S2_STORE`: a store in *work*, served by a process that is killed once, too. The agent reads
-    *machine_logs* besides what the applications write. The programs that connect to *service* get
-    *login* in environment variables, so that no file in *work* holds the password.
+    one of `SERVED_STORES`: a store in *work*, served by a process that is killed once, too. The
+    agent reads *machine_logs* besides what the applications write. The programs that connect to
+    *service* get *login* in environment variables, so that no file in *work* holds the password.
     """
 
     def __init__(
@@ -127,18 +132,19 @@ class DemoScenario:
         self._report_step = report_step
         self._receiver_port = free_port()
         self._face_port = free_port()
-        self._s2_port = free_port()
+        self._served_port = free_port()
         self._own_store = service is None
-        self._uri = {
-            None: f"file://{work / 'store'}#demo/logs",
-            S2_STORE: f"s2://127.0.0.1:{self._s2_port}/demo-logs/events",
-        }.get(service, service or "")
+        self._protocol = service if service in SERVED_STORES else None
+        if service is None:
+            self._uri = f"file://{work / 'store'}#demo/logs"
+        else:
+            self._uri = self._address_of(service)
         self._machine_logs = machine_logs
         self._login = login
 
         serve = logdrive_command("store", "run", "--config", str(work / "store.toml"))
         store = DemoProcess("store", serve, work / "store.log")
-        self._store = store if service == S2_STORE else None
+        self._store = store if self._protocol is not None else None
         receive = logdrive_command("receiver", "run", "--config", str(work / "receiver.toml"))
         self._receiver = DemoProcess(
             "receiver", receive, work / "receiver.log", sink_login_variables(login)
@@ -148,6 +154,10 @@ class DemoScenario:
             logdrive_command("agent", "run", "--config", str(work / "agent.toml")),
             work / "agent.log",
         )
+
+    def _address_of(self, service: str) -> str:
+        own = SERVED_STORES.get(service)
+        return service if own is None else own.format(port=self._served_port)
 
     def play(self) -> DemoResult:
         """Play the whole demo and return its figures.
@@ -184,7 +194,8 @@ class DemoScenario:
         names = {
             "receiver": self._receiver_port,
             "face": self._face_port,
-            "s2": self._s2_port,
+            "protocol": self._protocol,
+            "served": self._served_port,
             "store": work / "store",
             "uri": self._uri,
             "tls": tls,
@@ -197,7 +208,7 @@ class DemoScenario:
         if self._store is not None:
             (work / "store.toml").write_text(_STORE.format(**names))
             self._store.start()
-            wait_for_port(self._s2_port, self._store)
+            wait_for_port(self._served_port, self._store)
         self._receiver.start()
         wait_for_port(self._receiver_port, self._receiver)
         self._agent.start()

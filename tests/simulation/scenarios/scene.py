@@ -133,6 +133,7 @@ async def scene(
     sync_seconds: float = 0.0,
     controlled: bool = False,
     s2: bool = False,
+    iggy: bool = False,
     **output: Any,
 ) -> AsyncIterator[Scene]:
     """Start so many agents, receivers and foreign peers (*beats*), and yield their scene.
@@ -166,6 +167,7 @@ async def scene(
         steps=(),
         scaled=controlled,
         s2=s2,
+        iggy=iggy,
     )
     trace = Trace(asyncio.get_running_loop().time)
     with recorded(trace):

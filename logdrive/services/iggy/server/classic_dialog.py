@@ -80,7 +80,8 @@ class ClassicDialog:
         """Return a request. Raises `IggyError`."""
         first, self._begun = not self._begun, True
         if code == _LOGIN:
-            self._tell(self._fixed or revision_of_login(payload) or LIKELIEST)
+            told = revision_of_login(payload) or LIKELIEST
+            self._tell(self._fixed if self._fixed is not None else told)  # R0 is false, too
         elif code not in (_PING, _TOKEN_LOGIN) and self.session.user_id is None:
             self._admit_nameless(first)
         return decode_request(self.session.revision, code, payload)

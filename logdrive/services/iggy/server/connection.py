@@ -307,17 +307,23 @@ class IggyConnection:
             await self._stream.write(parts)
 
     async def _release(self) -> None:
-        """Free what the connection holds, for whatever reason it has ended."""
+        """Free what the connection holds, for whatever reason it has ended.
+
+        Waits for what the store still does for it: until then its client is listed, so that another
+        client can tell when nothing of it can appear any more (docs/adr/0027).
+        """
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
-        for _, _, outcome in self._sends:
-            if isinstance(outcome, asyncio.Future):
-                outcome.add_done_callback(_forget)
+        begun = [one for _, _, one in self._sends if isinstance(one, asyncio.Future)]
+        for outcome in begun:
+            outcome.add_done_callback(_forget)
         self._sends.clear()
         self._memory.release_all()
         self._task = self._writing = None
         await self._stream.close()
+        if begun:
+            await asyncio.wait(begun)
 
 
 def _forget(outcome: asyncio.Future[object]) -> None:
