@@ -55,7 +55,7 @@ def _group(
         *(
             Benchmark(
                 f"{name}.real_{one.lower()}",
-                f"a real Iggy of {one}: {what}",
+                f"a real Iggy {one}: {what}",
                 partial(run, real(one)),
                 missing=partial(no_real, one),
             )
@@ -64,7 +64,7 @@ def _group(
         *(
             Benchmark(
                 f"{name}.ours_{one.name.lower()}",
-                f"logdrive store run, spoken to in {one.name}: {what}",
+                f"logdrive, in {one.name}: {what}",
                 partial(run, ours(one)),
                 peers=tuple(f"{name}.real_{other.lower()}" for other in REVISIONS),
             )
@@ -78,7 +78,7 @@ GROUPS = (
         _group(
             f"iggy.send_{short}_{in_flight}",
             f"{size // MESSAGE_BYTES:,} messages of {MESSAGE_BYTES} bytes a send, {in_flight} in "
-            "flight, durable before each acknowledgement",
+            "flight, durable",
             partial(_send, size, in_flight),
         )
         for short, size in _SIZES.items()

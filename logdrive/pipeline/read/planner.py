@@ -211,10 +211,17 @@ class Planner:
             return first
 
         if 0 < point.next < first:
+            unit = self.stream.offset_unit
+            # services whose offsets count records know no readers' positions
+            remedy = (
+                "name the reader in `readers` of the stream's [[retention]]"
+                if unit == "bytes"
+                else "keep what is stored longer there"
+            )
             raise StorageError(
-                f"{self.stream.name_of_segment(number)}: the bytes from {point.next} to {first} "
+                f"{self.stream.name_of_segment(number)}: the {unit} from {point.next} to {first} "
                 "were removed before they were read: the next run goes on behind them; to prevent "
-                "this, name the reader in `readers` of the stream's [[retention]]"
+                f"this, {remedy}"
             )
         self._checked[number] = point
         return max(point.next, first)

@@ -37,7 +37,7 @@ COMMANDS: Final = (
     Command(1, requests.Ping),
     Command(10, requests.GetStats),
     Command(11, requests.GetSnapshot, first=_R1),
-    Command(12, requests.GetClusterMetadata, first=_R1),
+    Command(12, requests.GetClusterMetadata, first=Revision.R2B),
     Command(13, requests.DescribeOptions, first=Revision.R3),
     Command(20, requests.GetMe),
     Command(21, requests.GetClient),

@@ -80,11 +80,16 @@ class ClassicDialog:
         """Return a request. Raises `IggyError`."""
         first, self._begun = not self._begun, True
         if code == _LOGIN:
-            told = revision_of_login(payload) or LIKELIEST
-            self._tell(self._fixed if self._fixed is not None else told)  # R0 is false, too
+            self._tell(self._revision_of_login(payload))
         elif code not in (_PING, _TOKEN_LOGIN) and self.session.user_id is None:
             self._admit_nameless(first)
         return decode_request(self.session.revision, code, payload)
+
+    def _revision_of_login(self, payload: memoryview) -> Revision:
+        if self._fixed is not None:
+            return self._fixed
+        told = revision_of_login(payload)
+        return told if told is not None else LIKELIEST
 
     def _admit_nameless(self, first: bool) -> None:
         """Let a client of R0 in, who has no login. Raises `IggyError` for any other."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import OffsetUnit
@@ -15,6 +16,7 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
+from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.resume import find_start
 from logdrive.pipeline.spark.source import chunk_rows, read_chunks
@@ -258,6 +260,17 @@ def test_a_run_goes_on_behind_what_expired_unread(
     batches = list(walk_batches(segment.name, 0, bytes(segment.data)))
     assert len(kinds(tmp_path)) == len(batches) - 3  # that many were removed unread
     assert fill(topic, tmp_path) == CommitCounts()
+
+
+def test_what_expires_in_the_middle_of_a_run_is_told_with_a_remedy(
+    topic: MemoryTopic, segment: Segment
+) -> None:
+    topic.send(as_sent(segment))
+    planner, start = Planner(MemoryReader(topic), _RANGE_BYTES), Progress({}, {})
+    start = planner.plan_micro_batch(start, planner.segment_bounds(), 1)
+    topic.first = start.point(0).next + 1
+    with pytest.raises(StorageError, match=r"the records from .* keep what is stored longer"):
+        planner.plan_micro_batch(start, planner.segment_bounds(), None)
 
 
 @pytest.mark.process

@@ -147,3 +147,14 @@ def test_errors_have_the_codes_of_the_clients_revision() -> None:
         assert (await client.hear()).status == 1012
 
     scripted(main)
+
+
+def test_a_fixed_R0_knows_no_login() -> None:
+    async def main(face: ScriptedFace) -> None:
+        client = Classic(await face.connect(), Revision.R0B)
+        assert (await client.ask(IggyLogin("iggy", "iggy"))).status == 3
+        client.revision = Revision.R0
+        assert (await client.ask(IggyCreateStream("s", 1))).status == 0
+        assert face.answers.revisions == [Revision.R0]
+
+    scripted(main, fixed=Revision.R0)
