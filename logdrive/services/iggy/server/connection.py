@@ -50,7 +50,7 @@ class _EndedError(Exception):
 
 
 class IggyConnection:
-    """Serves one connection: `run` once; `stop`, `expire` or `abort` end it."""
+    """Serves one connection: `run` once; `stop`, `expire`, `abort` or `abandon` end it."""
 
     def __init__(
         self,
@@ -77,6 +77,8 @@ class IggyConnection:
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._stopping = False
+        # set once nothing that the store does is waited for
+        self._abandoned = asyncio.Event()
         # whether the task waits for what `stop` need not wait for
         self._waiting = False
         # since when the client has sent nothing while it could (s on the loop's clock)
@@ -96,6 +98,11 @@ class IggyConnection:
         self.stop()
         if self._writing is not None:
             self._writing.cancel()
+
+    def abandon(self) -> None:
+        """End the connection as `abort` does, and don't wait for the store: the face closes."""
+        self._abandoned.set()
+        self.abort()
 
     def is_stale(self, now: float) -> bool:
         """Return whether the client has sent nothing, though it could, for longer than it may."""
@@ -294,7 +301,8 @@ class IggyConnection:
         if isinstance(outcome, IggyError):
             return exchange.refuse(outcome)
         try:
-            reply = await outcome
+            # shielded: what ends this task does not end the send
+            reply = await (outcome if outcome.done() else asyncio.shield(outcome))
         except IggyError as error:
             return exchange.refuse(error)
         return exchange.accept(request, reply)
@@ -323,7 +331,10 @@ class IggyConnection:
         self._task = self._writing = None
         await self._stream.close()
         if begun:
-            await asyncio.wait(begun)
+            abandoned = asyncio.ensure_future(self._abandoned.wait())
+            settled = asyncio.gather(*begun, return_exceptions=True)
+            await asyncio.wait((settled, abandoned), return_when=asyncio.FIRST_COMPLETED)
+            abandoned.cancel()
 
 
 def _forget(outcome: asyncio.Future[object]) -> None:

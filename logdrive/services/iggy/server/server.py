@@ -174,4 +174,4 @@ class IggyServer:
         for stream in list(self._detecting):
             stream.abort()
         for connection in list(self._connections):
-            connection.abort()
+            connection.abandon()

@@ -210,3 +210,19 @@ def test_a_length_beyond_the_limit_ends_the_connection_before_memory_is_taken() 
         assert await client.stream.read() == b""
 
     scripted(main)
+
+
+def test_a_client_is_listed_until_the_store_has_done_what_it_sent() -> None:
+    async def main(face: ScriptedFace) -> None:
+        client = await face.client()
+        await client.say(SEND, SEND)
+        await face.settle()
+        client.stream.abort()
+        await asyncio.sleep(10)
+        assert len(face.sessions) == 1
+        for send in face.answers.sends:
+            send.set_result(())
+        await face.settle()
+        assert len(face.sessions) == 0
+
+    scripted(main)
