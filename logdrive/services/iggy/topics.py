@@ -145,7 +145,7 @@ async def why_not_durable(session: IggyClientSession, details: TopicDetails | No
 
 async def _is_own(session: IggyClientSession) -> bool:
     """Whether the service is a store of ours."""
-    if session.revision < Revision.R1:
+    if session.revision < Revision.R2B:
         return False
     try:
         return (await session.request(GetClusterMetadata())).name == CLUSTER
