@@ -178,8 +178,7 @@ class IggyAppender:
         if doubt and self._known[index] < end:
             stored = await find_stored(
                 session,
-                kept_name(session.revision, self._scope),
-                kept_name(session.revision, self._stream),
+                *self._names(session.revision),
                 index,
                 doubt,
                 self._known[index],
@@ -247,32 +246,46 @@ class IggyAppender:
                 raise bug
 
     async def _send(self, session: IggyClientSession, deadline: asyncio.Timeout) -> None:
-        """Send what waits, and now and then ask for a description of the topic."""
-        loop, queue = asyncio.get_running_loop(), self.queue
-        scope, stream = (kept_name(session.revision, one) for one in (self._scope, self._stream))
-        describe_at = loop.time() + _DESCRIBE_SECONDS
-        while True:
-            request: IggyRequest
-            if loop.time() >= describe_at:
-                describe_at = loop.time() + _DESCRIBE_SECONDS
-                request = GetTopic(scope, stream)
-            elif (
-                queue.waits and queue.in_flight < FLIGHT_SENDS and queue.flight_bytes < FLIGHT_BYTES
-            ):
-                request = self._next_send(session.revision, scope, stream)
-            else:
-                await self._woken(describe_at - loop.time())
-                continue
-            if not session.under_way:
-                deadline.reschedule(loop.time() + _ANSWER_SECONDS)
-            try:
-                await session.send(request)
-            except TransientError:  # the other task gets the reason
-                return
+        """Send what waits, and now and then ask for a description of the topic.
 
-    def _next_send(self, revision: Revision, scope: str, stream: str) -> SendMessages:
-        now = self._clock.now_ms() * 1000
-        return self.queue.send_next().request(revision, scope, stream, origin_us=now)
+        No local variable keeps what was sent while nothing is to do.
+        """
+        loop = asyncio.get_running_loop()
+        describe_at = loop.time() + _DESCRIBE_SECONDS
+        try:
+            while True:
+                if loop.time() >= describe_at:
+                    describe_at = loop.time() + _DESCRIBE_SECONDS
+                    await self._send_one(session, deadline, self._description(session))
+                elif self._may_send:
+                    await self._send_one(session, deadline, self._next_send(session))
+                else:
+                    await self._woken(describe_at - loop.time())
+        except TransientError:  # the other task gets the reason
+            return
+
+    @property
+    def _may_send(self) -> bool:
+        queue = self.queue
+        return queue.waits and queue.in_flight < FLIGHT_SENDS and queue.flight_bytes < FLIGHT_BYTES
+
+    async def _send_one(
+        self, session: IggyClientSession, deadline: asyncio.Timeout, request: IggyRequest
+    ) -> None:
+        if not session.under_way:
+            deadline.reschedule(asyncio.get_running_loop().time() + _ANSWER_SECONDS)
+        await session.send(request)
+
+    def _description(self, session: IggyClientSession) -> GetTopic:
+        return GetTopic(*self._names(session.revision))
+
+    def _next_send(self, session: IggyClientSession) -> SendMessages:
+        now_us = self._clock.now_ms() * 1000
+        sent = self.queue.send_next()
+        return sent.request(session.revision, *self._names(session.revision), origin_us=now_us)
+
+    def _names(self, revision: Revision) -> tuple[str, str]:
+        return kept_name(revision, self._scope), kept_name(revision, self._stream)
 
     async def _woken(self, seconds: float) -> None:
         """Wait for something to do, at most so many seconds."""
@@ -287,15 +300,17 @@ class IggyAppender:
         """Take the outcomes of what is sent, until the session ends with an error."""
         loop = asyncio.get_running_loop()
         while True:
-            outcome = await session.receive()
-            if outcome.error is not None:
-                raise IggyUnavailableError(session.where, outcome.error)
-            if isinstance(outcome.request, SendMessages):
-                self._on_acknowledged(outcome)
-            else:
-                self._on_described(session, outcome.reply)
+            self._on_outcome(session, await session.receive())
             deadline.reschedule(loop.time() + _ANSWER_SECONDS if session.under_way else None)
             self._wake.set()
+
+    def _on_outcome(self, session: IggyClientSession, outcome: IggyOutcome) -> None:
+        if outcome.error is not None:
+            raise IggyUnavailableError(session.where, outcome.error)
+        if isinstance(outcome.request, SendMessages):
+            self._on_acknowledged(outcome)
+        else:
+            self._on_described(session, outcome.reply)
 
     def _on_acknowledged(self, outcome: IggyOutcome) -> None:
         sent = self.queue.acknowledge_first()

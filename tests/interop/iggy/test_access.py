@@ -1,10 +1,17 @@
-"""Who gets in: TLS, users of the users file, a revision that the operator fixed."""
+"""Who gets in: TLS, users of the users file, tokens, a revision that the operator fixed."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from logdrive.services.auth.passwords import hash_password
+from logdrive.wire.iggy.frames import ReplyFrames, encode_request_frame
+from logdrive.wire.iggy.limits import NEVER
+from logdrive.wire.iggy.replies_codec import decode_reply
+from logdrive.wire.iggy.requests import CreateToken, IggyLogin
+from logdrive.wire.iggy.requests_codec import encode_request
+from logdrive.wire.iggy.revision import Revision
 from tests.interop.iggy.clients import (
     ALL,
     CLASSIC,
@@ -83,3 +90,40 @@ def test_a_fixed_revision_serves_its_clients_and_no_others(tmp_path: Path) -> No
         with logged_in(CLASSIC, face.address) as driven, pytest.raises(ClientError):
             driven.call("create_topic", "s", "other", 1)
         face.check_running()
+
+
+def _new_token(port: int) -> str:
+    """Log in as the clients of R2c do, who can't ask for a token; return a new one."""
+    requests = (IggyLogin("iggy", "iggy", "0.10.0", ""), CreateToken("for-tests", NEVER))
+    frames, payload = ReplyFrames(), memoryview(b"")
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        for request in requests:
+            connection.sendall(encode_request_frame(*encode_request(Revision.R2C, request)))
+            while (reply := frames.next_frame()) is None:
+                frames.receive(connection.recv(4096))
+            assert reply.status == 0
+            payload = reply.payload
+    return decode_reply(Revision.R2C, CreateToken("for-tests"), payload).token
+
+
+def _create_by_token(client: StockClient, address: str, token: str, stream: str) -> None:
+    with Driven(client, address) as driven:
+        driven.call("connect_with", f"iggy+tcp://{token}@{address}")
+        driven.call("create_stream", stream)
+
+
+@pytest.mark.parametrize("client", [CLASSIC, VSR], ids=named)
+def test_a_personal_access_token_logs_in_also_after_a_restart(
+    tmp_path: Path, client: StockClient
+) -> None:
+    with IggyFace(tmp_path) as face:
+        token = _new_token(face.port)
+        for stream in ("before", "after"):
+            _create_by_token(client, face.address, token, stream)
+            face.kill()
+            face.start()
+        with pytest.raises(ClientError):
+            _create_by_token(client, face.address, f"x{token}", "third")
+        with logged_in(client, face.address) as driven:
+            found = [driven.call("stream", name) for name in ("before", "after", "third")]
+    assert [each is not None for each in found] == [True, True, False]

@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from random import Random
 
+import structlog
+
 from logdrive.address import IGGY_PORT
+from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
 from logdrive.services.auth.users import Users
@@ -27,6 +30,8 @@ from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.limits import NEVER, UNLIMITED
+
+_log = structlog.get_logger("logdrive.store.iggy")
 
 
 class IggyService:
@@ -98,7 +103,13 @@ class IggyService:
 
     async def close(self) -> None:
         """Write what is not written yet; call it when no request is under way any more."""
-        await self.offsets.flush()
+        try:
+            await self.offsets.flush()
+        except LogdriveError as error:
+            _log.warning(
+                "the last offsets of consumers are not written: messages will come again",
+                reason=str(error),
+            )
         await self.logs.close()
 
     @property

@@ -151,8 +151,10 @@ class TopologyChanges:
     async def _create_topic(
         self, scope: str, inside: str, made: RegisteredTopic, partitions: int
     ) -> None:
+        if not partitions:
+            # a stream of the catalog has one segment at least, which is no partition then
+            made = replace(made, seen=self._catalog.next_number(scope, inside) + 1)
         await self._registry.commit_puts([TopicPut(scope, inside, made)])
-        # a stream of the catalog has one segment at least, which is no partition then
         config = StreamConfig(min_segments=max(1, partitions))
         try:
             await self._streams.create(scope, inside, config)
@@ -163,8 +165,6 @@ class TopologyChanges:
             ) from None
         there = await self._streams.stream(scope, inside)
         created = with_partitions_of(made, there)
-        if not partitions:
-            created = replace(created, partitions=())
         await self._registry.commit_puts([TopicPut(scope, inside, created)])
 
     async def update_topic(
@@ -173,7 +173,7 @@ class TopologyChanges:
         """Give a topic another name, and other *options*: all that it has then."""
         await self._topology.topic(stream, topic)
         async with self._registry.turn():
-            found = self._require_topic(stream, topic)
+            found = await self._require_topic(stream, topic)
             _, owner = self._require_stream(stream)
             key = owner.topics.key_of(name)
             if key is not None and key != found.stream:
@@ -186,7 +186,7 @@ class TopologyChanges:
         """Delete a topic."""
         await self._topology.topic(stream, topic)
         async with self._registry.turn():
-            found = self._require_topic(stream, topic)
+            found = await self._require_topic(stream, topic)
             await self._forget_all(found.segments)
             with contextlib.suppress(NoSuchStreamError, NoSuchScopeError):
                 await self._streams.seal(found.scope, found.stream)
@@ -199,7 +199,7 @@ class TopologyChanges:
         """Add *count* partitions to a topic."""
         await self._topology.topic(stream, topic)
         async with self._registry.turn():
-            found = self._require_topic(stream, topic)
+            found = await self._require_topic(stream, topic)
             await self._streams.add_segments(found.scope, found.stream, count)
             there = await self._streams.stream(found.scope, found.stream)
             now = with_partitions_of(found.topic, there)
@@ -215,7 +215,7 @@ class TopologyChanges:
         """
         await self._topology.topic(stream, topic)
         async with self._registry.turn():
-            found = self._require_topic(stream, topic)
+            found = await self._require_topic(stream, topic)
             kept = max(0, len(found.topic.partitions) - count)
             doomed = found.topic.partitions[kept:]
             there = {segment.id: segment for segment in found.there.segments}
@@ -238,9 +238,14 @@ class TopologyChanges:
             raise stream_not_found(stream)
         return found
 
-    def _require_topic(self, stream: Identifier, topic: Identifier) -> FoundTopic:
+    async def _require_topic(self, stream: Identifier, topic: Identifier) -> FoundTopic:
+        """Return a topic, within a turn of the registry."""
         self._require_stream(stream)
-        if (found := self._topology.known_topic(stream, topic)) is None:
+        found = self._topology.known_topic(stream, topic)
+        if found is None:  # another face may have scaled it at this moment
+            await self._topology.commit_new(self._registry.state)
+            found = self._topology.known_topic(stream, topic)
+        if found is None:
             raise topic_not_found(topic)
         return found
 

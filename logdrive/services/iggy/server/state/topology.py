@@ -273,7 +273,7 @@ class IggyTopology:
                 made = RegisteredTopic(last, free_name(name, names), stream.epochs[0] * 1000)
                 names.add(made.name)
                 puts.append(TopicPut(scope, name, with_partitions_of(made, stream)))
-            elif not has_all_partitions(topic, stream):
+            elif topic.born_ms is None or not has_all_partitions(topic, stream):
                 puts.append(TopicPut(scope, name, with_partitions_of(topic, stream)))
         if last != owner.stream.last_topic:
             puts.append(IggyStreamPut(scope, replace(owner.stream, last_topic=last)))
