@@ -4,12 +4,14 @@ To manage something includes to read it; to read a stream includes to read its t
 topic includes to poll. To manage topics includes to send.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from logdrive.services.auth.permissions import Grants, Permission
 from logdrive.store.streams.names import IGGY, SYSTEM
 from logdrive.wire.iggy.permissions import (
+    ALL_PERMISSIONS,
     GlobalPermissions,
     Permissions,
     StreamPermissions,
@@ -100,6 +102,42 @@ def _in_topic(mine: TopicPermissions, right: Right) -> bool:
         or (mine.poll_messages and right is Right.POLL)
         or (mine.send_messages and right is Right.SEND)
     )
+
+
+def permissions_of(grants: Grants, targets: Iterable[RightTarget]) -> Permissions:
+    """Return what *grants* are in Iggy's words, for the streams and topics *targets*.
+
+    Topics follow their stream. What is made later may be allowed, too: that has no word there.
+    """
+    if is_root(grants):
+        return ALL_PERMISSIONS
+    streams: dict[int, StreamPermissions] = {}
+    for target in targets:
+        reads, manages = (
+            grants_permit(grants, right, target)
+            for right in (
+                (Right.READ_STREAM, Right.MANAGE_STREAM)
+                if target.topic_id is None
+                else (Right.READ_TOPIC, Right.MANAGE_TOPIC)
+            )
+        )
+        if not reads:
+            continue
+        if target.topic_id is None:
+            whole = grants.scope_permission(target.scope) >= Permission.READ
+            streams[target.stream_id] = StreamPermissions(
+                target.stream_id,
+                manage_stream=manages,
+                read_stream=whole,
+                manage_topics=manages,
+                read_topics=whole,
+                poll_messages=whole,
+                send_messages=manages,
+            )
+        elif (stream := streams.get(target.stream_id)) is not None:
+            topic = TopicPermissions(target.topic_id, manages, True, True, manages)
+            streams[target.stream_id] = replace(stream, topics=(*stream.topics, topic))
+    return Permissions(streams=tuple(streams.values()))
 
 
 def is_root(grants: Grants) -> bool:

@@ -7,6 +7,7 @@ over the protocol. Without a users file one user is there from the start, who ma
 import asyncio
 import base64
 import hmac
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
@@ -28,9 +29,10 @@ from logdrive.services.iggy.server.state.rights import (
     Right,
     RightTarget,
     grants_permit,
-    is_root,
+    permissions_of,
     permits,
 )
+from logdrive.services.iggy.server.state.tables import IggyState
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.identifiers import Identifier
 from logdrive.wire.iggy.permissions import ALL_PERMISSIONS, Permissions
@@ -158,12 +160,13 @@ class IggyUsers:
         return user.id != ROOT_ID or self._configured is None
 
     def permissions(self, user: RegisteredUser) -> Permissions | None:
-        """Return a user's permissions as Iggy has them; None: none, or those of grants."""
+        """Return a user's permissions as Iggy has them, grants among them; None: none."""
         if user.id == ROOT_ID:
             return ALL_PERMISSIONS
         if user.configured:
             found = self._configured.find(user.name) if self._configured is not None else None
-            return ALL_PERMISSIONS if found is not None and is_root(found.grants) else None
+            targets = _all_targets(self._registry.state)
+            return permissions_of(found.grants, targets) if found is not None else None
         return user.permissions
 
     def permits(self, user_id: int, right: Right, target: RightTarget | None) -> bool:
@@ -268,6 +271,14 @@ class IggyUsers:
 
     def _now_us(self) -> int:
         return self._clock.now_ms() * 1000
+
+
+def _all_targets(state: IggyState) -> Iterator[RightTarget]:
+    """Yield all streams, each before its topics."""
+    for scope, owner in state.streams.items():
+        yield RightTarget(scope, owner.id)
+        for name, topic in owner.topics.items():
+            yield RightTarget(scope, owner.id, name, topic.id)
 
 
 def _next_id(counters: CountersPut) -> int:

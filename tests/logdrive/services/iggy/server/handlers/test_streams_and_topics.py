@@ -1,5 +1,7 @@
 """Streams, topics and partitions: one set with those of the other faces."""
 
+import errno
+
 from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.store.streams.state import StreamConfig
 from logdrive.wire.iggy.errors import Reason
@@ -239,6 +241,33 @@ async def test_a_purge_takes_the_messages_and_no_offset_comes_twice(face: Face) 
     assert await face.poll(session) == (0, [])
     assert (await face.send(session, "c"))[0].first_offset == 2
     assert await face.poll(session) == (0, ["c"])
+
+
+@with_iggy
+async def test_no_two_streams_have_one_name_whoever_made_them(face: Face) -> None:
+    session = await face.with_topic(1)
+    await face.ask(session, UpdateStream(STREAM, "pravega"))
+    await face.streams.create_scope("pravega")
+    await face.streams.create("pravega", "lines", StreamConfig())
+    shown = await face.ask(session, GetStreams())
+    assert isinstance(shown, tuple)
+    assert {one.name: one.topics for one in shown} == {"pravega": 1, "pravega.2": 1}
+    assert (await details(face, session, "pravega.2", "lines")).topic.partitions == 1
+
+
+def test_a_full_disk_is_told_and_later_the_same_request_succeeds() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with iggy_handlers(disk) as face:
+            session = await face.login()
+            for request in (IggyCreateStream(STREAM), CreateTopic(STREAM, TOPIC, 1)):
+                disk.fail_write(errno.ENOSPC)
+                with refused(Reason.IO_ERROR):
+                    await face.ask(session, request)
+                await face.ask(session, request)
+            assert (await details(face, session)).topic.partitions == 1
+
+    run(main())
 
 
 def test_numbers_names_and_options_are_there_after_a_crash() -> None:

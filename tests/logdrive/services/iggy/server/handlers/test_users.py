@@ -53,6 +53,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 EVE = CreateUser("eve", "secret")
+WRITING = TopicPermissions(1, True, True, True, True)
 
 
 @with_iggy
@@ -279,6 +280,14 @@ def test_with_a_users_file_its_users_log_in_with_their_grants_and_nobody_else() 
                 "eve": set(),
             }
             admin = await face.login("admin", "secret")
+            for name, expected in (
+                ("admin", ALL_PERMISSIONS),
+                ("writer", Permissions(streams=(StreamPermissions(1, topics=(WRITING,)),))),
+                ("other", Permissions()),
+            ):
+                found = await face.ask(admin, GetUser(name))
+                assert isinstance(found, UserDetails)
+                assert found.permissions == expected
             with refused(Reason.USER_EXISTS):
                 await face.ask(admin, CreateUser("reader", "secret"))
             with refused(Reason.CANNOT_DELETE_USER):
