@@ -15,6 +15,7 @@ from logdrive.wire.iggy.requests import (
     CreateTopic,
     DescribeOptions,
     GetClusterMetadata,
+    GetStats,
     GetStreams,
     GetTopic,
     GetTopics,
@@ -144,10 +145,12 @@ async def why_not_durable(session: IggyClientSession, details: TopicDetails | No
 
 
 async def _is_own(session: IggyClientSession) -> bool:
-    """Whether the service is a store of ours."""
-    if session.revision < Revision.R2B:
+    """Whether the service is a store of ours: the name of its cluster tells, or its version."""
+    if session.revision < Revision.R1:
         return False
     try:
+        if session.revision < Revision.R2B:
+            return (await session.request(GetStats())).version.startswith(f"{CLUSTER} ")
         return (await session.request(GetClusterMetadata())).name == CLUSTER
     except (IggyError, IggyUnavailableError):
         return False
