@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.iggy_servers import DURABLE, iggy_server
+from tests.support.iggy_servers import DURABLE, ServerRevision, iggy_server
 from tests.support.installation import command
 
 pytestmark = pytest.mark.process
@@ -21,7 +21,7 @@ def test_the_demo_over_iggy_is_complete(tmp_path: Path, service: str) -> None:
     with contextlib.ExitStack() as stack:
         sink, kills = "iggy", 3
         if service != "ours":
-            revision = "R0" if service == "R0" else "R1"
+            revision: ServerRevision = "R0" if service == "R0" else "R1"
             server = stack.enter_context(iggy_server(revision, tmp_path / "iggy", DURABLE))
             sink, kills = f"iggy://iggy:iggy@127.0.0.1:{server.port}/demo/logs", 2
         work = tmp_path / "work"

@@ -71,6 +71,8 @@ class FaultyIggy:
     """So many next sends are stored twice."""
     swaps: int = 0
     """So many next sends are stored behind the one that follows; both are acknowledged in turn."""
+    closed: dict[int, None] = field(default_factory=dict)
+    """Partitions that refuse every send."""
     lists_clients: bool = True
     """False: the user may not see the clients."""
 
@@ -141,6 +143,8 @@ class FaultyIggy:
         sent = frame_sent(self.revision, request.batch, request.count)
         events = [frame_event(payload) for payload in split_events(sent.events)]
         index = request.partitioning.index
+        if index in self.closed:
+            raise IggyError(Reason.SEGMENT_CLOSED)
         if self.swaps:
             self.swaps -= 1
             self._held.append((index, events))

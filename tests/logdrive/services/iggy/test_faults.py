@@ -13,11 +13,11 @@ from structlog.testing import capture_logs
 from logdrive.address import IggyAddress
 from logdrive.errors import TransientError
 from logdrive.model.framing import EVENT_HEAD, frame_event
-from logdrive.model.numbers import ABSENT
+from logdrive.model.numbers import ABSENT, NOT_KEPT
 from logdrive.services.iggy.batches import BATCH_HEADER, NUMBER_HEADER, SOURCE_HEADER
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.sink import IggySink
-from logdrive.services.sink import NumberConflictError
+from logdrive.services.sink import NumberConflictError, SegmentMovedError
 from logdrive.wire.iggy.messages.envelope import decode_message
 from logdrive.wire.iggy.messages.headers import decode_headers
 from logdrive.wire.iggy.revision import Revision
@@ -77,16 +77,18 @@ class Site(NamedTuple):
 
 
 @asynccontextmanager
-async def site(revision: Revision, pending_bytes: int = 1 << 20) -> AsyncIterator[Site]:
+async def site(
+    revision: Revision, *, partitions: int = 1, pending_bytes: int = 1 << 20
+) -> AsyncIterator[Site]:
     """A sink at a new server."""
-    network, iggy = MemoryNetwork(), FaultyIggy(revision)
+    network, iggy = MemoryNetwork(), FaultyIggy(revision, partitions)
     await network.host("iggy").listen("iggy", PORT, None, iggy.serve)
     with capture_logs() as log:
         sink = await IggySink.open_topic(
             network.host("receiver"),
             IggyTarget("iggy", PORT),
             IggyAddress("iggy", PORT, "logs", "events"),
-            partitions=1,
+            partitions=partitions,
             store_id=UUID(int=9),
             clock=VirtualClock(),
             random=Random(1),
@@ -217,3 +219,24 @@ async def test_batches_of_one_writer_follow_on_and_too_much_that_waits_is_refuse
         at.iggy.cut()
         await asyncio.gather(*waiting)
         assert at.whole[:1] == [1]
+
+
+@in_virtual_time
+async def test_what_waits_for_a_partition_that_was_sealed_goes_to_another() -> None:
+    """As the receiver does it: the append fails, the writer has moved, and another takes it."""
+    async with site(Revision.R2C, partitions=2) as at:
+        before = {key: at.sink.segment_for(key) for key in map(str, range(20))}
+        assert set(before.values()) == {"logs/events/0", "logs/events/1"}
+        await at.append(1)
+        at.iggy.closed[0] = None
+        (waiting,) = at.submit(2)
+        with pytest.raises(TransientError, match="the partition 0 is sealed"):
+            await waiting
+        with pytest.raises(TransientError, match="the partition 0 is sealed"):
+            at.sink.append_batch("logs/events/0", WRITER, [frame_event(b"h")], 1, 1, 2)
+        with pytest.raises(SegmentMovedError):
+            await at.sink.open_writer("logs/events/0", WRITER)
+        assert {at.sink.segment_for(key) for key in before} == {"logs/events/1"}
+        assert await at.sink.open_writer("logs/events/1", WRITER) == NOT_KEPT
+        await asyncio.gather(*at.submit(2))
+        assert (at.whole, len(at.iggy.stored[1])) == ([1], _MESSAGES)
