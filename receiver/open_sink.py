@@ -17,6 +17,7 @@ from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
@@ -165,7 +166,8 @@ async def _open_embedded(
         )
         dead = await _embedded_sink(config, store, catalog, config.sink.dead_letters, 1)
         async with (
-            serve_s2_face(catalog, config.listen.s2, host=host, access=access),
+            open_numbering(store, clock=host.clock) as numbering,
+            serve_s2_face(catalog, numbering, config.listen.s2, host=host, access=access),
             serve_controller(
                 catalog,
                 config.listen.controller,

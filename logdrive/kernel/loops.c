@@ -1,4 +1,4 @@
-/* The three loops that run once a line, compiled: `logdrive.kernel._loops`. What each does is told in plain.py, whose functions
+/* The loops that run once a line, compiled: `logdrive.kernel._loops`. What each does is told in plain.py, whose functions
  * give the same, byte for byte; tests compare the two. What comes here may be hostile: every length is compared with what is
  * there before a byte of it is read, and nothing is written that was not counted before.
  */
@@ -11,6 +11,7 @@
 #define FRAME_HEAD 10 /* J: version and type, sequence, length */
 #define EVENT_HEAD 8  /* a Pravega event: type 0, length */
 #define DIGITS 20     /* of the largest number in 64 bits */
+#define SPECIAL 0xFF  /* the first byte of what is stored of a message with more than a payload */
 
 static uint32_t
 read_u32(const unsigned char *at)
@@ -220,10 +221,37 @@ done:
     return frames;
 }
 
+/* All faces: events that are stored as they came -------------------------------------------------*/
+
+PyDoc_STRVAR(walk_plain_doc, "As `plain.walk_plain`.");
+
+static PyObject *
+walk_plain(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t at, most, count = 0;
+    if (!PyArg_ParseTuple(args, "y*nn", &data, &at, &most))
+        return NULL;
+    const unsigned char *bytes = data.buf;
+    while (count < most && at >= 0 && at <= data.len && data.len - at >= EVENT_HEAD) {
+        const unsigned char *event = bytes + at;
+        uint32_t length = read_u32(event + 4);
+        if (read_u32(event) != 0 || length > INT32_MAX || (Py_ssize_t)length > data.len - at - EVENT_HEAD)
+            break;
+        if (length > 0 && event[EVENT_HEAD] == SPECIAL)
+            break;
+        at += EVENT_HEAD + (Py_ssize_t)length;
+        count++;
+    }
+    PyBuffer_Release(&data);
+    return Py_BuildValue("nn", at, count);
+}
+
 static PyMethodDef methods[] = {
     {"cut_events", cut_events, METH_VARARGS, cut_events_doc},
     {"place_lines", place_lines, METH_VARARGS, place_lines_doc},
     {"full_frames", full_frames, METH_VARARGS, full_frames_doc},
+    {"walk_plain", walk_plain, METH_VARARGS, walk_plain_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,23 +4,19 @@ The compiled loops save about half of a line's cost in full records (docs/benchm
 else depends on them. `LOGDRIVE_LOOPS=plain` selects the Python ones.
 """
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from logdrive.kernel import plain
+from logdrive.kernel.choose import compiled_or
 
-if not TYPE_CHECKING:
-    try:
-        if os.environ.get("LOGDRIVE_LOOPS") == "plain":
-            raise ImportError
-        from logdrive.kernel import _loops as chosen
-    except ImportError:
-        chosen = plain
-else:
+if TYPE_CHECKING:
     chosen = plain
+else:
+    chosen = compiled_or(plain, "_loops", "cut_events", "place_lines", "full_frames", "walk_plain")
 
 COMPILED: Final[bool] = chosen is not plain
 
 cut_events = chosen.cut_events
 place_lines = chosen.place_lines
 full_frames = chosen.full_frames
+walk_plain = chosen.walk_plain

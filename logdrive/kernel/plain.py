@@ -15,6 +15,8 @@ import orjson
 # J: version and type as a number, which costs a sixth less than bytes to look at; sequence, length
 _FRAME = struct.Struct("!HII")
 _LENGTH = struct.Struct("!I")
+_EVENT = struct.Struct("!ii")  # a Pravega event's head: type 0, length
+_SPECIAL: Final = 0xFF  # the first byte of what is stored of a message with more than a payload
 _NO_EVENT_TYPE: Final = b"\0\0\0\0"  # Pravega's event type, before each length
 _SMALL: Final = [_LENGTH.pack(number) for number in range(2049)]
 """Encoded small numbers: most are small, and a look-up costs half of packing.
@@ -110,3 +112,22 @@ def packed_numbers(numbers: Sequence[int]) -> list[bytes]:
         return list(map(_SMALL.__getitem__, numbers))
     except IndexError:  # a line longer than the table
         return list(map(_LENGTH.pack, numbers))
+
+
+def walk_plain(data: bytes | memoryview, at: int, most: int) -> tuple[int, int]:
+    """Walk over whole Pravega events in *data*, from *at* on, whose payloads begin not with 0xff.
+
+    Stops before one that does, one that is not whole, what is no event, and after *most* events.
+    Return where the next begins, and how many they were.
+    """
+    unpack, size = _EVENT.unpack_from, len(data)
+    count = 0
+    body = at + _EVENT.size
+    while count < most and at >= 0 and body <= size:
+        kind, length = unpack(data, at)
+        end = body + length
+        if kind or length < 0 or end > size or (length and data[body] == _SPECIAL):
+            break
+        at, body = end, end + _EVENT.size
+        count += 1
+    return at, count

@@ -4,20 +4,15 @@ else in Python.
 Nothing else depends on them. `LOGDRIVE_LOOPS=plain` selects the Python ones.
 """
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from logdrive.kernel import s2_plain
+from logdrive.kernel.choose import compiled_or
 
-if not TYPE_CHECKING:
-    try:
-        if os.environ.get("LOGDRIVE_LOOPS") == "plain":
-            raise ImportError
-        from logdrive.kernel import _s2_loops as chosen
-    except ImportError:
-        chosen = s2_plain
-else:
+if TYPE_CHECKING:
     chosen = s2_plain
+else:
+    chosen = compiled_or(s2_plain, "_s2_loops", "frame_bodies", "encode_records")
 
 COMPILED: Final[bool] = chosen is not s2_plain
 

@@ -19,7 +19,7 @@ OTHER: Final = 3
 
 _EVENT: Final = struct.Struct(">ii")  # a Pravega event's head: type 0, length
 # a payload's head: magic, kind, version, timestamp, metered size; described in
-# logdrive/services/s2/server/log/payload.py
+# logdrive/services/numbering/heads.py
 _HEAD: Final = struct.Struct(">3sBBQI")
 _HEAD_BYTES: Final = _HEAD.size
 _MAGIC: Final = b"\xffS2"

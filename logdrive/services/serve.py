@@ -8,6 +8,7 @@ from dataclasses import replace
 from logdrive.host.host import Host
 from logdrive.services.auth.open import Access, open_access
 from logdrive.services.config import StoreConfig, StoreListenConfig
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.s2.server.listen import serve_s2_face
@@ -72,7 +73,8 @@ async def _serve_faces(
     async with segment_store as face:
         catalog = Catalog(store, clock=host.clock, random=host.random)
         async with (
-            serve_s2_face(catalog, listen.s2, host=host, access=access),
+            open_numbering(store, clock=host.clock) as numbering,
+            serve_s2_face(catalog, numbering, listen.s2, host=host, access=access),
             serve_controller(catalog, listen.controller, face, host=host, access=access),
         ):
             yield face

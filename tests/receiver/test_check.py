@@ -21,6 +21,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.s2.client.client import S2Client
@@ -295,7 +296,11 @@ def test_s2_is_asked_for_its_stream_and_the_token_is_not_shown(tmp_path: Path) -
         store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
         running = asyncio.create_task(store.run(asyncio.Event()))
         catalog = Catalog(store, clock=clock, random=Random(1))
-        async with serve_s2(catalog, ("127.0.0.1", 0), None, host=host, users=None) as (_, port):
+        async with (
+            open_numbering(store, clock=clock) as numbering,
+            serve_s2(catalog, numbering, ("127.0.0.1", 0), None, host=host, users=None) as bound,
+        ):
+            port = bound[1]
             uri = f"s2://127.0.0.1:{port}/my-basin/events"
             before = await ask(uri, "secret-token")
             again = await ask(uri, "secret-token")

@@ -21,6 +21,7 @@ from logdrive.host.host import Host
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.open import open_access
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
@@ -94,6 +95,7 @@ class S2Face:
                 open_access(self._auth, disk=disk, clock=clock, random=Random(2))
             )
             users = access.users if access else None
-            serving = serve_s2(catalog, address, None, host=host, users=users)
+            numbering = await stack.enter_async_context(open_numbering(store, clock=clock))
+            serving = serve_s2(catalog, numbering, address, None, host=host, users=users)
             bound.set_result((await stack.enter_async_context(serving))[1])
             await self._stop.wait()

@@ -146,3 +146,32 @@ def test_a_frame_that_is_not_whole_is_none(loops: ModuleType) -> None:
 def test_the_last_number_is_followed_by_none(loops: ModuleType) -> None:
     data = JsonFrame(2**32 - 1, b"a").encode() + JsonFrame(0, b"b").encode()
     assert loops.cut_events(data, 0, len(data), 100, 9)[1] == 1
+
+
+events = st.builds(
+    lambda kind, body, more: struct.pack(">iI", kind, max(0, len(body) + more)) + body,
+    st.sampled_from([0] * 9 + [1]),
+    st.sampled_from([b"", b"a", b"x" * 300, b"\xff", b"\xffS2"]) | st.binary(max_size=9),
+    st.sampled_from([0] * 9 + [1, -1, 2**31, 2**32 - 400]),
+)
+
+
+@given(
+    st.lists(events | st.binary(max_size=9), max_size=8).map(b"".join),
+    st.integers(-2, 40),
+    st.sampled_from([-1, 0, 1, 2, 2**40]),
+)
+def test_the_same_plain_events_are_walked_over(
+    compiled: ModuleType, data: bytes, at: int, most: int
+) -> None:
+    for place in (0, at):
+        walked = compiled.walk_plain(data, place, most)
+        assert walked == plain.walk_plain(memoryview(data), place, most)
+
+
+def test_a_walk_ends_before_an_event_with_more_than_a_payload(loops: ModuleType) -> None:
+    whole = b"".join(struct.pack(">ii", 0, len(body)) + body for body in (b"one", b"", b"three"))
+    for rest in (b"", whole[:5], whole[:9], b"\0\0\0\1" + bytes(4), b"\0\0\0\0\0\0\0\1\xff"):
+        assert loops.walk_plain(whole + rest, 0, 9) == (len(whole), 3)
+    assert loops.walk_plain(whole, 11, 9) == (len(whole), 2)
+    assert loops.walk_plain(whole, 0, 2) == (19, 2)

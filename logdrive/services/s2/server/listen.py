@@ -15,6 +15,7 @@ from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
+from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.streams.catalog import Catalog
 
@@ -31,7 +32,12 @@ _REQUEST_SECONDS: Final = 2.0
 
 @contextlib.asynccontextmanager
 async def serve_s2_face(
-    catalog: Catalog, config: S2FaceConfig | None, *, host: Host, access: Access | None
+    catalog: Catalog,
+    numbering: NumberedSegments,
+    config: S2FaceConfig | None,
+    *,
+    host: Host,
+    access: Access | None,
 ) -> AsyncIterator[tuple[str, int] | None]:
     """Serve what *config* says with `serve_s2` while the context is open; nothing without it."""
     if config is None:
@@ -39,13 +45,14 @@ async def serve_s2_face(
         return
     users = access.users if access is not None else None
     address, tls = config.host_and_port, config.tls_settings
-    async with serve_s2(catalog, address, tls, host=host, users=users) as bound:
+    async with serve_s2(catalog, numbering, address, tls, host=host, users=users) as bound:
         yield bound
 
 
 @contextlib.asynccontextmanager
 async def serve_s2(
     catalog: Catalog,
+    numbering: NumberedSegments,
     address: tuple[str, int],
     tls: ServerTls | None,
     *,
@@ -71,7 +78,7 @@ async def serve_s2(
         where = f"{address[0]}:{address[1]}"
         raise ConfigError("listen.s2", [Mistake("address", where, remedy)]) from error
 
-    service = S2Service(catalog, users=users, clock=host.clock, random=host.random)
+    service = S2Service(catalog, numbering, users=users, clock=host.clock, random=host.random)
     await service.start()
     server = HttpServer(Routes(service))
     if tls is not None:
@@ -80,7 +87,7 @@ async def serve_s2(
     upkeep = [
         asyncio.create_task(service.purger.run(), name="s2-deletions"),
         asyncio.create_task(service.upkeep.run(), name="s2-upkeep"),
-        asyncio.create_task(service.close_idle_logs(), name="s2-idle-streams"),
+        asyncio.create_task(service.logs.run(), name="s2-idle-streams"),
     ]
     bound = (address[0], listener.address[1])
     _log.info("S2's clients are served", address=f"{bound[0]}:{bound[1]}")

@@ -9,6 +9,7 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
+from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.s2.server.access_tokens import AccessTokens
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
@@ -34,8 +35,6 @@ LEAVING_BYTES: Final = 128 * MIB
 """Limit on the bytes of answers that clients have not read, over all connections."""
 HELD_BYTES: Final = 128 * MIB
 """Limit on the bytes of appends that are not acknowledged, over all connections."""
-_IDLE_CHECK_SECONDS: Final = 30.0
-"""Seconds between two looks for streams that nobody uses."""
 
 
 class S2Service:
@@ -44,6 +43,7 @@ class S2Service:
     def __init__(
         self,
         catalog: Catalog,
+        numbering: NumberedSegments,
         *,
         users: Users | None,
         clock: Clock,
@@ -62,7 +62,7 @@ class S2Service:
         self.sessions = OpenSessions()
         self.anyone = Principal()
         self.registry = Registry(self.store)
-        self.logs = StreamLogs(self.store, clock=clock, random=random)
+        self.logs = StreamLogs(numbering, clock=clock, random=random)
         inside = Streams(catalog)
         self.purger = Purger(self.registry, inside, forget=self.logs.forget, clock=clock)
         self.basins = Basins(self.registry, inside, clock=clock, purge=self.purger.wake)
@@ -77,7 +77,6 @@ class S2Service:
     async def start(self) -> None:
         """Read what is stored, and finish what a crash left undone, before any request comes."""
         await self.resolve_doubt()
-        await self.logs.delete_orphans()
         self.purger.wake()
 
     async def resolve_doubt(self) -> None:
@@ -93,12 +92,6 @@ class S2Service:
         """Ask sessions to move away, and accept no more."""
         self.draining.set()
         self.sessions.drain()
-
-    async def close_idle_logs(self) -> None:
-        """Close streams that nobody uses, until cancelled."""
-        while True:
-            await self.clock.sleep(_IDLE_CHECK_SECONDS)
-            await self.logs.close_idle()
 
     def healthy(self) -> bool:
         """Return whether requests can be served."""

@@ -11,6 +11,7 @@ import structlog
 
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
+from logdrive.services.numbering.times import appended_from
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.streams import FoundStream, S2Streams
 from logdrive.store.boundaries import boundary_from
@@ -89,15 +90,8 @@ class Upkeep:
             return
         if not self._is_older(segment, info.start, before_ms):
             return
-        # the last offset at which an append begins, or the end, such that all before it are old
-        low, high = info.start, info.length
-        while low < high:
-            append = self._store.append_at(segment, (low + high) // 2)
-            if self._is_older(segment, append.offset, before_ms):
-                low = append.offset + append.length
-            else:
-                high = max(low, append.offset)
-        cut = self._whole_events(segment, info.start, min(low, info.length))
+        old = appended_from(self._store, segment, info.start, info.length, before_ms)
+        cut = self._whole_events(segment, info.start, old)
         if cut > info.start:
             await self._store.truncate(segment, cut)
             _log.info("old records cut off", segment=segment, bytes=cut - info.start)

@@ -1,20 +1,14 @@
 """From an append to the events that are stored: timestamps, envelopes, encryption."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.model.framing import frame_events, split_events
+from logdrive.services.numbering.appends import EncodedAppend
+from logdrive.services.numbering.heads import COMMAND, ENCRYPTED, MAGIC, RECORD, encode_payload
 from logdrive.services.s2.server.log.encryption import Transform, check_key, sealer
 from logdrive.services.s2.server.log.hot import ParsedAppend
-from logdrive.services.s2.server.log.payload import (
-    COMMAND,
-    ENCRYPTED,
-    MAGIC,
-    RECORD,
-    encode_fields,
-    encode_payload,
-)
+from logdrive.services.s2.server.log.payload import encode_fields
 from logdrive.wire.s2.configs import Cipher, TimestampingMode
 from logdrive.wire.s2.errors import invalid
 from logdrive.wire.s2.records import Fence, Record, Trim, command_of, metered_size
@@ -26,22 +20,6 @@ class LogSettings(NamedTuple):
     mode: TimestampingMode = TimestampingMode.CLIENT_PREFER
     uncapped: bool = False
     cipher: Cipher | None = None
-
-
-@dataclass(slots=True, eq=False)
-class EncodedAppend:
-    """The events of an append, as they are stored.
-
-    *first* is the first record's timestamp, *latest* the last one's (ms since 1970), both without
-    regard to records before them that were not known. *commands* come with their index among the
-    records.
-    """
-
-    events: bytes
-    count: int
-    first: int
-    latest: int
-    commands: list[tuple[int, Fence | Trim]] = field(default_factory=list)
 
 
 def encode_append(

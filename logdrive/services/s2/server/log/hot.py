@@ -11,16 +11,15 @@ from typing import Final
 from logdrive.kernel.s2_loops import encode_records, frame_bodies
 from logdrive.kernel.s2_plain import BROKEN, FULL, OTHER
 from logdrive.model.framing import EVENT_HEAD, Part, event_size
-from logdrive.services.s2.server.log.payload import (
+from logdrive.services.numbering.heads import (
     ENCRYPTED,
     HEAD_BYTES,
     METERED_OVERHEAD,
-    decode_fields,
     decode_head,
-    encode_fields,
 )
-from logdrive.services.s2.server.log.positions import Position
-from logdrive.services.s2.server.log.walk import NotEventsError
+from logdrive.services.numbering.positions import Position
+from logdrive.services.numbering.walk import NotEventsError
+from logdrive.services.s2.server.log.payload import decode_fields, encode_fields
 from logdrive.wire.s2.limits import BATCH_BYTES, BATCH_RECORDS, HEADER_OVERHEAD_BYTES
 from logdrive.wire.s2.protobuf import (
     decode_append_input,

@@ -13,12 +13,12 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.units import KIB
+from logdrive.services.numbering.positions import Position
+from logdrive.services.numbering.view import View
+from logdrive.services.numbering.walk import NO_LIMIT, read_event
 from logdrive.services.s2.server.log.appender import as_s2_error
 from logdrive.services.s2.server.log.encryption import opener
 from logdrive.services.s2.server.log.hot import BatchEncoder, Limits
-from logdrive.services.s2.server.log.positions import Position
-from logdrive.services.s2.server.log.view import View
-from logdrive.services.s2.server.log.walk import NO_LIMIT, read_event
 from logdrive.store.engine import Store
 from logdrive.wire.s2.errors import RangeNotSatisfiableError, unavailable
 from logdrive.wire.s2.limits import (

@@ -12,6 +12,7 @@ import orjson
 from logdrive.host.host import Host
 from logdrive.host.transport import Transport
 from logdrive.net.http.client import HttpClient
+from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
@@ -111,8 +112,9 @@ async def face(disk: MemoryDisk | None = None, *, clean: bool = True) -> AsyncIt
     async with running(disk or MemoryDisk(), delay=0.001, clean=clean) as store:
         catalog = Catalog(store, clock=clock, random=Random(3))
         async with contextlib.AsyncExitStack() as serving:
+            numbering = await serving.enter_async_context(open_numbering(store, clock=clock))
             await serving.enter_async_context(
-                serve_s2(catalog, ("store", PORT), None, host=host, users=None)
+                serve_s2(catalog, numbering, ("store", PORT), None, host=host, users=None)
             )
             transport = network.host("client")
             connect = partial(HttpClient, transport, "store", PORT, None)

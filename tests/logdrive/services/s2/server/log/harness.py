@@ -7,6 +7,7 @@ from random import Random
 from uuid import UUID
 
 from logdrive.model.framing import frame_events
+from logdrive.services.numbering.segment import NumberedSegment
 from logdrive.services.s2.server.log.encoding import LogSettings
 from logdrive.services.s2.server.log.reading import Chunk
 from logdrive.services.s2.server.log.stream_log import StreamLog
@@ -24,12 +25,26 @@ DEFAULTS = LogSettings()
 EVERYTHING = ReadQuery(seq_num=0, count=10**9)
 
 
-async def opened(store: Store, settings: LogSettings = DEFAULTS) -> StreamLog:
+class OpenedLog(StreamLog):
+    """A stream with a numbered segment of its own, which is closed with it."""
+
+    def __init__(self, store: Store, numbered: NumberedSegment, settings: LogSettings) -> None:
+        super().__init__(
+            store, numbered, clock=VirtualClock(), random=Random(3), settings=lambda: settings
+        )
+        self.numbered = numbered
+
+    async def close(self) -> None:
+        await super().close()
+        await self.numbered.close()
+
+
+async def opened(store: Store, settings: LogSettings = DEFAULTS) -> OpenedLog:
     """Open the stream; its segment is made if it is missing."""
     if store.info(SEGMENT) is None:
         await store.create(SEGMENT)
-    return await StreamLog.open(
-        store, SEGMENT, clock=VirtualClock(), random=Random(3), settings=lambda: settings
+    return OpenedLog(
+        store, await NumberedSegment.open(store, SEGMENT, clock=VirtualClock()), settings
     )
 
 
@@ -40,7 +55,7 @@ async def stream(
     *,
     limits: StoreLimits = StoreLimits(),
     delay: float = 0.0,
-) -> AsyncIterator[tuple[StreamLog, Store]]:
+) -> AsyncIterator[tuple[OpenedLog, Store]]:
     """Run a store with one open stream; both are closed at the end."""
     async with running(disk or MemoryDisk(), limits, delay=delay) as store:
         log = await opened(store, settings)

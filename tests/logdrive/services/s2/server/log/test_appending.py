@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from logdrive.model.framing import EVENT_HEAD, frame_event
+from logdrive.services.numbering.heads import COMMAND, RECORD, encode_payload
 from logdrive.services.s2.server.log.appender import AppendChain
 from logdrive.services.s2.server.log.encoding import LogSettings
-from logdrive.services.s2.server.log.payload import COMMAND, RECORD, encode_payload
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.s2.configs import TimestampingMode
 from logdrive.wire.s2.errors import FencingTokenMismatchError, S2Error, SeqNumMismatchError
@@ -337,12 +337,12 @@ def test_retention_goes_by_the_time_of_appends_and_is_never_early() -> None:
                 await log.submit(AppendInput((record,) * 700))
                 await asyncio.sleep(10)
             for seconds, first in ((0, 0), (5, 1), (10, 1), (205, 21), (100, 21), (490, 49)):
-                await log.cut_appended_before(EPOCH_MS + 1000 * seconds)
+                await log.numbered.cut_appended_before(EPOCH_MS + 1000 * seconds)
                 assert log.first_retained.seq_num == 700 * first
                 info = store.info(SEGMENT)
                 assert info is not None
                 assert info.start == log.first_position().offset
-            await log.cut_appended_before(EPOCH_MS + 1_000_000)
+            await log.numbered.cut_appended_before(EPOCH_MS + 1_000_000)
             assert log.is_empty
             assert (await log.submit(bodies(b"a"))).start.seq_num == 50 * 700
 

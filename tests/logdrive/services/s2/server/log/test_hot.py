@@ -6,6 +6,9 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logdrive.services.numbering.heads import MAGIC
+from logdrive.services.numbering.positions import Position
+from logdrive.services.numbering.walk import NO_LIMIT, walk
 from logdrive.services.s2.server.log.encoding import LogSettings, encode_append
 from logdrive.services.s2.server.log.encryption import opener
 from logdrive.services.s2.server.log.hot import (
@@ -15,9 +18,6 @@ from logdrive.services.s2.server.log.hot import (
     of_input,
     parse_append,
 )
-from logdrive.services.s2.server.log.payload import MAGIC
-from logdrive.services.s2.server.log.positions import Position
-from logdrive.services.s2.server.log.walk import NO_LIMIT, walk
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.protobuf import (
     decode_append_input,

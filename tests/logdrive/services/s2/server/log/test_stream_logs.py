@@ -5,9 +5,11 @@ from random import Random
 
 import pytest
 
-from logdrive.services.s2.server.log.checkpoint import PREFIX
+from logdrive.services.numbering.checkpoint import PREFIX
+from logdrive.services.numbering.opened import IDLE_SECONDS
+from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.s2.server.log.encoding import LogSettings
-from logdrive.services.s2.server.log.stream_logs import IDLE_SECONDS, StreamLogs
+from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.s2.errors import S2Error
@@ -18,8 +20,10 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 
-def made(store: Store) -> StreamLogs:
-    return StreamLogs(store, clock=VirtualClock(), random=Random(1))
+def made(store: Store, numbering: NumberedSegments | None = None) -> StreamLogs:
+    clock = VirtualClock()
+    numbering = numbering or NumberedSegments(store, clock=clock)
+    return StreamLogs(numbering, clock=clock, random=Random(1))
 
 
 def test_a_stream_is_opened_once_however_many_ask_at_the_same_time() -> None:
@@ -67,11 +71,13 @@ def test_a_deleted_stream_is_forgotten_with_its_index() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
             await store.create(SEGMENT)
-            logs = made(store)
+            numbering = NumberedSegments(store, clock=VirtualClock())
+            logs = made(store, numbering)
             log = await logs.open(SEGMENT, LogSettings)
             for _ in range(3):
                 await log.submit(bodies(*[b""] * 1000))
             await logs.close()
+            await numbering.close()
             assert store.segments(PREFIX)
             await logs.forget(SEGMENT)
             assert not store.segments(PREFIX)
@@ -94,17 +100,5 @@ def test_a_stream_made_anew_by_another_face_is_opened_anew() -> None:
             assert again is not log
             assert (await again.submit(bodies(b"b", match=0))).start.seq_num == 0
             await logs.close()
-
-    run(main())
-
-
-def test_indexes_of_streams_that_are_gone_are_deleted_at_a_start() -> None:
-    async def main() -> None:
-        async with running(MemoryDisk()) as store:
-            await store.create(SEGMENT)
-            await store.create(PREFIX + SEGMENT)
-            await store.create(PREFIX + "gone/stream/0")
-            await made(store).delete_orphans()
-            assert store.segments(PREFIX) == [PREFIX + SEGMENT]
 
     run(main())

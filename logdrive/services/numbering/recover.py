@@ -13,14 +13,14 @@ import asyncio
 import structlog
 
 from logdrive.model.framing import EVENT_HEAD
-from logdrive.services.s2.server.log.checkpoint import IndexSnapshot
-from logdrive.services.s2.server.log.positions import START, Position, Positions
-from logdrive.services.s2.server.log.view import View
-from logdrive.services.s2.server.log.walk import NotEventsError, walk_stored
+from logdrive.services.numbering.checkpoint import IndexSnapshot
+from logdrive.services.numbering.positions import START, Position, Positions
+from logdrive.services.numbering.view import View
+from logdrive.services.numbering.walk import NotEventsError, walk_stored
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 
-_log = structlog.get_logger("logdrive.services.s2")
+_log = structlog.get_logger("logdrive.services.numbering")
 
 
 async def restore(store: Store, segment: str, view: View, checkpoint: IndexSnapshot | None) -> None:

@@ -15,7 +15,7 @@ from logdrive.errors import StorageError
 from logdrive.model.framing import frame_event, unframe_events
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import KIB
-from logdrive.services.s2.server.log.positions import Position, Positions
+from logdrive.services.numbering.positions import Position, Positions
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.streams.names import S2_INDEX, SYSTEM

@@ -3,10 +3,10 @@
 import pytest
 
 from logdrive.model.framing import EVENT_HEAD, frame_events
-from logdrive.services.s2.server.log.checkpoint import PREFIX, Checkpoints
-from logdrive.services.s2.server.log.positions import Position, Positions
+from logdrive.services.numbering.checkpoint import PREFIX, Checkpoints
+from logdrive.services.numbering.positions import Position, Positions
+from logdrive.services.numbering.walk import NotEventsError
 from logdrive.services.s2.server.log.stream_log import StreamLog
-from logdrive.services.s2.server.log.walk import NotEventsError
 from logdrive.store.engine import Store
 from logdrive.wire.s2.records import AppendInput, Record, fence_record
 from tests.logdrive.services.s2.server.log.harness import (
@@ -155,7 +155,7 @@ def test_the_index_is_written_while_a_stream_grows_and_is_shortened() -> None:
             log = await opened(store)
             assert log.tail().seq_num == 140_000
             for _ in range(40):
-                await log._save()
+                await log.numbered._save()
             index = store.info(INDEX)
             assert index is not None
             size = 24 * len(log.view.rows)
@@ -170,7 +170,7 @@ def test_the_index_of_a_long_stream_is_written_without_looking_at_its_old_rows(
     async def main() -> None:
         async with stream(MemoryDisk()) as (log, _):
             await fill(log, 70_000)
-            await log._save()
+            await log.numbered._save()
             await fill(log, 3000)
             looked_at: list[int] = []
             look = Positions.__getitem__
@@ -180,7 +180,7 @@ def test_the_index_of_a_long_stream_is_written_without_looking_at_its_old_rows(
                 return look(self, at)
 
             monkeypatch.setattr(Positions, "__getitem__", watched)
-            await log._save()
+            await log.numbered._save()
             assert len(log.view.rows) > 70
             assert 0 < len(looked_at) < 10
 

@@ -1,22 +1,16 @@
-"""The view: a segment's durable bytes as an S2 stream.
+"""The view: a segment's durable bytes as numbered and dated records.
 
 It is a function of the segment's events and of the times of their appends, and so the same for
 every writer, and after every start. Record *n* is the event that *n* events precede. Its timestamp
 is that of the record before it, or if later its own: the stored one, or that of its append.
 """
 
-from bisect import bisect_left
-from typing import Final
-
-from logdrive.services.s2.server.log.encoding import EncodedAppend
-from logdrive.services.s2.server.log.payload import decode_command
-from logdrive.services.s2.server.log.positions import START, Position, Positions
-from logdrive.services.s2.server.log.walk import NO_LIMIT, walk_stored
+from logdrive.services.numbering.appends import EncodedAppend, behind
+from logdrive.services.numbering.heads import decode_command
+from logdrive.services.numbering.positions import START, Position, Positions
+from logdrive.services.numbering.walk import NO_LIMIT, walk_stored
 from logdrive.store.engine import Store
 from logdrive.wire.s2.records import Fence, StreamPosition, Trim
-
-_APPENDS: Final = 2000
-"""Appends looked at, at most, for their times in one go."""
 
 
 class View:
@@ -36,7 +30,7 @@ class View:
 
     @property
     def tail(self) -> StreamPosition:
-        """The stream's tail."""
+        """The number of the next record, and the time of the last one."""
         return StreamPosition(self.end.seq_num, self.end.timestamp)
 
     def add_own(self, append: EncodedAppend) -> Position:
@@ -113,37 +107,3 @@ class View:
             self.token = command.token
         else:
             self.trim_point = max(self.trim_point, min(command.seq_num, seq_num + 1))
-
-
-def behind(position: Position, append: EncodedAppend) -> Position:
-    """Return the position behind *append* if it is stored at *position*."""
-    return Position(
-        position.offset + len(append.events),
-        position.seq_num + append.count,
-        max(position.timestamp, append.latest),
-    )
-
-
-def appended_from(store: Store, segment: str, view: View, time_ms: int) -> int:
-    """Return an offset before which everything was appended before *time_ms*, near the last one.
-
-    Appends between two rows of the index are looked at one by one. Raises `StorageError`.
-    """
-
-    def behind_old(offset: int) -> int | None:
-        """Return where the append at *offset* ends if it was before *time_ms*."""
-        if offset >= view.end.offset:
-            return None
-        append = store.append_at(segment, offset)
-        old = append.time_ms is not None and append.time_ms < time_ms
-        return append.offset + append.length if old else None
-
-    rows = view.rows
-    young = bisect_left(range(len(rows)), True, key=lambda at: behind_old(rows[at].offset) is None)
-    offset = rows[max(0, young - 1)].offset
-    for _ in range(_APPENDS):
-        end = behind_old(offset)
-        if end is None:
-            break
-        offset = end
-    return offset
