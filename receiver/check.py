@@ -21,12 +21,11 @@ from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
-from logdrive.services.s2.client.client import MISSING, S2Client
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_matching
-from logdrive.wire.s2.errors import S2Error
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -112,6 +111,9 @@ async def _s2(
 ) -> list[Finding]:
     """Ask S2 for the stream, as `_service` does; the access token is not shown."""
     try:
+        with libraries_of("S2", "sink", "uri", stream.uri):
+            from logdrive.services.s2.client.client import MISSING, S2Client
+            from logdrive.wire.s2.errors import S2Error
         target = sink.s2_target(stream, environ)
     except ConfigError as error:
         return [Finding("sink.uri", False, str(error))]

@@ -34,6 +34,7 @@ from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
 from logdrive.services.config import StoreConfig
 from logdrive.services.lines import SegmentContents
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
     FindNewSegments,
@@ -121,7 +122,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
         return [await count_contents(segment.client, segment.state) for segment in segments]
 
     if isinstance(address, S2Address):
-        contents = _import_s2_streams().count_s2_stream(address, access)
+        contents = _import_s2_streams(uri).count_s2_stream(address, access)
     else:
         contents = query_segments(address, access, count)
     rows = [
@@ -169,7 +170,7 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
             sys.stdout.buffer.flush()
 
     if isinstance(address, S2Address):
-        _import_s2_streams().copy_s2_lines(address, access, follow=follow)
+        _import_s2_streams(uri).copy_s2_lines(address, access, follow=follow)
     else:
         query_segments(address, access, copy)
 
@@ -305,13 +306,8 @@ def _verdict(verification: Verification) -> str:
     return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"
 
 
-def _import_s2_streams() -> ModuleType:
-    """Return the module for `s2://` addresses. Raises `ClickException` without its libraries."""
-    try:
+def _import_s2_streams(uri: str) -> ModuleType:
+    """Return the module for *uri*, an `s2://` address. Raises `ConfigError` without libraries."""
+    with libraries_of("S2", "store", "URI", uri):
         from logdrive.cli import s2_streams
-    except ImportError as error:
-        raise click.ClickException(
-            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
-            "pip install 'logdrive[s2]'"
-        ) from error
     return s2_streams

@@ -4,9 +4,9 @@ import os
 from urllib.parse import urlsplit
 
 from logdrive.address import StreamAddress, stream_address
-from logdrive.errors import ConfigError, Mistake
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.read.stream import stream_client
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import ServiceReader
 
@@ -30,12 +30,6 @@ def choose_reader(
 
 
 def _s2_stream(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
-    try:  # imported only here: only readers of S2 need the libraries
+    with libraries_of("S2", "pipeline", "from", uri):  # only readers of S2 need them
         from logdrive.services.s2.reader.stream import s2_stream
-    except ImportError as error:
-        remedy = (
-            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
-            "pip install 'logdrive[s2]'"
-        )
-        raise ConfigError("pipeline", [Mistake("from", uri, remedy)]) from error
     return s2_stream(uri, tls, login, token, environ=os.environ)
