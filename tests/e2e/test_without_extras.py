@@ -1,4 +1,4 @@
-"""Everything but what an extra is for works without the extras; the rest says which one it needs."""
+"""What no extra is for works without the extras; the rest says which one it needs."""
 
 import signal
 import socket
@@ -18,7 +18,11 @@ NEEDS_S2 = "which is not installed: pip install 'logdrive[s2]'"
 
 def run(*arguments: str, without: Sequence[str] = EXTRAS, code: int = 0) -> str:
     done = subprocess.run(
-        command_without(without, *arguments), capture_output=True, text=True, timeout=60, check=False
+        command_without(without, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     output = done.stdout + done.stderr
     assert done.returncode == code, output
@@ -33,9 +37,7 @@ def port() -> int:
 
 def receiver_toml(place: Path, port: int, uri: str) -> str:
     path = place / "receiver.toml"
-    path.write_text(
-        f'[listen]\naddress = "127.0.0.1:{port}"\ntls = "off"\n[sink]\nuri = "{uri}"\n'
-    )
+    path.write_text(f'[listen]\naddress = "127.0.0.1:{port}"\ntls = "off"\n[sink]\nuri = "{uri}"\n')
     return str(path)
 
 
@@ -71,9 +73,7 @@ def test_a_receiver_with_its_own_store_is_checked(tmp_path: Path, port: int) -> 
     assert "will be made in" in run("receiver", "check", "--config", config)
 
 
-def test_a_receiver_with_its_own_store_runs(
-    receiver: subprocess.Popen[str], port: int
-) -> None:
+def test_a_receiver_with_its_own_store_runs(receiver: subprocess.Popen[str], port: int) -> None:
     until = time.monotonic() + 30
     while time.monotonic() < until and receiver.poll() is None:
         with socket.socket() as probe:
