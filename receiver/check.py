@@ -17,6 +17,7 @@ from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.transport import ByteStream, ServerTls, Transport
+from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
@@ -118,6 +119,10 @@ async def _s2(
     except ConfigError as error:
         return [Finding("sink.uri", False, str(error))]
     endpoint = target.basins
+    one = (
+        f"one stream whatever `segments` says; dead letters go to {stream.stream + DEAD_STREAM} "
+        "beside it"
+    )
 
     async def describe() -> str:
         async with S2Client(transport, target) as client:
@@ -126,8 +131,8 @@ async def _s2(
             except S2Error as error:
                 if error.code not in MISSING:
                     raise
-                return "will be made"
-        return f"has {tail.seq_num} records"
+                return f"will be made, {one}"
+        return f"has {tail.seq_num:,} records, {one}"
 
     where = f"{endpoint.host}:{endpoint.port}"
     return await _ask_service(stream, where, endpoint.tls is not None, describe)
@@ -163,7 +168,8 @@ async def _ask_service(
         Finding(
             "durability",
             True,
-            f"what the service at {where} promises: `logdrive store` keeps one copy, on one disk",
+            f"what the service at {where} promises. If that is a store of logdrive: one copy, on "
+            "one disk",
         ),
     ]
 

@@ -25,6 +25,7 @@ from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
+    no_such_stream,
     parse_segmented_address,
     parse_stream_address,
     query_segments,
@@ -125,6 +126,8 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
         contents = _import_s2_streams(uri).count_s2_stream(address, access)
     else:
         contents = query_segments(address, access, count)
+    if not contents:
+        raise no_such_stream(address)
     rows = [
         {
             "segment": row.state.segment,
@@ -165,6 +168,8 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     address = parse_stream_address(uri)
 
     async def copy(segments: Sequence[ReadableSegment], later: FindNewSegments) -> None:
+        if not segments:
+            raise no_such_stream(address)
         async for text in follow_lines(segments, later) if follow else read_all_lines(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()

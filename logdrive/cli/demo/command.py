@@ -42,8 +42,9 @@ _MARK = ".logdrive-demo"
     "--sink",
     metavar="URI|s2",
     callback=lambda context, option, value: _check_sink(value),
-    help="New stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
-    "s2://127.0.0.1:8080/demo-logs/events; s2: a store in the work directory that speaks S2; "
+    help="Stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
+    "s2://127.0.0.1:8080/demo-logs/events, with a name that is new there: what it has, as from an "
+    "earlier demo, would be counted, too; s2: a store in the work directory that speaks S2; "
     "default: a store in the work directory.",
 )
 @login_options
