@@ -22,7 +22,7 @@ from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
-from logdrive.services.optional_libraries import libraries_of
+from logdrive.services.optional_libraries import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.store.opening import LOCK_NAME
@@ -112,9 +112,11 @@ async def _s2(
 ) -> list[Finding]:
     """Ask S2 for the stream, as `_service` does; the access token is not shown."""
     try:
-        with libraries_of("S2", "sink", "uri", stream.uri):
-            from logdrive.services.s2.client.client import MISSING, S2Client
-            from logdrive.wire.s2.errors import S2Error
+        from logdrive.services.s2.client.client import MISSING, S2Client
+        from logdrive.wire.s2.errors import S2Error
+    except ImportError as error:
+        return [Finding("sink.uri", False, missing_library("S2", error))]
+    try:
         target = sink.s2_target(stream, environ)
     except ConfigError as error:
         return [Finding("sink.uri", False, str(error))]

@@ -105,8 +105,8 @@ def ship(
     """Deliver FILEs as they are now, and exit once everything is acknowledged.
 
     A second run sends only what was added since, if the receiver's store keeps positions. It sends
-    everything again with lumberjack/2 and lumberjack/1, and to a receiver that appends to S2:
-    neither keeps any, and this command has no checkpoint.
+    everything again with lumberjack/2 and lumberjack/1, and where the receiver appends to S2: there
+    no positions are kept, and this command has no checkpoint.
     """
     configure_logging("warning")
     tls = _tls_settings(receiver, ca, cert, key, server_name, plain)

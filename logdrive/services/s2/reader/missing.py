@@ -1,6 +1,5 @@
 """What to say of a stream that is not there: S2 can list those that are."""
 
-
 from logdrive.services.s2.client.client import S2Client
 from logdrive.wire.s2.errors import S2Error
 
