@@ -123,7 +123,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
         return [await count_contents(segment.client, segment.state) for segment in segments]
 
     if isinstance(address, S2Address):
-        contents = _import_s2_streams(uri).count_s2_stream(address, access)
+        contents = _import_s2_streams().count_s2_stream(address, access)
     else:
         contents = query_segments(address, access, count)
     if not contents:
@@ -175,7 +175,7 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
             sys.stdout.buffer.flush()
 
     if isinstance(address, S2Address):
-        _import_s2_streams(uri).copy_s2_lines(address, access, follow=follow)
+        _import_s2_streams().copy_s2_lines(address, access, follow=follow)
     else:
         query_segments(address, access, copy)
 
@@ -311,8 +311,8 @@ def _verdict(verification: Verification) -> str:
     return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"
 
 
-def _import_s2_streams(uri: str) -> ModuleType:
-    """Return the module for *uri*, an `s2://` address. Raises `ConfigError` without libraries."""
-    with libraries_of("S2", "store", "URI", uri):
+def _import_s2_streams() -> ModuleType:
+    """Return the module for `s2://` addresses. Raises `ConfigError` without its libraries."""
+    with libraries_of("S2", "store", "URI", ""):
         from logdrive.cli import s2_streams
     return s2_streams

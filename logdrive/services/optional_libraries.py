@@ -28,7 +28,7 @@ def missing_library(service: str, error: ImportError) -> str:
 def libraries_of(service: str, file: str, key: str, value: str) -> Iterator[None]:
     """Raise `ConfigError` for a library that is missing, where *service* is imported inside.
 
-    *key* of *file* is what asked for the service, and *value* its value, which is shown.
+    *key* of *file* is what asked for the service, and *value* its value, which is shown, or "".
     """
     try:
         yield

@@ -42,9 +42,8 @@ _MARK = ".logdrive-demo"
     "--sink",
     metavar="URI|s2",
     callback=lambda context, option, value: _check_sink(value),
-    help="Stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
-    "s2://127.0.0.1:8080/demo-logs/events, with a name that is new there: what it has, as from an "
-    "earlier demo, would be counted, too; s2: a store in the work directory that speaks S2; "
+    help="New stream at a service on this machine, as in pravega://127.0.0.1:9090/demo/logs or "
+    "s2://127.0.0.1:8080/demo-logs/events; s2: a store in the work directory that speaks S2; "
     "default: a store in the work directory.",
 )
 @login_options
@@ -65,7 +64,8 @@ def demo(
     """Watch log lines travel from rotating files to an audited table.
 
     The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 the store.
-    Exits with 1 if a line is lost or duplicated.
+    Exits with 1 if a line is lost or duplicated. Give --sink a stream that is new: what an earlier
+    demo has sent there is counted, too.
     """
     require_spark()  # fail now, not after two minutes of shipping
     place = _prepare_work_directory(work)
