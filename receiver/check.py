@@ -23,17 +23,16 @@ from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.transport import ByteStream, ServerTls, Transport
+from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
-from logdrive.services.iggy.client.target import missing_library
+from logdrive.services.optional_libraries import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
-from logdrive.services.s2.client.client import MISSING, S2Client
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_matching
-from logdrive.wire.s2.errors import S2Error
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -122,10 +121,19 @@ async def _s2(
 ) -> list[Finding]:
     """Ask S2 for the stream, as `_service` does; the access token is not shown."""
     try:
+        from logdrive.services.s2.client.client import MISSING, S2Client
+        from logdrive.wire.s2.errors import S2Error
+    except ImportError as error:
+        return [Finding("sink.uri", False, missing_library("S2", error))]
+    try:
         target = sink.s2_target(stream, environ)
     except ConfigError as error:
         return [Finding("sink.uri", False, str(error))]
     endpoint = target.basins
+    one = (
+        f"one stream whatever `segments` says; dead letters go to {stream.stream + DEAD_STREAM} "
+        "beside it"
+    )
 
     async def describe() -> str:
         async with S2Client(transport, target) as client:
@@ -134,8 +142,8 @@ async def _s2(
             except S2Error as error:
                 if error.code not in MISSING:
                     raise
-                return "will be made"
-        return f"has {tail.seq_num} records"
+                return f"will be made, {one}"
+        return f"has {tail.seq_num:,} records, {one}"
 
     where = f"{endpoint.host}:{endpoint.port}"
     return await _ask_service(stream, where, endpoint.tls is not None, describe)
@@ -147,7 +155,7 @@ async def _iggy(stream: IggyAddress, sink: SinkConfig, transport: Transport) -> 
         from logdrive.services.iggy.client.telling import open_session
         from logdrive.services.iggy.topics import find_topic, why_not_durable
     except ImportError as error:
-        return [Finding("sink.uri", False, missing_library(error))]
+        return [Finding("sink.uri", False, missing_library("Iggy", error))]
     target = sink.iggy_target(stream)
     weak = ""
 
@@ -199,7 +207,8 @@ async def _ask_service(
         Finding(
             "durability",
             True,
-            f"what the service at {where} promises: `logdrive store` keeps one copy, on one disk",
+            f"what the service at {where} promises. If that is a store of logdrive: one copy, on "
+            "one disk",
         ),
     ]
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -18,24 +18,21 @@ from logdrive.address import (
     ServiceAddress,
     StreamAddress,
 )
-from logdrive.errors import ConfigError, Mistake
 from logdrive.host.host import Host
 from logdrive.model.units import MIB
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.embedded.sink import EmbeddedSink
-from logdrive.services.iggy.client.target import missing_library
 from logdrive.services.iggy.server.listen import serve_iggy_face
 from logdrive.services.numbering.segments import open_numbering
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.pravega.sink import PravegaSink
-from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.server.listen import serve_s2_face
-from logdrive.services.s2.sink import S2Sink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
@@ -44,6 +41,9 @@ from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.journal import SEGMENT as JOURNAL
 from logdrive.store.streams.streams import Streams
 from receiver.config import ReceiverConfig
+
+if TYPE_CHECKING:
+    from logdrive.services.s2.client.client import S2Client
 
 T = TypeVar("T")
 HostPort = tuple[str, int]
@@ -121,6 +121,8 @@ async def _open_s2(
     stop: asyncio.Event,
     environ: Mapping[str, str],
 ) -> AsyncIterator[OpenedSink | None]:
+    with libraries_of("S2", "sink", "uri", address.uri):
+        from logdrive.services.s2.client.client import S2Client
     target = config.sink.s2_target(address, environ)
     async with S2Client(host.transport, target) as client, contextlib.AsyncExitStack() as stack:
         sinks = await _unless_stopped(stop, _open_at_s2(config, client, host, stack))
@@ -128,8 +130,10 @@ async def _open_s2(
 
 
 async def _open_at_s2(
-    config: ReceiverConfig, client: S2Client, host: Host, stack: contextlib.AsyncExitStack
-) -> tuple[S2Sink, S2Sink]:
+    config: ReceiverConfig, client: "S2Client", host: Host, stack: contextlib.AsyncExitStack
+) -> tuple[Sink, Sink]:
+    from logdrive.services.s2.sink import S2Sink  # with the client's libraries
+
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     sinks: list[S2Sink] = []
@@ -162,10 +166,8 @@ async def _open_at_iggy(
 ) -> tuple[Sink, Sink]:
     log = structlog.get_logger("receiver").bind(uri=address.uri)
     log.info("looking for the topic")
-    try:
-        from logdrive.services.iggy.sink import IggySink  # needs libraries of its own
-    except ImportError as error:
-        raise ConfigError("sink", [Mistake("uri", address.uri, missing_library(error))]) from error
+    with libraries_of("Iggy", "sink", "uri", address.uri):
+        from logdrive.services.iggy.sink import IggySink
     sinks: list[IggySink] = []
     for found, partitions in (
         (address, config.sink.segments),

@@ -104,8 +104,9 @@ def ship(
 ) -> int:
     """Deliver FILEs as they are now, and exit once everything is acknowledged.
 
-    A second run sends only what was added since. With lumberjack/2 and lumberjack/1 it sends
-    everything again, since their receivers keep no positions.
+    A second run sends only what was added since, if the receiver's store keeps positions. It sends
+    everything again with lumberjack/2 and lumberjack/1, and where the receiver appends to S2 or
+    Iggy: there no positions are kept, and this command has no checkpoint.
     """
     configure_logging("warning")
     tls = _tls_settings(receiver, ca, cert, key, server_name, plain)

@@ -25,6 +25,7 @@ from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
+    no_such_stream,
     parse_segmented_address,
     parse_stream_address,
     query_segments,
@@ -34,6 +35,7 @@ from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.host.disk import SystemDisk
 from logdrive.services.config import StoreConfig
 from logdrive.services.lines import SegmentContents
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
     FindNewSegments,
@@ -127,6 +129,8 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
         contents = _import_iggy_streams().count_iggy_topic(address, access)
     else:
         contents = query_segments(address, access, count)
+    if not contents:
+        raise no_such_stream(address)
     rows = [
         {
             "segment": row.state.segment,
@@ -169,6 +173,8 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     address = parse_stream_address(uri)
 
     async def copy(segments: Sequence[ReadableSegment], later: FindNewSegments) -> None:
+        if not segments:
+            raise no_such_stream(address)
         async for text in follow_lines(segments, later) if follow else read_all_lines(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
@@ -313,23 +319,14 @@ def _verdict(verification: Verification) -> str:
 
 
 def _import_s2_streams() -> ModuleType:
-    """Return the module for `s2://` addresses. Raises `ClickException` without its libraries."""
-    try:
+    """Return the module for `s2://` addresses. Raises `ConfigError` without its libraries."""
+    with libraries_of("S2", "store", "URI", ""):
         from logdrive.cli import s2_streams
-    except ImportError as error:
-        raise click.ClickException(
-            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
-            "pip install 'logdrive[s2]'"
-        ) from error
     return s2_streams
 
 
 def _import_iggy_streams() -> ModuleType:
-    """Return the module for `iggy://` addresses. Raises `ClickException` without its libraries."""
-    try:
+    """Return the module for `iggy://` addresses. Raises `ConfigError` without its libraries."""
+    with libraries_of("Iggy", "store", "URI", ""):
         from logdrive.cli import iggy_streams
-    except ImportError as error:
-        raise click.ClickException(
-            f"Iggy needs {error.name}, which is not installed: pip install 'logdrive[iggy]'"
-        ) from error
     return iggy_streams

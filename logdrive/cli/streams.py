@@ -25,6 +25,7 @@ from logdrive.address import (
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import configure_logging
 from logdrive.cli.runtime import Machine, run_program
+from logdrive.errors import Mistake, UnavailableError
 from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import connect_segments, locate_segments
@@ -57,6 +58,12 @@ def parse_segmented_address(uri: str) -> StreamAddress | ServiceAddress:
             param_hint="URI",
         )
     return address
+
+
+def no_such_stream(address: AnyAddress, remedy: str = "") -> UnavailableError:
+    """Return the error of a command whose stream is not there; *remedy* may say more."""
+    remedy = remedy or f"there is no stream {address.scope}/{address.stream}"
+    return UnavailableError("store", [Mistake("URI", address.uri, remedy)])
 
 
 def query_segments(

@@ -20,6 +20,9 @@ from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
 from logdrive.services.reader import SegmentState, ServiceReader
 
+_EPOCH = ".#epoch."
+"""What is in the names of Pravega's segments alone, behind the number."""
+
 
 def require_segments(stream: ServiceReader, uri: str) -> list[SegmentState]:
     """Return the states of the stream's segments.
@@ -28,10 +31,7 @@ def require_segments(stream: ServiceReader, uri: str) -> list[SegmentState]:
     """
     if states := stream.list_segments():
         return states
-    remedy = (
-        f"there is no stream {stream.name}; the service can't list the streams that exist: "
-        "compare `[sink] uri` of the receiver"
-    )
+    remedy = f"there is no stream {stream.name}: compare `[sink] uri` of the receiver"
     raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
 
@@ -43,10 +43,38 @@ def find_start(stream: ServiceReader, tables: Bronze, uri: str) -> tuple[Progres
     points: dict[int, Point] = {}
     unread = 0
     for state in require_segments(stream, uri):
+        _refuse_other_offsets(tables, state.segment, uri)
         point = _resume_segment(stream, tables, state)
         points[stream.segment_number(state.segment)] = point
         unread += max(0, state.length - point.next)
     return Progress(points, {}), unread
+
+
+def _refuse_other_offsets(tables: Bronze, segment: str, uri: str) -> None:
+    """Raise `ConfigError` if the tables have *segment* by a protocol whose offsets count otherwise.
+
+    They would read all of it again, and what has no position would be in them twice.
+    """
+    for other in _names_elsewhere(segment):
+        if tables.has_read(other):
+            remedy = (
+                f"these tables were begun over another protocol, where this is {other} and offsets "
+                f"count {'bytes' if _EPOCH in other else 'records'}: go on with the address that "
+                "they were begun with, or use another directory"
+            )
+            raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
+
+
+def _names_elsewhere(segment: str) -> tuple[str, ...]:
+    """Return the names that *segment* of a store has in protocols whose offsets count otherwise.
+
+    Pravega's `scope/stream/0.#epoch.0` counts bytes. It is S2's `scope/stream`, or, of several, its
+    `scope/stream/0`, which count records.
+    """
+    numbered, epoch, _ = segment.partition(_EPOCH)
+    if epoch:
+        return numbered, numbered.rpartition("/")[0]
+    return f"{segment}{_EPOCH}0", f"{segment}/0{_EPOCH}0"
 
 
 def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) -> Point:

@@ -329,8 +329,9 @@ def test_s2_is_asked_for_its_stream_and_the_token_is_not_shown(tmp_path: Path) -
 
     before, after, gone = asyncio.run(all_three())
     assert "answers, by plain TCP" in before["sink.uri"].detail
-    assert "my-basin/events will be made" in before["sink.uri"].detail
-    assert "my-basin/events has 1 records" in after["sink.uri"].detail
+    one = "one stream whatever `segments` says; dead letters go to events-dead"
+    assert f"my-basin/events will be made, {one}" in before["sink.uri"].detail
+    assert f"my-basin/events has 1 records, {one}" in after["sink.uri"].detail
     assert "what the service at 127.0.0.1" in after["durability"].detail
     assert not gone["sink.uri"].ok
     assert "a start would wait for it" in gone["sink.uri"].detail

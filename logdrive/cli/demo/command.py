@@ -63,9 +63,9 @@ def demo(
 ) -> int:
     """Watch log lines travel from rotating files to an audited table.
 
-    The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 or
-    iggy the store.
-    Exits with 1 if a line is lost or duplicated.
+    The receiver and the agent are killed with SIGKILL on the way, and with --sink s2 or iggy the
+    store. Exits with 1 if a line is lost or duplicated. Give --sink a stream that is new: what an
+    earlier demo has sent there is counted, too.
     """
     if sink is not None and login is None:
         sink, login = _apart(sink)

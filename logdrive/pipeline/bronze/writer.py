@@ -136,6 +136,10 @@ class Bronze:
         """Return where the tables end in *segment*: the offset of the next batch to read."""
         return self._ends.setdefault(segment, self.batches.next_offset(segment))
 
+    def has_read(self, segment: str) -> bool:
+        """Return whether the tables have anything of *segment*, without beginning to follow it."""
+        return self.batches.next_offset(segment) > 0
+
     def needed_offsets(self) -> dict[str, int]:
         """Return, for each segment in use, the offset from which the tables still need it.
 

@@ -3,9 +3,9 @@
 import os
 
 from logdrive.address import StreamAddress, iggy_address, stream_address
-from logdrive.errors import ConfigError, Mistake
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.read.stream import stream_client
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import ServiceReader
 
@@ -31,22 +31,13 @@ def choose_reader(
 
 
 def _s2_stream(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
-    try:  # imported only here: only readers of S2 need the libraries
+    with libraries_of("S2", "pipeline", "from", uri):  # only readers of S2 need them
         from logdrive.services.s2.reader.stream import s2_stream
-    except ImportError as error:
-        remedy = (
-            f"S2 needs HTTP/2 and protobuf, and {error.name} is not installed: "
-            "pip install 'logdrive[s2]'"
-        )
-        raise ConfigError("pipeline", [Mistake("from", uri, remedy)]) from error
     return s2_stream(uri, tls, login, token, environ=os.environ)
 
 
 def _iggy_stream(uri: str, tls: ClientTls | None, login: Login | None) -> ServiceReader:
     address = iggy_address(uri)
-    try:  # imported only here: only readers of Iggy need the libraries
+    with libraries_of("Iggy", "pipeline", "from", address.uri):  # only readers of Iggy need them
         from logdrive.services.iggy.reader.stream import iggy_stream
-    except ImportError as error:
-        remedy = f"Iggy needs {error.name}, which is not installed: pip install 'logdrive[iggy]'"
-        raise ConfigError("pipeline", [Mistake("from", address.uri, remedy)]) from error
     return iggy_stream(address, tls, login)

@@ -82,10 +82,19 @@ class _Tail(msgspec.Struct):
     tail: _Position
 
 
+class _ListedStream(msgspec.Struct):
+    name: str
+
+
+class _StreamList(msgspec.Struct):
+    streams: list[_ListedStream]
+
+
 _APPEND_INPUT: Final = msgspec.json.Decoder(_AppendInput)
 _APPEND_ACK: Final = msgspec.json.Decoder(_AppendAck)
 _READ_BATCH: Final = msgspec.json.Decoder(_ReadBatch)
 _TAIL: Final = msgspec.json.Decoder(_Tail)
+_STREAMS: Final = msgspec.json.Decoder(_StreamList)
 
 
 def parse_format(header: str | None) -> Format:
@@ -191,6 +200,11 @@ def encode_tail(tail: StreamPosition) -> bytes:
 def decode_tail(data: bytes) -> StreamPosition:
     """Return the tail in *data*; raise `S2Error`, bad_json."""
     return _position(decode_document(_TAIL, data).tail)
+
+
+def decode_stream_names(data: bytes) -> list[str]:
+    """Return the names in *data*, a list of streams; raise `S2Error`, bad_json."""
+    return [one.name for one in decode_document(_STREAMS, data).streams]
 
 
 def _record_document(record: SequencedRecord, to_text: Callable[[bytes], str]) -> dict[str, object]:

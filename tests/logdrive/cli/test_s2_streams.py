@@ -1,6 +1,7 @@
 """`store ls` and `store cat` for streams of S2: the same lines and figures as of the bytes."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.s2.reader.streams import SEGMENT, append, append_segment, stream_at
-from tests.support.installation import command
+from tests.support.installation import Process, command, free_port
 from tests.support.s2_face import S2Face
 
 
@@ -85,4 +86,30 @@ def test_what_s2_has_nothing_for_says_so(face: S2Face) -> None:
     for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):
         assert "does not work over S2" in logdrive("store", *arguments, code=2)
     assert "verify reads the store's files" in logdrive("store", "verify", uri, code=2)
-    assert orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"] == []
+
+
+def test_a_stream_that_is_missing_is_an_error(face: S2Face, tmp_path: Path) -> None:
+    over_s2 = stream_at(face.port, "absent").uri
+    port = free_port()
+    (config := tmp_path / "store.toml").write_text(
+        f'[store]\npath = "{tmp_path}/store"\n[listen.pravega]\naddress = "127.0.0.1:{port}"\n'
+    )
+    running = Process("store", ["store", "run", "--config", str(config)], tmp_path / "store.log")
+    try:
+        until = time.monotonic() + 30
+        while "listening" not in running.said():
+            assert time.monotonic() < until, running.said()
+            assert running.running(), running.said()
+            time.sleep(0.05)
+        for uri in (over_s2, f"pravega://127.0.0.1:{port}/logs/absent"):
+            for arguments in (("ls",), ("ls", "--json"), ("cat",)):
+                assert "there is no stream" in logdrive("store", *arguments, uri, code=1)
+    finally:
+        running.kill()
+
+
+def test_a_stream_with_several_segments_is_told_by_their_names(face: S2Face) -> None:
+    for number in range(3):
+        append(stream_at(face.port, f"events/{number}"))
+    said = logdrive("store", "ls", stream_at(face.port, "events").uri, code=1)
+    assert "events/0 to events/2" in said

@@ -37,8 +37,3 @@ def iggy_target(
     if address.user:
         user, password = address.user, address.password
     return IggyTarget(address.host, address.port, tls, user, password)
-
-
-def missing_library(error: ImportError) -> str:
-    """Return what to do about a library that Iggy's protocol needs and that is missing."""
-    return f"Iggy needs {error.name}, which is not installed: pip install 'logdrive[iggy]'"

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
-from logdrive.errors import ConfigError, Mistake
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.host.host import Host
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.numbering.segments import NumberedSegments
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.store.streams.catalog import Catalog
 
 _log = structlog.get_logger("logdrive.store.iggy")
@@ -108,12 +108,6 @@ async def serve_iggy(
 
 def require_iggy(config: IggyFaceConfig) -> None:
     """Raise `ConfigError` where a library is missing that Iggy's protocol needs."""
-    try:
+    with libraries_of("Iggy", "listen.iggy", "address", config.address):
         import logdrive.services.iggy.server.handlers.handlers
         import logdrive.services.iggy.server.server  # noqa: F401
-    except ImportError as error:
-        remedy = (
-            f"Iggy's listener needs its hashes, and {error.name} is not installed: "
-            "pip install 'logdrive[iggy]', or leave the table out"
-        )
-        raise ConfigError("listen.iggy", [Mistake("address", config.address, remedy)]) from error

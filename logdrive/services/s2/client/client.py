@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
 
 import orjson
 import structlog
@@ -35,7 +36,7 @@ from logdrive.wire.s2.compression import (
     decompress,
 )
 from logdrive.wire.s2.errors import S2Error
-from logdrive.wire.s2.json import decode_tail
+from logdrive.wire.s2.json import decode_stream_names, decode_tail
 from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.names import encode_segment
 from logdrive.wire.s2.protobuf import decode_append_ack, decode_read_batch, encode_append_input
@@ -164,6 +165,12 @@ class S2Client:
         """Open no more streams on *connection*: its server is about to stop."""
         self._connections.retire(connection)
 
+    async def list_streams(self, prefix: str) -> list[str]:
+        """Return the names of at most 1000 streams of the basin that begin with *prefix*."""
+        query = urlencode({"prefix": prefix})
+        answer = await self._request("GET", f"/v1/streams?{query}", [("accept", _JSON)])
+        return _read(answer, decode_stream_names)
+
     # Creating ------------------------------------------------------------------------------------
 
     async def create_basin(self) -> None:
@@ -208,6 +215,8 @@ class S2Client:
                 basin_missing = error.code == "basin_not_found"
             if not basin_missing:
                 basin_missing = await self._create_missing(self.create_stream(stream))
+                if not basin_missing:
+                    _log.info("stream created", stream=f"{self._target.basin}/{stream}")
             if basin_missing:
                 await self._create_missing(self.create_basin())
         raise TransientError(f"{self._target.basin}/{stream} was created and is not there")

@@ -26,6 +26,7 @@ from logdrive.services.s2.client.sessions import ReadSession
 from logdrive.services.s2.client.target import ACCESS_TOKEN, S2Target, target_of
 from logdrive.services.s2.reader import headers
 from logdrive.services.s2.reader.batches import BatchCutter
+from logdrive.services.s2.reader.missing import missing_remedy, streams_instead
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.queries import ReadQuery
 
@@ -83,9 +84,19 @@ class S2StreamReader:
     def list_segments(self) -> list[SegmentState]:
         """Return the state of the stream as that of a segment; [] if there is no such stream.
 
-        Raises `TransientError`, and `ConfigError` if the service refuses the token.
+        Raises `TransientError`, and `ConfigError` if the service refuses the token, or has the
+        stream as several.
         """
-        state = self._ask(lambda client: self._state(client))
+
+        async def ask(client: S2Client) -> tuple[SegmentState | None, list[str]]:
+            state = await self._state(client)
+            stream = self.address.stream
+            return state, [] if state is not None else await streams_instead(client, stream)
+
+        state, instead = self._ask(ask)
+        if instead:
+            remedy = missing_remedy(self.name, instead)
+            raise ConfigError("pipeline", [Mistake("from", self.uri, remedy)])
         return [] if state is None else [state]
 
     def read_batch_refs(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from logdrive.errors import ConfigError, Mistake
 from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
 from logdrive.services.numbering.segments import NumberedSegments
+from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.streams.catalog import Catalog
 
@@ -66,17 +66,10 @@ async def serve_s2(
     way become durable and are acknowledged, within some seconds; after an exception all is dropped
     at once. Raises `ConfigError` where it can't bind, or a library is missing.
     """
-    try:
+    with libraries_of("S2", "listen.s2", "address", f"{address[0]}:{address[1]}"):
         from logdrive.net.http.server import ALPN, HttpServer
         from logdrive.services.s2.server.routes import Routes
         from logdrive.services.s2.server.service import S2Service
-    except ImportError as error:
-        remedy = (
-            f"S2's listener needs HTTP/2 and protobuf, and {error.name} is not installed: "
-            "pip install 'logdrive[s2]', or leave the table out"
-        )
-        where = f"{address[0]}:{address[1]}"
-        raise ConfigError("listen.s2", [Mistake("address", where, remedy)]) from error
 
     service = S2Service(catalog, numbering, users=users, clock=host.clock, random=host.random)
     await service.start()

@@ -80,6 +80,7 @@ class Routes:
         try:
             answer = await self._answer(call)
         except S2Error as error:
+            self._service.refusals.note(request, error)
             answer = error_answer(error)
         except LogdriveError as error:
             if response.started:

