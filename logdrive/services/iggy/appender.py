@@ -36,7 +36,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import Backoff, FullJitter
-from logdrive.services.iggy.batches import IggySend, PendingSend, SendQueue
+from logdrive.services.iggy.batches import IggySend, IggySendQueue, PendingSend
 from logdrive.services.iggy.client.errors import IggyUnavailableError
 from logdrive.services.iggy.client.session import IggyClientSession, IggyOutcome
 from logdrive.services.iggy.client.target import IggyTarget
@@ -94,7 +94,7 @@ class IggyAppender:
         self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
         self._wake = asyncio.Event()  # of the task that sends
         self._log = structlog.get_logger("logdrive.sinks").bind(stream=address.uri)
-        self.queue = SendQueue()
+        self.queue = IggySendQueue()
 
     def submit(self, batch: PendingSend) -> None:
         """Queue *batch*; its future is done once it is durable."""

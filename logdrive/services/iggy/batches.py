@@ -104,7 +104,7 @@ class IggySend:
         return SendMessages(stream, topic, ToPartition(self.index), messages, announced)
 
 
-class SendQueue:
+class IggySendQueue:
     """Batches of all partitions: those in flight, then those that wait.
 
     Batches of a partition are sent, and resolved, in the order of their submission.

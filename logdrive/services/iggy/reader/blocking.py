@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.reader.connect import connect_service
-from logdrive.services.iggy.reader.polling import IggyService
+from logdrive.services.iggy.reader.polling import IggyRequester
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class BlockingIggyClient:
         self._target = target
         self._runner = asyncio.Runner()
         self._connection = AsyncExitStack()  # closes the client
-        self._service: IggyService | None = None  # None outside the `with` block
+        self._service: IggyRequester | None = None  # None outside the `with` block
 
     def __enter__(self) -> Self:
         try:
@@ -55,7 +55,7 @@ class BlockingIggyClient:
             connect_service(SystemTransport(), self._target)
         )
 
-    def call(self, operation: Callable[[IggyService], Awaitable[T]]) -> T:
+    def call(self, operation: Callable[[IggyRequester], Awaitable[T]]) -> T:
         """Run *operation* with the connection; return its result or raise its exception."""
         service = self._service
         assert service is not None, "not entered"
