@@ -94,11 +94,11 @@ def encode_messages(
     """Convert the Pravega events in *data*, from *at* on, to messages as a poll returns them.
 
     The first is message *offset*; *time* is that of their append, and *origin* that of messages
-    that have no time of their own. A message without a chosen id gets *seed* and its offset as two
-    numbers. In RECORDS they are one record, of *partition*.
+    that have no time of their own. A message without a chosen id gets one: *seed* and its offset,
+    8 bytes each. In RECORDS they are one record, of *partition*.
 
     With *sent* they are messages as a client sends them, with what precedes them behind their
-    number: then offset, time, seed and partition should be 0, and nothing is made up of them.
+    number: then offset, time, seed and partition should be 0, and ids are not derived.
 
     Stops before more than *most* messages or *limit* bytes. Return the messages, *at* behind them,
     how many they are, and why it has stopped. All numbers are below 2^64. Raises ValueError if *at*
