@@ -1,9 +1,7 @@
 """The places that speak Iggy's protocol: logdrive's own store and real servers, for one client."""
 
 import contextlib
-import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from pathlib import Path
 
 from bench.iggy_client import IggySocket
 from bench.measure import Setting
-from bench.processes import Child, family, free_port, wait_for_listener
+from bench.served_store import served_store
 from logdrive.wire.iggy.requests import CreateTopic, IggyCreateStream
 from logdrive.wire.iggy.revision import Revision
 from tests.support.iggy_servers import DURABLE, ServerRevision, iggy_server, why_no_iggy_server
@@ -47,28 +45,10 @@ MakePlace = Callable[[Setting, int], contextlib.AbstractContextManager[IggyPlace
 
 @contextlib.contextmanager
 def _ours(revision: Revision, setting: Setting, partitions: int) -> Iterator[IggyPlace]:
-    path, config = setting.work / "iggy_store", setting.work / "iggy_store.toml"
-    shutil.rmtree(path, ignore_errors=True)
-    try:
-        with family() as children:
-            port = free_port()
-            config.write_text(
-                f'[store]\npath = "{path}"\n'
-                f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n'
-                f'[listen.iggy]\naddress = "127.0.0.1:{port}"\n'
-            )
-            program = os.path.join(os.path.dirname(sys.executable), "logdrive")
-            child = Child(
-                [program, "store", "run", "--config", config, "--log-level", "warning"],
-                log=setting.work / "iggy_store.log",
-            )
-            children.append(child)
-            wait_for_listener(port, child)
-            place = IggyPlace(port, revision, child.pid, path)
-            _create(place, partitions)
-            yield place
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with served_store("iggy", setting) as (port, pid, path):
+        place = IggyPlace(port, revision, pid, path)
+        _create(place, partitions)
+        yield place
 
 
 @contextlib.contextmanager

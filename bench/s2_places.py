@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from pathlib import Path
 
 from bench.http2_socket import Http2Socket
 from bench.measure import Sample, Setting
-from bench.processes import Child, family, free_port, peak_rss, wait_for_listener
+from bench.processes import peak_rss
+from bench.served_store import served_store
 from tests.support.s2_lite import s2_lite, why_no_s2_lite
 
 BASIN, STREAM = "bench-basin", "bench"
@@ -52,30 +52,10 @@ def _rss(pid: int) -> int:
 @contextlib.contextmanager
 def ours(setting: Setting) -> Iterator[S2Server]:
     """Run `logdrive store run` with a port for S2 on a new store, which is removed afterwards."""
-    path, config = setting.work / "s2_store", setting.work / "s2_store.toml"
-    shutil.rmtree(path, ignore_errors=True)
-    try:
-        with family() as children:
-            port = free_port()
-            config.write_text(
-                f'[store]\npath = "{path}"\n'
-                f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n'
-                f'[listen.s2]\naddress = "127.0.0.1:{port}"\n'
-            )
-            program = os.path.join(os.path.dirname(sys.executable), "logdrive")
-            child = Child(
-                [program, "store", "run", "--config", config, "--log-level", "warning"],
-                log=setting.work / "s2_store.log",
-            )
-            children.append(child)
-            wait_for_listener(port, child)
-            server = S2Server(
-                lambda: socket.create_connection(("127.0.0.1", port)), child.pid, path
-            )
-            _create(server)
-            yield server
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with served_store("s2", setting) as (port, pid, path):
+        server = S2Server(lambda: socket.create_connection(("127.0.0.1", port)), pid, path)
+        _create(server)
+        yield server
 
 
 @contextlib.contextmanager

@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
 from types import MappingProxyType
@@ -15,7 +14,6 @@ from logdrive.address import (
     IggyAddress,
     S2Address,
     ServiceAddress,
-    StreamAddress,
     is_loopback,
 )
 from logdrive.check import Finding
@@ -31,11 +29,9 @@ from logdrive.services.auth.open import open_access
 from logdrive.services.optional_libraries import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
-from logdrive.store.opening import LOCK_NAME
-from logdrive.store.retention import first_matching
+from receiver.check_store import check_store
 from receiver.config import ReceiverConfig, SinkConfig
 
-_PROBE = ".logdrive-check"
 _CERTIFICATE_BYTES = MIB
 _ANSWER_SECONDS = 10.0
 
@@ -70,10 +66,7 @@ async def check_receiver(
         return [*findings, *await _s2(stream, config.sink, transport, environ)]
     if isinstance(stream, IggyAddress):
         return [*findings, *await _iggy(stream, config.sink, transport)]
-    findings.append(_directory(stream.path, disk))
-    if findings[-1].ok:
-        findings.append(_durability(stream.path, disk))
-    return [*findings, _retention(config, stream)]
+    return [*findings, *check_store(config, stream, disk)]
 
 
 async def require_usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
@@ -315,101 +308,3 @@ async def _address(
 
 async def _turn_away(stream: ByteStream) -> None:
     stream.abort()
-
-
-def _directory(path: str, disk: Disk) -> Finding:
-    """Check whether the store can be opened, or made if there is none."""
-    existing = next(place for place in _upwards(path) if _is_there(disk, place))
-    try:
-        # a permission is only known by its use: ACLs and read-only mounts have their own rules
-        _write_probe(disk, existing)
-        if existing == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
-            with disk.lock(lock):
-                pass
-    except BlockingIOError:
-        return Finding(
-            "sink.uri",
-            False,
-            f"another process has the store in {path}, such as a receiver that runs "
-            "already: stop it, or name another directory",
-        )
-    except OSError as error:
-        return Finding(
-            "sink.uri",
-            False,
-            f"{existing} can't be written: {os_error_text(error)}",
-        )
-    return Finding(
-        "sink.uri",
-        True,
-        f"{path} is there and writable"
-        if existing == path
-        else f"{path} will be made in {existing}",
-    )
-
-
-def _durability(path: str, disk: Disk) -> Finding:
-    """Say what durable means here (rule S1)."""
-    existing = next(place for place in _upwards(path) if _is_there(disk, place))
-    where = disk.mount_point(existing)
-    return Finding(
-        "durability",
-        True,
-        f"one copy, on one disk (the file system at {where}): acknowledged once synced to "
-        "it, lost with it",
-    )
-
-
-def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
-    """Say what retention removes; a full disk stops every agent."""
-    policy = first_matching([table.policy for table in config.retention])(
-        f"{stream.scope}/{stream.stream}"
-    )
-    if policy is None:
-        return Finding(
-            "retention",
-            True,
-            "none: the store keeps all that it is sent; add a [[retention]] table to limit the "
-            "stream",
-        )
-    size = f"at most {policy.max_bytes:,} bytes" if policy.max_bytes is not None else ""
-    age = (
-        f"nothing older than {policy.max_age_ms / 1000:,.15g} s"
-        if policy.max_age_ms is not None
-        else ""
-    )
-    waits = f"; what {' or '.join(policy.readers)} has not read stays" if policy.readers else ""
-    return Finding(
-        "retention",
-        True,
-        f"{' and '.join(filter(None, (size, age)))} of {stream.scope}/{stream.stream} is "
-        f"kept{waits}",
-    )
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while True:
-        yield path
-        if path == (parent := os.path.dirname(path)):
-            return
-        path = parent
-
-
-def _is_there(disk: Disk, path: str) -> bool:
-    try:
-        disk.stat(path)
-    except OSError:
-        return False
-    return True
-
-
-def _write_probe(disk: Disk, directory: str) -> None:
-    probe = os.path.join(directory, _PROBE)
-    with contextlib.suppress(FileNotFoundError):
-        disk.remove(probe)  # left by a check that was killed
-    file = disk.open(probe, write=True, create=True)
-    try:
-        file.append([b"x"])
-    finally:
-        file.close()
-        disk.remove(probe)

@@ -13,7 +13,7 @@ from logdrive.cli.streams import abort_on_stop
 from logdrive.services.iggy.reader.connect import connect_service
 from logdrive.services.iggy.reader.lines import count_partition, read_topic_lines
 from logdrive.services.iggy.reader.polling import (
-    IggyService,
+    IggyRequester,
     Partition,
     partition_index,
     partition_states,
@@ -29,7 +29,7 @@ def count_iggy_topic(address: IggyAddress, access: AccessOptions) -> list[Segmen
     """Return the contents of the topic's partitions; [] if there is no such topic."""
     stream, topic = address.scope, address.stream
 
-    async def count(machine: Machine, service: IggyService) -> list[SegmentContents]:
+    async def count(machine: Machine, service: IggyRequester) -> list[SegmentContents]:
         return [
             await count_partition(
                 service, Partition(stream, topic, partition_index(state.segment)), state
@@ -43,7 +43,7 @@ def count_iggy_topic(address: IggyAddress, access: AccessOptions) -> list[Segmen
 def copy_iggy_lines(address: IggyAddress, access: AccessOptions, *, follow: bool) -> None:
     """Write the lines of the topic to standard output; with *follow* for ever."""
 
-    async def copy(machine: Machine, service: IggyService) -> None:
+    async def copy(machine: Machine, service: IggyRequester) -> None:
         lines = read_topic_lines(
             service, address.scope, address.stream, follow=follow, sleep=machine.clock.sleep
         )
@@ -57,7 +57,7 @@ def copy_iggy_lines(address: IggyAddress, access: AccessOptions, *, follow: bool
 def _query(
     address: IggyAddress,
     access: AccessOptions,
-    ask: Callable[[Machine, IggyService], Awaitable[T]],
+    ask: Callable[[Machine, IggyRequester], Awaitable[T]],
 ) -> T:
     """Return the result of *ask*. Raises `click.Abort` on a stop signal, `ConfigError`."""
     reader = iggy_stream(address, access.tls, access.login)

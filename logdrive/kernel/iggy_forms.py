@@ -28,7 +28,7 @@ FULL: Final = 1
 BROKEN: Final = 2
 """What follows is no event."""
 OTHER: Final = 3
-"""The next event begins with 0xff, and is no envelope."""
+"""The next event begins with 0xff, and is no envelope of this version."""
 
 # What is wrong with messages
 NONE: Final = 0
@@ -39,7 +39,7 @@ CUT: Final = 2
 INDEX: Final = 3
 """A message does not end where the index says."""
 LEFT: Final = 4
-"""MessageBytes are left behind the last."""
+"""Bytes are left behind the last."""
 OFFSET: Final = 5
 """A client has set an offset."""
 TIMESTAMP: Final = 6
@@ -85,11 +85,15 @@ NO_ID: Final = bytes(16)
 INDEX_ENTRY: Final = struct.Struct("<IIQ")
 HEAD: Final = struct.Struct("<Q16sQQQII")
 """Checksum, id, offset, timestamp, origin, length of the user headers, and of the payload."""
+HEAD_BYTES: Final = {HEAD_56: HEAD.size, HEAD_64: HEAD.size + 8}
+"""Bytes of a head, by layout; those of HEAD_64 end with 8 reserved ones."""
 FRAME: Final = struct.Struct("<Q16sIIIIQ")
 """Checksum, id, offset and time behind the record's, lengths as in HEAD, reserved."""
 RECORD: Final = struct.Struct("<QQQQQQI")
 """Partition, offset, timestamp, origin, length, checksum, messages; then reserved."""
 RECORD_BYTES: Final = 256
+SUMMED: Final = struct.Struct("<QQQQQI")
+"""What a record's checksum covers before the checksums of its frames: RECORD without itself."""
 CLASSIC_HEAD: Final = struct.Struct("<QBQ16sII")
 """Offset, state, timestamp, id, checksum, length of the user headers."""
 CLASSIC_SENT: Final = struct.Struct("<16sI")

@@ -6,21 +6,19 @@ logdrive/wire/iggy/messages/envelope.py.
 """
 
 import struct
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from xxhash import xxh3_64_intdigest
 
 from logdrive.kernel import iggy_forms as forms
-from logdrive.kernel.iggy_forms import CLASSIC, HEAD_56, HEAD_64, RECORDS, MessageBytes
-from logdrive.kernel.iggy_polled import FaultyMessagesError, polled_messages, read_frame
+from logdrive.kernel.iggy_forms import CLASSIC, HEAD_64, RECORDS, MessageBytes
+from logdrive.kernel.iggy_polled import FaultyMessagesError, polled_messages
+from logdrive.kernel.iggy_sent import check_contents, envelope_of, sent_messages
 
 _EVENT: Final = struct.Struct(">ii")  # a Pravega event's head: type 0, length
 _LENGTH: Final = struct.Struct("<I")
 _SUM: Final = struct.Struct("<Q")
-_SUMMED: Final = struct.Struct("<QQQQQI")  # what a record's checksum covers, before those of frames
-_HEAD_BYTES: Final = {HEAD_56: forms.HEAD.size, HEAD_64: forms.HEAD.size + 8}
 _FIRST: Final = forms.MAGIC[0]
 _AVAILABLE: Final = 1  # the state of every message
 _U32: Final = 0xFFFFFFFF
@@ -29,20 +27,6 @@ _PAYLOAD_MOST: Final = 1 << 30  # so that each event has room for its headers, t
 
 
 # Sends: messages -> events ------------------------------------------------------------------------
-
-
-class _Sent(NamedTuple):
-    """A message that was sent: its headers and its payload as intervals."""
-
-    id: bytes
-    origin: int
-    headers: int
-    headers_end: int
-    payload: int
-    payload_end: int
-    # where the bytes begin that its checksum covers, up to its end; 0: it was sent with none
-    summed: int = 0
-    sum: int = 0
 
 
 def frame_messages(
@@ -69,8 +53,8 @@ def frame_messages(
     longest = total = 0
     chosen = False
     try:
-        for message in _sent_messages(layout, data, count):
-            named, origin, headers, headers_end, start, end, summed, checksum = message
+        for message in sent_messages(layout, data, count):
+            _, _, headers, headers_end, start, end, _, _ = message
             length = end - start
             total += length
             if headers_end - headers > most_headers:
@@ -79,122 +63,16 @@ def frame_messages(
                 raise FaultyMessagesError(forms.PAYLOAD_EMPTY)
             if length > most_payload or total > most_total:
                 raise FaultyMessagesError(forms.PAYLOAD_LONG)
-            if summed and xxh3_64_intdigest(data[summed : max(end, headers_end)]) != checksum:
-                raise FaultyMessagesError(forms.MESSAGE_SUM)
-            if headers != headers_end:
-                fault = forms.headers_fault(data, headers, headers_end, typed)
-                if fault:
-                    raise FaultyMessagesError(fault)
+            check_contents(message, data, typed)
 
-            head = b""
-            if named != forms.NO_ID:
-                chosen = True
-            if named != forms.NO_ID or headers != headers_end or (length and data[start] == _FIRST):
-                kept = bytes(data[headers:headers_end])
-                if not typed:
-                    kept = forms.add_key_kinds(kept)
-                head = forms.ENVELOPE.pack(forms.MAGIC, named, origin, len(kept)) + kept
+            chosen = chosen or message.id != forms.NO_ID
+            head = envelope_of(message, data, typed)
             size = len(head) + length
             longest = max(longest, size)
             pieces += (_EVENT.pack(0, size), head, data[start:end])
     except FaultyMessagesError as error:
         return error.fault, b"", 0, 0, False
     return forms.NONE, b"".join(pieces), len(pieces) // 3, longest, chosen
-
-
-def _sent_messages(layout: int, data: MessageBytes, count: int) -> Iterator[_Sent]:
-    if layout == CLASSIC:
-        return _sent_classic(data)
-    if layout == RECORDS:
-        return _sent_record(data, count)
-    return _sent_indexed(data, count, _HEAD_BYTES[layout])
-
-
-def _sent_classic(data: MessageBytes) -> Iterator[_Sent]:
-    at, size, head = 0, len(data), forms.CLASSIC_SENT.size
-    if not size:
-        raise FaultyMessagesError(forms.COUNT)
-    while at < size:
-        if size - at < head:
-            raise FaultyMessagesError(forms.CUT)
-        named, length = forms.CLASSIC_SENT.unpack_from(data, at)
-        headers = at + head
-        headers_end = headers + length
-        if headers_end + 4 > size:
-            raise FaultyMessagesError(forms.CUT)
-        start = headers_end + 4
-        at = start + _LENGTH.unpack_from(data, headers_end)[0]
-        if at > size:
-            raise FaultyMessagesError(forms.CUT)
-        yield _Sent(named, 0, headers, headers_end, start, at)
-
-
-def _sent_indexed(data: MessageBytes, count: int, head: int) -> Iterator[_Sent]:
-    entry = forms.INDEX_ENTRY.size
-    begin, size = count * entry, len(data)
-    if count <= 0:
-        raise FaultyMessagesError(forms.COUNT)
-    if begin > size:
-        raise FaultyMessagesError(forms.INDEX)
-    at = begin
-    for place in range(0, begin, entry):
-        offset, end, timestamp = forms.INDEX_ENTRY.unpack_from(data, place)
-        end += begin
-        if offset:
-            raise FaultyMessagesError(forms.OFFSET)
-        if timestamp:
-            raise FaultyMessagesError(forms.TIMESTAMP)
-        if end > size or end - at < head:
-            raise FaultyMessagesError(forms.INDEX)
-        _, named, _, _, origin, headers, payload = forms.HEAD.unpack_from(data, at)
-        start = at + head
-        at = start + payload + headers
-        if at != end:
-            raise FaultyMessagesError(forms.INDEX)
-        yield _Sent(named, origin, start + payload, end, start, start + payload)
-    if at != size:
-        raise FaultyMessagesError(forms.LEFT)
-
-
-def _sent_record(data: MessageBytes, count: int) -> Iterator[_Sent]:
-    size = len(data)
-    if size < forms.RECORD_BYTES:
-        raise FaultyMessagesError(forms.LENGTH)
-    partition, offset, time, origin, length, checksum, messages = forms.RECORD.unpack_from(data)
-    if offset:
-        raise FaultyMessagesError(forms.OFFSET)
-    if time:
-        raise FaultyMessagesError(forms.TIMESTAMP)
-    if any(data[forms.RECORD.size : forms.RECORD_BYTES]):
-        raise FaultyMessagesError(forms.RESERVED)
-    if length != size:
-        raise FaultyMessagesError(forms.LENGTH)
-    if messages == 0 or messages != count:
-        raise FaultyMessagesError(forms.COUNT)
-    at, sums = forms.RECORD_BYTES, bytearray()
-    for number in range(messages):
-        frame = read_frame(data, at, size)
-        if frame.delta != number:
-            raise FaultyMessagesError(forms.DELTA)
-        yield _Sent(
-            frame.id,
-            origin + frame.later & _U64,
-            frame.payload_end,
-            frame.end,
-            frame.payload,
-            frame.payload_end,
-            at + 8,
-            frame.sum,
-        )
-        sums += data[at : at + 8]
-        at = frame.end
-    if at != size:
-        raise FaultyMessagesError(forms.LEFT)
-    if (
-        xxh3_64_intdigest(_SUMMED.pack(partition, 0, 0, origin, length, messages) + sums)
-        != checksum
-    ):
-        raise FaultyMessagesError(forms.BATCH_SUM)
 
 
 # Stored events -> messages of a poll, or of a send ------------------------------------------------
@@ -216,11 +94,11 @@ def encode_messages(
     """Convert the Pravega events in *data*, from *at* on, to messages as a poll returns them.
 
     The first is message *offset*; *time* is that of their append, and *origin* that of messages
-    that have no time of their own. A message without a chosen id gets *seed* and its offset as two
-    numbers. In RECORDS they are one record, of *partition*.
+    that have no time of their own. A message without a chosen id gets one: *seed* and its offset,
+    8 bytes each. In RECORDS they are one record, of *partition*.
 
     With *sent* they are messages as a client sends them, with what precedes them behind their
-    number: then offset, time, seed and partition should be 0, and nothing is made up of them.
+    number: then offset, time, seed and partition should be 0, and ids are not derived.
 
     Stops before more than *most* messages or *limit* bytes. Return the messages, *at* behind them,
     how many they are, and why it has stopped. All numbers are below 2^64. Raises ValueError if *at*
@@ -240,19 +118,33 @@ def encode_messages(
         end = body + length
         if end > size:
             break
-        named, own, headers = forms.NO_ID, origin, b""
-        if length and data[body] == _FIRST:
-            opened = forms.open_envelope(data, body, end)
-            if opened is None:
-                why = forms.OTHER
-                break
-            start, body = body + forms.ENVELOPE.size, opened[2]
-            named, own, headers = opened[0], opened[1] or origin, bytes(data[start:body])
-        if messages.count == most or not add(named, own, headers, data[body:end], limit):
+        message = _stored_message(data, body, end, origin)
+        if message is None:
+            why = forms.OTHER
+            break
+        if messages.count == most or not add(*message, limit):
             why = forms.FULL
             break
         at = end
     return messages.encode(), at, messages.count, why
+
+
+def _stored_message(
+    data: MessageBytes, body: int, end: int, origin: int
+) -> tuple[bytes, int, bytes, MessageBytes] | None:
+    """Return id, origin time, user headers and payload of the event with the payload [body, end).
+
+    A message without a time of its own has *origin*. None if it begins like an envelope, and is
+    none of this version.
+    """
+    if body == end or data[body] != _FIRST:
+        return forms.NO_ID, origin, b"", data[body:end]
+    opened = forms.open_envelope(data, body, end)
+    if opened is None:
+        return None
+    named, own, payload = opened
+    headers = bytes(data[body + forms.ENVELOPE.size : payload])
+    return named, own or origin, headers, data[payload:end]
 
 
 class _Encoded:
@@ -302,7 +194,7 @@ class _Encoded:
             return forms.FRAME.size
         if self._layout == CLASSIC:
             return 4 + (forms.CLASSIC_SENT.size if self._sent else forms.CLASSIC_HEAD.size)
-        return _HEAD_BYTES[self._layout] + self._sent * forms.INDEX_ENTRY.size
+        return forms.HEAD_BYTES[self._layout] + self._sent * forms.INDEX_ENTRY.size
 
     def encode(self) -> bytes:
         """Return the messages."""
@@ -328,7 +220,7 @@ class _Encoded:
     def _indexed(self) -> bytes:
         index: list[MessageBytes] = []
         pieces: list[MessageBytes] = []
-        end, reserved = 0, bytes(_HEAD_BYTES[self._layout] - forms.HEAD.size)
+        end, reserved = 0, bytes(forms.HEAD_BYTES[self._layout] - forms.HEAD.size)
         for number, (named, origin, headers, payload) in enumerate(self._messages):
             offset = 0 if self._sent else self._offset + number & _U64
             time = 0 if self._sent else self._time
@@ -351,7 +243,7 @@ class _Encoded:
             pieces += (_SUM.pack(xxh3_64_intdigest(summed)), summed)
         fields = (self._partition, self._offset, self._time, self._first, self._size)
         sums = b"".join(pieces[::2])
-        checksum = xxh3_64_intdigest(_SUMMED.pack(*fields, self.count) + sums)
+        checksum = xxh3_64_intdigest(forms.SUMMED.pack(*fields, self.count) + sums)
         head = forms.RECORD.pack(*fields, checksum, self.count).ljust(forms.RECORD_BYTES, b"\0")
         return b"".join((head, *pieces))
 

@@ -14,7 +14,6 @@ from logdrive.kernel import iggy_forms as forms
 from logdrive.kernel.iggy_forms import CLASSIC, HEAD_64, RECORDS, MessageBytes
 
 _LENGTH: Final = struct.Struct("<I")
-_SUMMED: Final = struct.Struct("<QQQQQI")
 _U64: Final = 2**64 - 1
 
 
@@ -154,6 +153,6 @@ def _record(data: MessageBytes, at: int) -> Iterator[PolledMessage]:
         )
     if place != end:
         raise FaultyMessagesError(forms.LEFT)
-    if xxh3_64_intdigest(_SUMMED.pack(*fields[:5], count) + sums) != checksum:
+    if xxh3_64_intdigest(forms.SUMMED.pack(*fields[:5], count) + sums) != checksum:
         raise FaultyMessagesError(forms.BATCH_SUM)
     yield from messages

@@ -14,7 +14,7 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.wire.s2 import protobuf
 from logdrive.wire.s2.frames import S2FrameReader, encode_frame
 from logdrive.wire.s2.records import AppendInput, Record
-from tests.interop.s2.suite import StoreProcess
+from tests.interop.s2.suite import S2StoreProcess
 
 pytestmark = pytest.mark.process
 
@@ -75,7 +75,7 @@ async def stored(client: HttpClient) -> list[int]:
 
 
 def test_no_acknowledged_record_is_lost_and_numbers_are_dense(tmp_path: Path) -> None:
-    random, writer, store = Random(11), Writer(), StoreProcess(tmp_path)
+    random, writer, store = Random(11), Writer(), S2StoreProcess(tmp_path)
 
     async def life(number: int) -> None:
         client = HttpClient(SystemTransport(), "127.0.0.1", store.port, None)

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -84,21 +84,8 @@ def demo(
             login=login if sink else None,
         ).play()
 
-    if sys.stderr.isatty() and not as_json:
-        columns = (
-            BarColumn(24),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}"),
-        )
-        with Progress(*columns, console=Console(stderr=True)) as progress:
-            task = progress.add_task("", total=1.0)
-            result = play(
-                lambda text, share: progress.update(task, description=text, completed=share)
-            )
-            progress.update(task, description="done", completed=1.0)
-    else:
-        result = play(_line_reporter())
+    shows_bar = sys.stderr.isatty() and not as_json
+    result = _play_with_bar(play) if shows_bar else play(_line_reporter())
     print(f"to remove what it left: rm -r {shlex.quote(str(place))}", file=sys.stderr)
     if as_json:
         emit_json(result.as_json())
@@ -165,6 +152,21 @@ def _prepare_work_directory(work: Path | None) -> Path:
         place.mkdir(parents=True, exist_ok=True)
     (place / _MARK).touch()
     return place
+
+
+def _play_with_bar(play: Callable[[ReportStep], DemoResult]) -> DemoResult:
+    """Return what *play* returns; a terminal shows its steps as a progress bar."""
+    columns = (
+        BarColumn(24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=1.0)
+        result = play(lambda text, share: progress.update(task, description=text, completed=share))
+        progress.update(task, description="done", completed=1.0)
+    return result
 
 
 def _line_reporter() -> ReportStep:

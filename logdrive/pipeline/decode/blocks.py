@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Positions = npt.NDArray[np.int64]
+ByteOffsets = npt.NDArray[np.int64]
 LineEnds = npt.NDArray[np.int8]
 
 LF, CRLF, CR, NONE = 0, 1, 2, 3
@@ -26,12 +26,12 @@ class Lines:
     """Consecutive events of one source's file, as columns."""
 
     messages: pa.StringArray  # without line ends
-    starts: Positions  # in the file
-    stops: Positions  # in the file, behind the line end
+    starts: ByteOffsets  # in the file
+    stops: ByteOffsets  # in the file, behind the line end
     ends: LineEnds | None  # codes of line ends; None if all are LF
 
 
-def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, Positions]:
+def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, ByteOffsets]:
     """Cut *texts* into lines; return these, and the number of lines of each text.
 
     Each text is valid UTF-8, ends with a newline, and begins at its place of *starts* in its file.
@@ -97,7 +97,7 @@ def split_lengths(
 
 
 def _events(
-    codes: npt.NDArray[np.uint8], cuts: Positions, starts: Positions, stops: Positions
+    codes: npt.NDArray[np.uint8], cuts: ByteOffsets, starts: ByteOffsets, stops: ByteOffsets
 ) -> Lines:
     """Strip the line ends of events that end at *cuts*; newlines inside an event stay."""
     if not len(cuts):  # all bytes were dropped

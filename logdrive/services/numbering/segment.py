@@ -17,7 +17,7 @@ import structlog
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.services.numbering.appends import EncodedAppend, OwnAppend, behind
-from logdrive.services.numbering.checkpoint import Checkpoints, IndexSnapshot
+from logdrive.services.numbering.index_writer import IndexWriter
 from logdrive.services.numbering.positions import Position
 from logdrive.services.numbering.recover import begin_at, renumber, restore
 from logdrive.services.numbering.times import appended_from
@@ -25,8 +25,6 @@ from logdrive.services.numbering.view import View
 from logdrive.store.engine import SegmentInfo, Store
 from logdrive.store.errors import NoSuchSegmentError
 
-_SAVE_ROWS: Final = 64
-"""Rows of the index after which it is written; a start walks over what came after that."""
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -54,18 +52,13 @@ class NumberedSegment:
         self._store = store
         self._clock = clock
         self._view = View(store, segment)
-        self._checkpoints = Checkpoints(store, segment)
+        self._index = IndexWriter(store, segment, self._view)
         # handed to the store, and not settled yet
         self._own: deque[OwnAppend] = deque()
         # where everything handed over ends, where that is known
         self._end: Position | None = None
         # where the first record is, once it was looked up
         self._first = self._view.rows.first
-        # an offset where the view ended once, and the events that the store counted up to there
-        self._counted = (0, 0)
-        # of the index as it was written last: where it ends, its count of rows, and whether the
-        # store's count agreed
-        self._saved = (0, 1, True)
         self._saving = asyncio.Lock()
         self._renumbering = asyncio.Lock()
         # tells the segment from a later one of the same name
@@ -222,7 +215,7 @@ class NumberedSegment:
         cut = min(seq_num, view.end.seq_num)
         if cut > max(view.trim_point, view.rows.first.seq_num):
             async with self._saving:
-                await self._write(whole=False, trim_point=cut)
+                await self._index.write(trim_point=cut)
                 view.trim_point = max(view.trim_point, cut)
         await self._truncate()
 
@@ -246,8 +239,8 @@ class NumberedSegment:
             if self._store.info(self.segment) is not None:
                 await self._truncate()
                 # a short stream is soon walked over, if the store can tell its numbers besides
-                short = len(self._view.rows) == 1 and self._events() == self._view.end.seq_num
-                if not short and self._view.end.offset != self._saved[0]:
+                short = len(self._view.rows) == 1 and self._index.count_agrees()
+                if not short and not self._index.is_complete:
                     await self._save()
         except LogdriveError as error:
             self._warn("the index of a stream was not written", error)
@@ -255,15 +248,13 @@ class NumberedSegment:
     # ---------------------------------------------------------------------------------------------
 
     async def _restore(self) -> None:
-        checkpoint = self._checkpoints.load()
+        checkpoint = self._index.load()
         await restore(self._store, self.segment, self._view, checkpoint)
         if checkpoint is not None:
-            self._counted = (checkpoint.end.offset, checkpoint.events)
-            agreed = checkpoint.events == checkpoint.end.seq_num
-            self._saved = (checkpoint.end.offset, len(self._view.rows), agreed)
+            self._index.on_restored(checkpoint)
         await self.sync()
-        agreed = self._events() == self._view.end.seq_num
-        if checkpoint is None and (self._view.rows.first.offset or not agreed):
+        agrees = self._index.count_agrees()
+        if checkpoint is None and (self._view.rows.first.offset or not agrees):
             await self._save()  # the numbers that are about to be shown
         self._on_progress(False)
 
@@ -272,7 +263,7 @@ class NumberedSegment:
         async with self._renumbering:
             end = self._view.end
             if self._info().start > end.offset:
-                await renumber(self._store, self.segment, self._view, end, self._events())
+                await renumber(self._store, self.segment, self._view, end, self._index.events())
                 await self._save()
 
     def _info(self) -> SegmentInfo:
@@ -321,23 +312,8 @@ class NumberedSegment:
     # The index -----------------------------------------------------------------------------------
 
     def _on_progress(self, more: bool) -> None:
-        if more or self._must_save() or self._must_truncate():
+        if more or self._index.is_due or self._must_truncate():
             self._start_task()
-
-    def _events(self) -> int:
-        """Return how many events the store counted up to the view's end; -1 if it is not known."""
-        end, info = self._view.end.offset, self._store.info(self.segment)
-        if info is not None and info.length == end:
-            self._counted = (end, info.events)
-        offset, events = self._counted
-        return events if offset == end else -1
-
-    def _must_save(self) -> bool:
-        _, rows, agreed = self._saved
-        events = self._events()
-        # whether the store's count can be relied on: see `logdrive.services.numbering.recover`
-        turned = events >= 0 and (events == self._view.end.seq_num) != agreed
-        return len(self._view.rows) - rows >= _SAVE_ROWS or turned
 
     def _must_truncate(self) -> bool:
         rows, info = self._view.rows, self._store.info(self.segment)
@@ -356,7 +332,7 @@ class NumberedSegment:
                 try:
                     await self.sync()
                     await self._truncate()
-                    if self._must_save():
+                    if self._index.is_due:
                         await self._save()
                     return
                 except TransientError as error:
@@ -376,29 +352,14 @@ class NumberedSegment:
             while self._must_truncate():
                 first = self.first_position()
                 self._view.rows.begin_at(first)
-                await self._write(whole=True)
+                await self._index.write(whole=True)
                 info = self._store.info(self.segment)
                 if info is not None and info.start < first.offset:
                     await self._store.truncate(self.segment, first.offset)
 
     async def _save(self) -> None:
         async with self._saving:
-            await self._write(whole=False)
-
-    async def _write(self, *, whole: bool, trim_point: int = 0) -> None:
-        """Write the index, with *trim_point* if that is more than the view's."""
-        view, rows = self._view, len(self._view.rows)
-        checkpoint = IndexSnapshot(
-            self._store.incarnation(self.segment),
-            view.end,
-            self._events(),
-            view.token,
-            max(view.trim_point, trim_point),
-            view.rows,
-        )
-        await self._checkpoints.write(checkpoint, whole=whole)
-        agreed = checkpoint.events == checkpoint.end.seq_num
-        self._saved = (checkpoint.end.offset, rows, agreed)
+            await self._index.write()
 
     def _warn(self, event: str, error: Exception) -> None:
         structlog.get_logger("logdrive.services.numbering").warning(

@@ -37,7 +37,7 @@ class NotEventsError(LogdriveError):
         super().__init__(f"segment {segment!r} has no event at offset {offset}")
 
 
-class Event(NamedTuple):
+class NumberedEvent(NamedTuple):
     """One event that ends at *end* of its segment; *data* begins with its first bytes."""
 
     data: bytes
@@ -49,7 +49,7 @@ class Event(NamedTuple):
     head: PayloadHead | None
 
 
-def read_event(store: Store, position: Position, segment: str, until: int) -> Event | None:
+def read_event(store: Store, position: Position, segment: str, until: int) -> NumberedEvent | None:
     """Return the event at *position*, however long it is; None if it is not whole before *until*.
 
     Only its first bytes are read, and all of a command. Raises `NotEventsError`, and what
@@ -69,7 +69,7 @@ def read_event(store: Store, position: Position, segment: str, until: int) -> Ev
     head = decode_head(data, EVENT_HEAD, length)
     time_ms = parts[0][0]
     stamp = max(timestamp, time_ms if head is None else head.timestamp)
-    return Event(data, length, Position(end, seq_num + 1, stamp), time_ms, head)
+    return NumberedEvent(data, length, Position(end, seq_num + 1, stamp), time_ms, head)
 
 
 def walk_stored(

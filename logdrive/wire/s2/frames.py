@@ -26,7 +26,7 @@ _COMPRESSION_SHIFT: Final = 5
 _STATUS_BYTES: Final = 2
 
 
-class Frame(msgspec.Struct, frozen=True):
+class S2Frame(msgspec.Struct, frozen=True):
     """One frame: a protobuf *message*, decompressed, or the *error* that ends the session.
 
     *reconnect_advised*: the server is about to stop, the session should move to a new connection.
@@ -111,7 +111,7 @@ class S2FrameReader:
             return None
         return MESSAGE_BYTES if head[FRAME_HEAD_BYTES] & _COMPRESSION else length - 1
 
-    def next_frame(self) -> Frame | None:
+    def next_frame(self) -> S2Frame | None:
         """Return the next frame, or None until there is more. Raises `S2Error`, bad_frame.
 
         As `next_message_bytes` does, and for a body that can't be decompressed.
@@ -123,8 +123,8 @@ class S2FrameReader:
         flags, body = frame[FRAME_HEAD_BYTES], bytes(frame[FRAME_HEAD_BYTES + 1 :])
         if flags & _TERMINAL:
             status = int.from_bytes(body[:_STATUS_BYTES])
-            return Frame(b"", error=parse_error(status, body[_STATUS_BYTES:]))
-        return Frame(_message(flags, body), bool(flags & _RECONNECT_ADVISED))
+            return S2Frame(b"", error=parse_error(status, body[_STATUS_BYTES:]))
+        return S2Frame(_message(flags, body), bool(flags & _RECONNECT_ADVISED))
 
     def finish(self) -> None:
         """Say that the stream has ended; raise `S2Error`, bad_frame, if it did so in a frame."""

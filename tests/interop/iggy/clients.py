@@ -19,12 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.conftest import unavailable
+from tests.support.environments import make_environment
 
 _DRIVER = Path(__file__).with_name("driver.py")
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logdrive-peers"
-_PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
-_INSTALL_SECONDS = 240
 _ANSWER_SECONDS = 60.0
 
 
@@ -70,22 +68,11 @@ def _make(client: StockClient, directory: Path) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
     try:
-        _run([sys.executable, "-m", "venv", str(made)], "an environment")
-        requirement = f"{client.package}=={client.version}"
-        _run([str(made / "bin" / "python"), *_PIP, requirement], requirement)
+        make_environment(made, f"{client.package}=={client.version}")
         with contextlib.suppress(OSError):  # the other process was first
             made.rename(directory)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _run(command: list[str], what: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_INSTALL_SECONDS)
-    except subprocess.CalledProcessError as error:
-        unavailable(f"{what} can't be installed: {error.stderr.decode()[-500:]}")
-    except subprocess.TimeoutExpired as error:
-        unavailable(f"{what} can't be installed: {error}")
 
 
 class Driven:

@@ -8,18 +8,16 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import shared_directory, unavailable
-from tests.support.installation import Process, free_port
+from tests.support.environments import make_environment
+from tests.support.store_process import StoreProcess
 
 PYTEST = ("pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0")
-_INSTALL_SECONDS = 240
 _SUITE_SECONDS = 280
 
 
@@ -41,65 +39,30 @@ def suite_directory() -> Path:
 
 def new_environment(directory: Path, version: str) -> Path:
     """Make an environment with s2-sdk; return its Python."""
-    _install([sys.executable, "-m", "venv", str(directory)], f"an environment in {directory}")
-    python = directory / "bin" / "python"
-    _install([str(python), *_PIP, f"s2-sdk=={version}", *PYTEST], f"s2-sdk {version}")
-    return python
+    return make_environment(directory, f"s2-sdk=={version}", *PYTEST)
 
 
-_PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
-
-
-def _install(command: Sequence[str], what: str) -> None:
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_INSTALL_SECONDS)
-    except subprocess.CalledProcessError as error:
-        unavailable(f"{what} can't be installed: {error.stderr.decode()[-500:]}")
-    except subprocess.TimeoutExpired as error:
-        unavailable(f"{what} can't be installed: {error}")
-
-
-class StoreProcess:
+class S2StoreProcess(StoreProcess):
     """`logdrive store run` with an S2 face on a port of its own; it may be started again."""
 
     def __init__(self, root: Path) -> None:
-        self.port = free_port()
+        super().__init__(root, "listen.s2", _answers)
         self.url = f"http://127.0.0.1:{self.port}"
-        self._root = root
-        self._process: Process | None = None
-        (root / "store.toml").write_text(
-            f'[store]\npath = "{root}/store"\n'
-            f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n'
-            f'[listen.s2]\naddress = "127.0.0.1:{self.port}"\n'
-        )
 
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        arguments = ["store", "run", "--config", str(self._root / "store.toml")]
-        self._process = process = Process("store", arguments, self._root / "store.out")
-        until = time.monotonic() + 30
-        while time.monotonic() < until and process.running():
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health") as got:
-                assert got.read() == b"OK"
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"the store does not listen:\n{process.said()}")
 
-    def kill(self) -> None:
-        """End it as SIGKILL does."""
-        if self._process is not None:
-            self._process.kill()
-
-    def check_running(self) -> None:
-        """Raise AssertionError if it has ended by itself."""
-        assert self._process is not None
-        assert self._process.running(), self._process.said()
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as got:
+            assert got.read() == b"OK"
+            return True
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
 def served_store(root: Path) -> Iterator[str]:
     """Run a store with an S2 face; yield its address as a URL."""
-    store = StoreProcess(root)
+    store = S2StoreProcess(root)
     try:
         store.start()
         yield store.url

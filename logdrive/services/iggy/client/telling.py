@@ -1,6 +1,6 @@
-"""Opens a session with a service of any revision: it is told by what the service answers.
+"""Opens a session with a service of any revision, which is recognized by its answers.
 
-Iggy's protocol has no version in it, and its revisions are not compatible. So:
+Iggy's protocol has no version in it, and its revisions are not compatible. So the client probes:
 
 | what is sent                        | answered as            | the service speaks             |
 |-------------------------------------|------------------------|--------------------------------|
@@ -9,8 +9,8 @@ Iggy's protocol has no version in it, and its revisions are not compatible. So:
 | get offset, in the form of R1       | status 3               | R2B or R2C                     |
 |                                     | anything else          | R1 or R2A                      |
 
-Which of the two is left to the version in the service's statistics; where these are not allowed, or
-name no version of Iggy's, it is R2C, or R1.
+Between the two, the version in the service's statistics decides. Where these are not allowed, or
+have no version of Iggy's, it is R2C, or R1.
 """
 
 import asyncio
@@ -66,16 +66,18 @@ async def open_session(
     Raises `TransientError`, `IggyError` for a refusal (a wrong password), and `ConfigError` for
     certificates that can't be used.
     """
-    telling = _Telling(transport, target, random or SystemRandom(), request_seconds)
-    session = await telling.try_r3() if known in (None, Revision.R3) else None
+    probe = _RevisionProbe(transport, target, random or SystemRandom(), request_seconds)
+    session = await probe.try_r3() if known in (None, Revision.R3) else None
     if session is None:
-        session = await telling.try_login()
+        session = await probe.try_login()
     if session is None:
-        session = await telling.try_r0()
+        session = await probe.try_r0()
     return session
 
 
-class _Telling:
+class _RevisionProbe:
+    """Tries the ways to open a session; each uses a connection of its own."""
+
     def __init__(
         self, transport: Transport, target: IggyTarget, random: Random, request_seconds: float
     ) -> None:
@@ -164,13 +166,13 @@ class _Telling:
             await session.request(asked)
         except IggyError as error:
             newer = error.reason is Reason.INVALID_COMMAND
-        found = await self._told_version(session)
+        found = await self._version_in_stats(session)
         if newer:
             return found if found in (Revision.R2B, Revision.R2C) else Revision.R2C
         return found if found in (Revision.R1, Revision.R2A) else Revision.R1
 
-    async def _told_version(self, session: IggyClientSession) -> Revision | None:
-        """Return the revision that the service's statistics tell; None if they tell none."""
+    async def _version_in_stats(self, session: IggyClientSession) -> Revision | None:
+        """Return the revision of the version in the service's statistics; None if unknown."""
         try:
             stats = await session.request(GetStats())
         except (IggyError, IggyUnavailableError):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import batch_at_record
 from logdrive.services.iggy.reader.polling import (
-    IggyService,
+    IggyRequester,
     Partition,
     PartitionReading,
     message_at,
@@ -19,7 +19,7 @@ from logdrive.services.reader import HeaderDigest, SegmentState
 
 
 async def read_batch_refs(
-    service: IggyService, partition: Partition, start: int, end: int, most: int | None
+    service: IggyRequester, partition: Partition, start: int, end: int, most: int | None
 ) -> list[BatchRef]:
     """Return references to the batches that lie whole in [*start*, *end*), in order.
 
@@ -37,7 +37,7 @@ async def read_batch_refs(
 
 
 async def count_known_messages(
-    service: IggyService, partition: Partition, marks: Sequence[HeaderDigest], state: SegmentState
+    service: IggyRequester, partition: Partition, marks: Sequence[HeaderDigest], state: SegmentState
 ) -> int:
     """Return how many of *marks*, from the first on, still match the partition (rule R5).
 
@@ -47,7 +47,7 @@ async def count_known_messages(
 
 
 async def _matches(
-    service: IggyService, partition: Partition, mark: HeaderDigest, state: SegmentState
+    service: IggyRequester, partition: Partition, mark: HeaderDigest, state: SegmentState
 ) -> bool:
     if not state.start <= mark.offset < state.length:
         return False

@@ -6,7 +6,7 @@ from typing import Final
 
 from logdrive.model.batch_walker import BatchRef
 from logdrive.services.iggy.reader.polling import (
-    IggyService,
+    IggyRequester,
     Partition,
     PartitionReading,
     partition_index,
@@ -20,7 +20,7 @@ _FOLLOW_SECONDS: Final = 0.2  # between two looks at a topic to which nothing is
 
 
 async def count_partition(
-    service: IggyService, partition: Partition, state: SegmentState
+    service: IggyRequester, partition: Partition, state: SegmentState
 ) -> SegmentContents:
     """Count batches, events and sources of a partition; reads all of it. Raises `TransientError`.
 
@@ -31,7 +31,7 @@ async def count_partition(
 
 
 def read_records(
-    service: IggyService, partition: Partition, start: int, end: int
+    service: IggyRequester, partition: Partition, start: int, end: int
 ) -> AsyncIterator[tuple[BatchRef, list[bytes]]]:
     """Yield the batches that lie whole in [*start*, *end*), each with its records."""
     return PartitionReading(service, partition, start).read_batches(end)
@@ -40,7 +40,7 @@ def read_records(
 class _PartitionLines:
     """The lines of one partition, from where the last call has ended."""
 
-    def __init__(self, service: IggyService, partition: Partition, start: int) -> None:
+    def __init__(self, service: IggyRequester, partition: Partition, start: int) -> None:
         self._reading = PartitionReading(service, partition, start)
         self._lines = BatchLines(partial(read_records, service, partition))
 
@@ -52,7 +52,7 @@ class _PartitionLines:
 
 
 async def read_topic_lines(
-    service: IggyService,
+    service: IggyRequester,
     stream: str,
     topic: str,
     *,

@@ -45,7 +45,7 @@ _LATE_SECONDS: Final = (0.05, 0.2, 0.5, 1.0)
 _GROWTH: Final = 4  # times as many messages as the poll before, at most
 
 
-class IggyService(Protocol):
+class IggyRequester(Protocol):
     """What a reader asks of a connection to Iggy; `IggyClientSession` satisfies it."""
 
     @property
@@ -77,7 +77,7 @@ def partition_index(segment: str) -> int:
     return int(segment.rpartition("/")[2])
 
 
-async def partition_states(service: IggyService, stream: str, topic: str) -> list[SegmentState]:
+async def partition_states(service: IggyRequester, stream: str, topic: str) -> list[SegmentState]:
     """Return the states of all partitions of *topic*, by number; [] if there is no such topic.
 
     A partition's time of change is that of its newest message, and 0 if it has none. Costs two
@@ -99,7 +99,7 @@ async def partition_states(service: IggyService, stream: str, topic: str) -> lis
 
 
 async def _partition_state(
-    service: IggyService, partition: Partition, info: PartitionInfo
+    service: IggyRequester, partition: Partition, info: PartitionInfo
 ) -> SegmentState:
     newest = await _poll_one(service, partition, _LAST) if info.messages else None
     if newest is None:  # of an empty partition that offset is told, which counts from 1 on
@@ -115,20 +115,22 @@ async def _partition_state(
     )
 
 
-async def message_at(service: IggyService, partition: Partition, offset: int) -> IggyMessage | None:
+async def message_at(
+    service: IggyRequester, partition: Partition, offset: int
+) -> IggyMessage | None:
     """Return the message at *offset*, or the first one behind it; None if there is none."""
     return await _poll_one(service, partition, PollingStrategy(PollingKind.OFFSET, offset))
 
 
 async def _poll_one(
-    service: IggyService, partition: Partition, strategy: PollingStrategy
+    service: IggyRequester, partition: Partition, strategy: PollingStrategy
 ) -> IggyMessage | None:
     polled = await _poll(service, partition, strategy, 1)
     return next(decode_polled(service.revision, polled), None)
 
 
 async def _poll(
-    service: IggyService, partition: Partition, strategy: PollingStrategy, count: int
+    service: IggyRequester, partition: Partition, strategy: PollingStrategy, count: int
 ) -> Part:
     """Return the bytes of the messages that a poll brings."""
     polled = await service.request(
@@ -169,7 +171,7 @@ class PartitionReading:
     `read_batches` may be called again to go on behind what it has yielded.
     """
 
-    def __init__(self, service: IggyService, partition: Partition, start: int) -> None:
+    def __init__(self, service: IggyRequester, partition: Partition, start: int) -> None:
         """Begin at *start*, where a batch begins."""
         self._service = service
         self._partition = partition

@@ -21,7 +21,7 @@ from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.reader import headers
 from logdrive.services.iggy.reader.blocking import BlockingIggyClient
 from logdrive.services.iggy.reader.polling import (
-    IggyService,
+    IggyRequester,
     Partition,
     PartitionReading,
     partition_index,
@@ -122,7 +122,7 @@ class IggyStreamReader:
         Raises `TransientError`.
         """
 
-        async def ask(client: IggyService) -> int:
+        async def ask(client: IggyRequester) -> int:
             address = self.address
             states = await partition_states(client, address.scope, address.stream)
             state = next((state for state in states if state.segment == segment), None)
@@ -148,7 +148,7 @@ class IggyStreamReader:
     def _partition(self, index: int) -> Partition:
         return Partition(self.address.scope, self.address.stream, index)
 
-    def _ask(self, ask: Callable[[IggyService], Awaitable[T]]) -> T:
+    def _ask(self, ask: Callable[[IggyRequester], Awaitable[T]]) -> T:
         def connect_and_ask() -> T:
             with BlockingIggyClient(self.target) as client:
                 return client.call(ask)
@@ -203,7 +203,7 @@ class _PartitionChunks:
                 raise self._stream.refused(error) from error
             raise
 
-    async def _next_chunk(self, service: IggyService, start: int) -> tuple[int, bytes]:
+    async def _next_chunk(self, service: IggyRequester, start: int) -> tuple[int, bytes]:
         size, parts = 0, list[bytes]()
         if self._reading is None:  # at the beginning, and after a failure
             self._reading = PartitionReading(service, self._partition, start)

@@ -36,5 +36,5 @@ class IggyAnswering(Protocol):
         ...
 
     def admit_nameless(self, session: IggySession) -> None:
-        """Let a client in whose revision has no logins: R0, where the face asks for none."""
+        """Log in a client of R0, which has no logins, where the face asks for none."""
         ...

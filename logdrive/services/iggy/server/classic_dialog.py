@@ -1,8 +1,8 @@
-"""The classic revisions on a connection, and how a client's is told. See
+"""The classic revisions on a connection, and how a client's revision is recognized. See
 docs/protocols/iggy.md#telling-revisions.
 
-A ping tells nothing. A login with a password tells the revision, by the version of the client's
-library. Any other first request is one of R0, which has no logins.
+A ping is the same in all revisions. A login with a password has the version of the client's
+library, which decides. Any other first request is one of R0, which has no logins.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,8 @@ _PING: Final = COMMAND_BY_REQUEST[Ping].code
 _LOGIN: Final = COMMAND_BY_REQUEST[IggyLogin].code
 _TOKEN_LOGIN: Final = COMMAND_BY_REQUEST[LoginWithToken].code
 LIKELIEST: Final = Revision.R2C
-"""The revision of a classic client that tells none: libraries in other languages are of it."""
+"""The revision taken for a classic client whose login has none: libraries in other languages
+speak it."""
 
 
 class ClassicDialog:

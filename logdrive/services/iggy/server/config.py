@@ -23,8 +23,8 @@ class DeduplicationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 class IggyFaceConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen.iggy] table: the address for Iggy's clients, and what they are served.
 
-    *revision* is the one of their protocol that all clients speak; "auto": each is told by what it
-    sends first.
+    *revision* is that of the protocol which all clients speak; "auto": that of each client is
+    recognized by what it sends first.
     """
 
     table: ClassVar[str] = "listen.iggy"

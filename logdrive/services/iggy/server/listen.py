@@ -2,9 +2,10 @@
 imported only then.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,30 +13,32 @@ from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.host.host import Host
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
+from logdrive.services.face_life import serve_until_left
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.optional_libraries import libraries_of
 from logdrive.store.streams.catalog import Catalog
 
+if TYPE_CHECKING:
+    from logdrive.services.iggy.server.handlers.service import IggyService
+    from logdrive.services.iggy.server.server import IggyServer
+
 _log = structlog.get_logger("logdrive.store.iggy")
 
 
-@contextlib.asynccontextmanager
-async def serve_iggy_face(
+def serve_iggy_face(
     catalog: Catalog,
     numbering: NumberedSegments,
     config: IggyFaceConfig | None,
     *,
     host: Host,
     access: Access | None,
-) -> AsyncIterator[tuple[str, int] | None]:
+) -> AbstractAsyncContextManager[tuple[str, int] | None]:
     """Serve what *config* says with `serve_iggy` while the context is open; nothing without it."""
     if config is None:
-        yield None
-        return
+        return contextlib.nullcontext()
     users = access.users if access is not None else None
-    async with serve_iggy(catalog, numbering, config, host=host, users=users) as bound:
-        yield bound
+    return serve_iggy(catalog, numbering, config, host=host, users=users)
 
 
 @contextlib.asynccontextmanager
@@ -56,6 +59,39 @@ async def serve_iggy(
     is dropped at once. Raises `ConfigError` where it can't bind, or a library is missing.
     """
     require_iggy(config)
+    logins = executors("logdrive-iggy-logins")
+    service, server = _make_face(catalog, numbering, config, host, users, logins)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(logins.close)
+        await service.start()
+        address, port = config.host_and_port
+        listener = await host.transport.listen(
+            address, port, config.tls_settings, server.serve_connection
+        )
+        bound = service.address = (address, listener.address[1])
+        _log.info("Iggy's clients are served", address=f"{bound[0]}:{bound[1]}")
+        upkeep = {
+            "iggy-upkeep": service.run(),
+            "iggy-heartbeats": server.evict_silent_clients(host.clock),
+        }
+
+        async def abort() -> None:
+            server.abort()
+
+        async with serve_until_left(
+            listener, upkeep, drain=server.close, abort=abort, close=service.close
+        ):
+            yield bound
+
+
+def _make_face(
+    catalog: Catalog,
+    numbering: NumberedSegments,
+    config: IggyFaceConfig,
+    host: Host,
+    users: Users | None,
+    logins: Executor,
+) -> "tuple[IggyService, IggyServer]":
     from logdrive.services.iggy.server.handlers.handlers import Handlers
     from logdrive.services.iggy.server.handlers.service import IggyService
     from logdrive.services.iggy.server.server import IggyServer
@@ -63,7 +99,6 @@ async def serve_iggy(
     from logdrive.wire.iggy.revision import Revision
 
     sessions = IggySessions(host.random)
-    logins = executors("logdrive-iggy-logins")
     service = IggyService(
         catalog,
         numbering,
@@ -76,34 +111,7 @@ async def serve_iggy(
     )
     fixed = Revision[config.revision.upper()] if config.revision != "auto" else None
     server = IggyServer(Handlers(service), sessions, fixed=fixed, nameless=users is None)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(logins.close)
-        await service.start()
-        address, port = config.host_and_port
-        listener = await host.transport.listen(
-            address, port, config.tls_settings, server.serve_connection
-        )
-        bound = service.address = (address, listener.address[1])
-        _log.info("Iggy's clients are served", address=f"{bound[0]}:{bound[1]}")
-        upkeep = [
-            asyncio.create_task(service.run(), name="iggy-upkeep"),
-            asyncio.create_task(server.evict_silent_clients(host.clock), name="iggy-heartbeats"),
-        ]
-        in_order = False
-        try:
-            yield bound
-            in_order = True
-        finally:
-            await listener.close()
-            if in_order:
-                await server.close()
-            else:  # something failed, or this is the end of a process that was killed
-                server.abort()
-            for task in upkeep:
-                task.cancel()
-            await asyncio.wait(upkeep)
-            if in_order:
-                await service.close()
+    return service, server
 
 
 def require_iggy(config: IggyFaceConfig) -> None:

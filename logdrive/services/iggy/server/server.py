@@ -34,18 +34,19 @@ SEND_BYTES: Final = 96 * MIB
 _DRAIN_SECONDS: Final = 5.0
 """Limit on the time in which connections may finish when the server closes."""
 _LOOK_SECONDS: Final = 10.0
-"""Seconds between two searches for clients that are silent for too long."""
-_TOLD_BYTES: Final = 4
+"""Seconds between two searches for clients that have been silent for too long."""
+_MARK_BYTES: Final = 4
+"""First bytes of a connection, which are all zero in R3 alone."""
 _log = structlog.get_logger("logdrive.store.iggy")
 
 
 class IggyServer:
     """Serves the clients of one store: pass `serve_connection` to `Transport.listen`.
 
-    *fixed* is the revision that all clients speak, None: each is told by what it sends first.
-    *nameless*: clients of R0 are served, which has no logins. `evict_silent_clients` is a task
-
-    ends all connections.
+    *fixed* is the revision that all clients speak; None: that of each client is recognized by what
+    it sends first. *nameless*: clients of R0 are served, which has no logins. Run
+    `evict_silent_clients` as a task. At the end `close` answers what was begun and then ends all
+    connections; `abort` resets them at once.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class IggyServer:
                 self._none.set()
 
     async def _read_first(self, stream: ByteStream) -> bytes:
-        """Return what tells the kind of frames; b"" if that does not come."""
+        """Return the first bytes, by which R3's frames are recognized; b"" if none come."""
         first = b""
         self._detecting[stream] = None
         try:
-            while len(first) < _TOLD_BYTES and not self._closed:
+            while len(first) < _MARK_BYTES and not self._closed:
                 data = await stream.read()
                 if not data:
                     return b""
@@ -104,7 +105,7 @@ class IggyServer:
         return first
 
     async def _serve(self, stream: ByteStream, first: bytes) -> None:
-        replicated = first[:_TOLD_BYTES] == bytes(_TOLD_BYTES)
+        replicated = first[:_MARK_BYTES] == bytes(_MARK_BYTES)
         if self._fixed is not None and replicated != (self._fixed is Revision.R3):
             await self._turn_away(stream, self._fixed, replicated)
             return

@@ -5,20 +5,14 @@ with BlockingClient(target) as client:
     data = client.fetch(segment, 0, info.length)
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self, TypeVar
 
 from logdrive.host.transport import ClientTls
 from logdrive.model.framing import Part
+from logdrive.net.blocking import BlockingConnection
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import Login
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,58 +36,18 @@ class Target:
         return self.token
 
 
-class BlockingClient:
-    """One connection to a segment store, with an event loop that runs only during calls.
+class BlockingClient(BlockingConnection[SegmentClient]):
+    """One connection to the segment store at *target*.
 
-    Use it in a `with` block. Entering raises `TransientError` if the store does not answer.
+    Entering raises `TransientError` if the store does not answer.
     """
 
     def __init__(self, target: Target) -> None:
-        self._target = target
-        self._runner = asyncio.Runner()
-        # Closes the connection.
-        self._connection = AsyncExitStack()
-        # None outside the `with` block.
-        self._client: SegmentClient | None = None
-
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            undo.callback(self._runner.close)
-            self._runner.run(self._connect())
-            undo.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._runner.run(self._connection.aclose())
-        finally:
-            self._runner.close()
-
-    async def _connect(self) -> None:
-        target = self._target
-        connecting = connect_segment_store(
-            SystemTransport(), target.host, target.port, target.tls, token=target.token_of
+        super().__init__(
+            lambda: connect_segment_store(
+                SystemTransport(), target.host, target.port, target.tls, token=target.token_of
+            )
         )
-        self._client = await self._connection.enter_async_context(connecting)
-
-    def call(self, operation: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        """Run *operation* with the client; return its result or raise its exception."""
-        client = self._client
-        assert client is not None, "not entered"
-        # Not as the task's result: the runner spends seconds on the repr of a long one, for its
-        # signal handlers.
-        results: list[T] = []
-
-        async def main() -> None:
-            results.append(await operation(client))
-
-        self._runner.run(main())
-        return results[0]
 
     def fetch(self, segment: str, start: int, end: int) -> bytes:
         """Return the bytes [*start*, *end*) of *segment*, all of which must exist.

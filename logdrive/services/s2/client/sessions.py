@@ -11,7 +11,7 @@ from logdrive.net.http.http2_client import ClientStream
 from logdrive.services.s2.client.errors import classify, error_of
 from logdrive.wire.s2.compression import Compression
 from logdrive.wire.s2.errors import S2Error
-from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame
+from logdrive.wire.s2.frames import S2Frame, S2FrameReader, encode_frame
 from logdrive.wire.s2.limits import FRAME_BYTES
 from logdrive.wire.s2.protobuf import decode_append_ack, decode_read_batch, encode_append_input
 from logdrive.wire.s2.records import AppendAck, AppendInput, ReadBatch
@@ -64,7 +64,7 @@ class Session:
             raise error_of(head.status, head.headers, body)
         self._accepted = True
 
-    async def _next_frame(self) -> Frame | None:
+    async def _next_frame(self) -> S2Frame | None:
         """Return the next frame, None at the end of the session.
 
         Raises `S2Error` for an error that will not pass, `TransientError` for one that may, and for

@@ -141,7 +141,7 @@ class S2StreamReader:
         Both are where batches begin. Connects again after a failure. Raises `TransientError` once
         too many attempts have failed, and `StorageError` if records were removed.
         """
-        with _Reading(self, end) as reading:
+        with _OpenSession(self, end) as reading:
             while start < end:
                 following, data = _retrying()(reading.next_chunk, start)
                 yield start, data
@@ -168,7 +168,7 @@ class S2StreamReader:
         return error
 
 
-class _Reading:
+class _OpenSession:
     """A read session, opened when it is needed, and again after a failure."""
 
     def __init__(self, stream: S2StreamReader, end: int) -> None:

@@ -5,6 +5,7 @@ protobuf are imported only then.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from logdrive.host.host import Host
 from logdrive.host.transport import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.users import Users
+from logdrive.services.face_life import serve_until_left
 from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.services.optional_libraries import libraries_of
 from logdrive.services.s2.server.config import S2FaceConfig
@@ -30,23 +32,20 @@ _REQUEST_SECONDS: Final = 2.0
 """Limit on the time that other requests may take then."""
 
 
-@contextlib.asynccontextmanager
-async def serve_s2_face(
+def serve_s2_face(
     catalog: Catalog,
     numbering: NumberedSegments,
     config: S2FaceConfig | None,
     *,
     host: Host,
     access: Access | None,
-) -> AsyncIterator[tuple[str, int] | None]:
+) -> AbstractAsyncContextManager[tuple[str, int] | None]:
     """Serve what *config* says with `serve_s2` while the context is open; nothing without it."""
     if config is None:
-        yield None
-        return
+        return contextlib.nullcontext()
     users = access.users if access is not None else None
     address, tls = config.host_and_port, config.tls_settings
-    async with serve_s2(catalog, numbering, address, tls, host=host, users=users) as bound:
-        yield bound
+    return serve_s2(catalog, numbering, address, tls, host=host, users=users)
 
 
 @contextlib.asynccontextmanager
@@ -77,28 +76,21 @@ async def serve_s2(
     if tls is not None:
         tls = replace(tls, alpn=ALPN)
     listener = await host.transport.listen(*address, tls, server.serve_connection)
-    upkeep = [
-        asyncio.create_task(service.purger.run(), name="s2-deletions"),
-        asyncio.create_task(service.upkeep.run(), name="s2-upkeep"),
-        asyncio.create_task(service.logs.run(), name="s2-idle-streams"),
-    ]
+    upkeep = {
+        "s2-deletions": service.purger.run(),
+        "s2-upkeep": service.upkeep.run(),
+        "s2-idle-streams": service.logs.run(),
+    }
     bound = (address[0], listener.address[1])
     _log.info("S2's clients are served", address=f"{bound[0]}:{bound[1]}")
-    in_order = False
-    try:
+    async with serve_until_left(
+        listener,
+        upkeep,
+        drain=lambda: _drain(service, server),
+        abort=lambda: server.close(0),
+        close=service.logs.close,
+    ):
         yield bound
-        in_order = True
-    finally:
-        await listener.close()
-        if in_order:
-            await _drain(service, server)
-        else:  # something failed, or this is the end of a process that was killed
-            await server.close(0)
-        for task in upkeep:
-            task.cancel()
-        await asyncio.wait(upkeep)
-        if in_order:
-            await service.logs.close()
 
 
 async def _drain(service: "S2Service", server: "HttpServer") -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from logdrive.model.framing import Part
 from logdrive.wire.iggy.limits import TEXT_BYTES, U8_MAX
 from logdrive.wire.iggy.payloads.cursor import PayloadReader, PayloadWriter
-from logdrive.wire.iggy.payloads.shapes import Codec, Simple
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Simple
 
 E = TypeVar("E", bound=IntEnum)
 T = TypeVar("T")
@@ -68,22 +68,22 @@ def _write_rest(value: Part | tuple[Part, ...], writer: PayloadWriter) -> None:
         writer.put(value)
 
 
-U8: Final[Codec[int]] = Simple(PayloadReader.u8, lambda value, writer: writer.u8(value))
-U32: Final[Codec[int]] = Simple(PayloadReader.u32, lambda value, writer: writer.u32(value))
-U64: Final[Codec[int]] = Simple(PayloadReader.u64, lambda value, writer: writer.u64(value))
-F32: Final[Codec[float]] = Simple(PayloadReader.f32, lambda value, writer: writer.f32(value))
-U16: Final[Codec[int]] = Simple(
+U8: Final[FieldCodec[int]] = Simple(PayloadReader.u8, lambda value, writer: writer.u8(value))
+U32: Final[FieldCodec[int]] = Simple(PayloadReader.u32, lambda value, writer: writer.u32(value))
+U64: Final[FieldCodec[int]] = Simple(PayloadReader.u64, lambda value, writer: writer.u64(value))
+F32: Final[FieldCodec[float]] = Simple(PayloadReader.f32, lambda value, writer: writer.f32(value))
+U16: Final[FieldCodec[int]] = Simple(
     lambda reader: int.from_bytes(reader.view(2), "little"),
     lambda value, writer: writer.put(_u16(value)),
 )
-BOOL: Final[Codec[bool]] = Simple(_read_bool, _write_bool)
-TEXT8: Final[Codec[str]] = Simple(_read_text8, _write_text8)
+BOOL: Final[FieldCodec[bool]] = Simple(_read_bool, _write_bool)
+TEXT8: Final[FieldCodec[str]] = Simple(_read_text8, _write_text8)
 """A text behind its length of one byte."""
-TEXT32: Final[Codec[str]] = Simple(_read_text32, _write_text32)
+TEXT32: Final[FieldCodec[str]] = Simple(_read_text32, _write_text32)
 """A text behind its length of four bytes."""
-BYTES8: Final[Codec[bytes]] = Simple(_read_bytes8, _write_bytes8)
+BYTES8: Final[FieldCodec[bytes]] = Simple(_read_bytes8, _write_bytes8)
 """Bytes behind their length of one byte."""
-REST: Final[Codec[Any]] = Simple(lambda reader: reader.view(reader.left), _write_rest)
+REST: Final[FieldCodec[Any]] = Simple(lambda reader: reader.view(reader.left), _write_rest)
 """Bytes up to the payload's end: read as a view, written as one part or a tuple of them."""
 
 
@@ -94,12 +94,12 @@ def _u16(value: int) -> bytes:
         raise ValueError(f"{value} in a field of 2 bytes") from error
 
 
-def choice(kind: type[E]) -> Codec[E]:
+def choice(kind: type[E]) -> FieldCodec[E]:
     """Return the codec of an enum in one byte; another value is an error."""
     return Simple(lambda reader: kind(reader.u8()), lambda value, writer: writer.u8(value))
 
 
-def or_none(codec: Codec[int], none: int = 0) -> Codec[int | None]:
+def or_none(codec: FieldCodec[int], none: int = 0) -> FieldCodec[int | None]:
     """Return the codec of a number that stands for None where it is *none*."""
 
     def read(reader: PayloadReader) -> int | None:
@@ -112,7 +112,7 @@ def or_none(codec: Codec[int], none: int = 0) -> Codec[int | None]:
     return Simple(read, write)
 
 
-def flagged(codec: Codec[T]) -> Codec[T | None]:
+def flagged(codec: FieldCodec[T]) -> FieldCodec[T | None]:
     """Return the codec of a byte 1 and the value, or of a byte 0 for None."""
 
     def read(reader: PayloadReader) -> T | None:
@@ -126,7 +126,7 @@ def flagged(codec: Codec[T]) -> Codec[T | None]:
     return Simple(read, write)
 
 
-def to_end(item: Codec[T]) -> Codec[tuple[T, ...]]:
+def to_end(item: FieldCodec[T]) -> FieldCodec[tuple[T, ...]]:
     """Return the codec of a list without a count, up to the payload's end."""
 
     def read(reader: PayloadReader) -> tuple[T, ...]:
@@ -142,7 +142,7 @@ def to_end(item: Codec[T]) -> Codec[tuple[T, ...]]:
     return Simple(read, write)
 
 
-def counted(item: Codec[T], *, item_bytes: int) -> Codec[tuple[T, ...]]:
+def counted(item: FieldCodec[T], *, item_bytes: int) -> FieldCodec[tuple[T, ...]]:
     """Return the codec of a list behind its count; an item has at least *item_bytes* > 0.
 
     So a count is refused that the payload can't hold.

@@ -13,7 +13,7 @@ from logdrive.wire.iggy.payloads.naming import (
     chosen_id,
     new_name,
 )
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.replies import GroupAssignment, GroupDetails, GroupInfo, MemberInfo
 from logdrive.wire.iggy.revision import Revision
 
@@ -34,7 +34,7 @@ def _write_name(value: str | None, writer: PayloadWriter) -> None:
         _NEW_NAME.write(value, writer)
 
 
-_NAME: Final[Codec[str | None]] = Simple(_read_name, _write_name)
+_NAME: Final[FieldCodec[str | None]] = Simple(_read_name, _write_name)
 
 GROUP_REQUESTS: Final = (
     Shape(requests.GetGroup, _STREAM, _TOPIC, _GROUP),

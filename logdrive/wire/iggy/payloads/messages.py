@@ -14,7 +14,7 @@ from logdrive.wire.iggy.payloads.naming import (
     PARTITIONING,
     STRATEGY,
 )
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.replies import Polled, SendConfirmation
 from logdrive.wire.iggy.requests import SendMessages
 from logdrive.wire.iggy.revision import Revision
@@ -60,7 +60,7 @@ def write_send(value: SendMessages, writer: PayloadWriter) -> None:
     writer.put(value.batch)
 
 
-SEND: Final[Codec[SendMessages]] = Simple(read_send, write_send)
+SEND: Final[FieldCodec[SendMessages]] = Simple(read_send, write_send)
 POLL: Final = Shape(
     requests.PollMessages,
     at("consumer", CONSUMER),
@@ -97,7 +97,7 @@ def _write_confirmations(value: tuple[SendConfirmation, ...] | None, writer: Pay
         _CONFIRMATIONS.write(value, writer)
 
 
-CONFIRMATIONS: Final[Codec[tuple[SendConfirmation, ...] | None]] = Simple(
+CONFIRMATIONS: Final[FieldCodec[tuple[SendConfirmation, ...] | None]] = Simple(
     _CONFIRMATIONS.read, _write_confirmations
 )
 """What R3 tells of a send; the other revisions tell nothing."""

@@ -18,7 +18,7 @@ from logdrive.wire.iggy.identifiers import (
 from logdrive.wire.iggy.limits import NAME_BYTES
 from logdrive.wire.iggy.payloads.cursor import PayloadReader, PayloadWriter
 from logdrive.wire.iggy.payloads.fields import TEXT8, U32, U64, choice
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.revision import Revision, first_partition
 
 _NUMBER: Final = 1
@@ -50,7 +50,7 @@ def _write_identifier(value: Identifier, writer: PayloadWriter) -> None:
     writer.put(data)
 
 
-IDENTIFIER: Final[Codec[Identifier]] = Simple(_read_identifier, _write_identifier)
+IDENTIFIER: Final[FieldCodec[Identifier]] = Simple(_read_identifier, _write_identifier)
 
 
 def _read_by_number(reader: PayloadReader) -> Identifier:
@@ -66,7 +66,7 @@ def _write_by_number(value: Identifier, writer: PayloadWriter) -> None:
         raise ValueError(f"{value!r}: R0 knows consumers and groups by number only")
 
 
-CONSUMER_ID: Final[Codec[Identifier]] = Simple(_read_by_number, _write_by_number)
+CONSUMER_ID: Final[FieldCodec[Identifier]] = Simple(_read_by_number, _write_by_number)
 """A consumer's id, or a group's: a number in R0, which knows no names of them."""
 CONSUMER: Final = Shape(Consumer, at("kind", choice(ConsumerKind)), at("id", CONSUMER_ID))
 STRATEGY: Final = Shape(PollingStrategy, at("kind", choice(PollingKind)), at("value", U64))
@@ -98,9 +98,9 @@ def _write_optional_partition(value: int | None, writer: PayloadWriter) -> None:
     writer.u32(value or 0)
 
 
-PARTITION: Final[Codec[int]] = Simple(_read_partition, _write_partition)
+PARTITION: Final[FieldCodec[int]] = Simple(_read_partition, _write_partition)
 """A partition, from 0; -1 is the number 0 of a revision that counts from 1."""
-OPTIONAL_PARTITION: Final[Codec[int | None]] = Simple(
+OPTIONAL_PARTITION: Final[FieldCodec[int | None]] = Simple(
     _read_optional_partition, _write_optional_partition
 )
 """A partition, from 0, or None."""
@@ -130,10 +130,10 @@ def _write_partitioning(value: Partitioning, writer: PayloadWriter) -> None:
         writer.put(bytes((_BALANCED, 0)))
 
 
-PARTITIONING: Final[Codec[Partitioning]] = Simple(_read_partitioning, _write_partitioning)
+PARTITIONING: Final[FieldCodec[Partitioning]] = Simple(_read_partitioning, _write_partitioning)
 
 
-def new_name(invalid: Reason) -> Codec[str]:
+def new_name(invalid: Reason) -> FieldCodec[str]:
     """Return the codec of a name that a request gives; *invalid* tells that it is none.
 
     R0 and R0B take letters, digits, "_", "-", "." and spaces only; they keep a name in lower case,
@@ -153,7 +153,7 @@ def new_name(invalid: Reason) -> Codec[str]:
     return Simple(read, TEXT8.write)
 
 
-def chosen_id(invalid: Reason) -> Codec[int | None]:
+def chosen_id(invalid: Reason) -> FieldCodec[int | None]:
     """Return the codec of an id that the client may choose; *invalid* tells that it is none.
 
     0, or None, leaves the choice to the server, which R0 and R0B do not know.

@@ -21,7 +21,7 @@ from logdrive.wire.iggy.options import Durability, IggyCompression, TopicOptions
 from logdrive.wire.iggy.payloads.cursor import PayloadReader, PayloadWriter
 from logdrive.wire.iggy.payloads.fields import U8, U64, choice, or_none
 from logdrive.wire.iggy.payloads.quantities import parse_duration, parse_size
-from logdrive.wire.iggy.payloads.shapes import Codec, Simple
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Simple
 from logdrive.wire.iggy.revision import Revision
 
 TEXT_KIND: Final = 2
@@ -187,11 +187,11 @@ def _write_told(options: TopicOptions, writer: PayloadWriter) -> None:
     writer.put(data)
 
 
-GIVEN_OPTIONS: Final[Codec[TopicOptions]] = Simple(
+GIVEN_OPTIONS: Final[FieldCodec[TopicOptions]] = Simple(
     lambda reader: _read_topic_options(reader, strict=True), _write_topic_options
 )
 """A block in a request of R3; an option that is not known is an error there."""
-TOLD_OPTIONS: Final[Codec[TopicOptions]] = Simple(_read_told, _write_told)
+TOLD_OPTIONS: Final[FieldCodec[TopicOptions]] = Simple(_read_told, _write_told)
 """A block in a reply of R3; a newer server may tell options that are not known here."""
 
 
@@ -204,9 +204,11 @@ def _skip_options(reader: PayloadReader) -> None:
     reader.view(reader.u32())
 
 
-NO_GIVEN_OPTIONS: Final[Codec[None]] = Simple(_refuse_options, lambda _value, _writer: None)
+NO_GIVEN_OPTIONS: Final[FieldCodec[None]] = Simple(_refuse_options, lambda _value, _writer: None)
 """The block of a stream or a user in a request of R3: there are no such options."""
-NO_TOLD_OPTIONS: Final[Codec[None]] = Simple(_skip_options, lambda _value, writer: writer.u32(0))
+NO_TOLD_OPTIONS: Final[FieldCodec[None]] = Simple(
+    _skip_options, lambda _value, writer: writer.u32(0)
+)
 """The same in a reply."""
 
 
@@ -250,5 +252,5 @@ def _write_fixed(options: TopicOptions, writer: PayloadWriter) -> None:
     _DEFAULT_U8.write(options.replication, writer)
 
 
-FIXED_OPTIONS: Final[Codec[TopicOptions]] = Simple(_read_fixed, _write_fixed)
+FIXED_OPTIONS: Final[FieldCodec[TopicOptions]] = Simple(_read_fixed, _write_fixed)
 """The options of R0 to R2C, in fields of their own; 0 is the server's default."""

@@ -8,12 +8,12 @@ from typing import Final
 from logdrive.wire.iggy import requests
 from logdrive.wire.iggy.payloads.cursor import PayloadReader
 from logdrive.wire.iggy.payloads.fields import TEXT8, TEXT32, U32, U64
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.replies import LoggedIn
 from logdrive.wire.iggy.revision import Revision, revision_of_version
 
 # a client may have nothing to tell of itself
-_OWN: Final[Codec[str | None]] = Simple(
+_OWN: Final[FieldCodec[str | None]] = Simple(
     TEXT32.read, lambda value, writer: TEXT32.write(value or "", writer)
 )
 

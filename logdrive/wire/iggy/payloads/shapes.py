@@ -20,7 +20,7 @@ from logdrive.wire.iggy.revision import Revision
 T = TypeVar("T")
 
 
-class Codec(Protocol[T]):
+class FieldCodec(Protocol[T]):
     """How one value is encoded; both methods raise ValueError."""
 
     def read(self, reader: PayloadReader) -> T:
@@ -49,14 +49,14 @@ class ShapeEntry:
     """
 
     name: str | None
-    codec: Codec[Any]
+    codec: FieldCodec[Any]
     first: Revision
     last: Revision
 
 
 def at(
     name: str | None,
-    codec: Codec[Any],
+    codec: FieldCodec[Any],
     *,
     first: Revision = Revision.R0,
     last: Revision = Revision.R3,
@@ -66,7 +66,7 @@ def at(
 
 
 class Shape(Generic[T]):
-    """The layouts of the class *make*; a `Codec` of its instances."""
+    """The layouts of the class *make*; a `FieldCodec` of its instances."""
 
     def __init__(self, make: type[T], *entries: ShapeEntry) -> None:
         self.make = make

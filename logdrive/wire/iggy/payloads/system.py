@@ -20,7 +20,7 @@ from logdrive.wire.iggy.payloads.fields import (
     to_end,
 )
 from logdrive.wire.iggy.payloads.naming import PARTITION
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.replies import (
     CacheMetrics,
     ClientDetails,
@@ -55,7 +55,7 @@ def _write_time(value: int, writer: PayloadWriter) -> None:
     writer.u64(value // _SECOND if writer.revision <= Revision.R0B else value)
 
 
-_TIME: Final[Codec[int]] = Simple(_read_time, _write_time)  # R0 tells whole seconds
+_TIME: Final[FieldCodec[int]] = Simple(_read_time, _write_time)  # R0 tells whole seconds
 _METRICS_BYTES: Final = 32
 _METRICS: Final = Shape(
     CacheMetrics,
@@ -156,6 +156,6 @@ DESCRIPTIONS: Final = counted(
     ),
     item_bytes=_DESCRIPTION_BYTES,
 )
-SNAPSHOT: Final[Codec[bytes]] = Simple(
+SNAPSHOT: Final[FieldCodec[bytes]] = Simple(
     lambda reader: reader.take(reader.left), lambda value, writer: writer.put(value)
 )

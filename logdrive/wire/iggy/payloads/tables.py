@@ -15,7 +15,7 @@ from logdrive.wire.iggy.payloads import (
     topics,
     users,
 )
-from logdrive.wire.iggy.payloads.shapes import Codec
+from logdrive.wire.iggy.payloads.shapes import FieldCodec
 from logdrive.wire.iggy.requests import IggyRequest
 
 _SHAPES: Final = (
@@ -30,12 +30,12 @@ _SHAPES: Final = (
     *users.USER_REQUESTS,
     messages.POLL,
 )
-REQUESTS: Final[dict[type[IggyRequest], Codec[Any]]] = {
+REQUESTS: Final[dict[type[IggyRequest], FieldCodec[Any]]] = {
     **{shape.make: shape for shape in _SHAPES},
     requests.SendMessages: messages.SEND,
 }
 """The codec of every request."""
-REPLIES: Final[dict[type[IggyRequest], Codec[Any]]] = {
+REPLIES: Final[dict[type[IggyRequest], FieldCodec[Any]]] = {
     requests.GetStats: system.STATS,
     requests.GetSnapshot: system.SNAPSHOT,
     requests.GetClusterMetadata: system.CLUSTER,

@@ -16,7 +16,7 @@ from logdrive.wire.iggy.payloads.options import (
     to_seconds,
 )
 from logdrive.wire.iggy.payloads.partitions import PARTITIONS_INFO
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, Simple, at
 from logdrive.wire.iggy.replies import TopicDetails, TopicInfo
 from logdrive.wire.iggy.revision import Revision
 
@@ -76,11 +76,11 @@ _COUNTED: Final = counted(TOPIC, item_bytes=_TOPIC_BYTES)
 _TO_END: Final = to_end(TOPIC)
 
 
-def _codec(revision: Revision) -> Codec[tuple[TopicInfo, ...]]:
+def _codec(revision: Revision) -> FieldCodec[tuple[TopicInfo, ...]]:
     return _COUNTED if revision is Revision.R3 else _TO_END
 
 
-TOPICS: Final[Codec[tuple[TopicInfo, ...]]] = Simple(
+TOPICS: Final[FieldCodec[tuple[TopicInfo, ...]]] = Simple(
     lambda reader: _codec(reader.revision).read(reader),
     lambda value, writer: _codec(writer.revision).write(value, writer),
 )

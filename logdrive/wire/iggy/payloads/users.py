@@ -10,7 +10,7 @@ from logdrive.wire.iggy.payloads.cursor import PayloadReader, PayloadWriter
 from logdrive.wire.iggy.payloads.fields import BOOL, TEXT8, U32, U64, flagged, to_end
 from logdrive.wire.iggy.payloads.naming import IDENTIFIER
 from logdrive.wire.iggy.payloads.options import NO_GIVEN_OPTIONS, NO_TOLD_OPTIONS
-from logdrive.wire.iggy.payloads.shapes import Codec, Shape, ShapeEntry, Simple, at
+from logdrive.wire.iggy.payloads.shapes import FieldCodec, Shape, ShapeEntry, Simple, at
 from logdrive.wire.iggy.permissions import (
     GlobalPermissions,
     Permissions,
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _ACTIVE, _INACTIVE = 1, 2
 
 
-def _chain(item: Codec[T]) -> Codec[tuple[T, ...]]:
+def _chain(item: FieldCodec[T]) -> FieldCodec[tuple[T, ...]]:
     """Return the codec of items with a byte 1 before each, and a byte 0 behind the last one."""
 
     def read(reader: PayloadReader) -> tuple[T, ...]:
@@ -80,7 +80,7 @@ def _write_sized(value: Permissions, writer: PayloadWriter) -> None:
     writer.put(data)
 
 
-_SIZED: Final[Codec[Permissions]] = Simple(_read_sized, _write_sized)
+_SIZED: Final[FieldCodec[Permissions]] = Simple(_read_sized, _write_sized)
 _GIVEN: Final = flagged(_SIZED)
 
 
@@ -105,7 +105,7 @@ def _read_status(reader: PayloadReader) -> bool:
     return status == _ACTIVE
 
 
-_STATUS: Final[Codec[bool]] = Simple(
+_STATUS: Final[FieldCodec[bool]] = Simple(
     _read_status, lambda value, writer: writer.u8(_ACTIVE if value else _INACTIVE)
 )
 _USER: Final = at("user", IDENTIFIER)

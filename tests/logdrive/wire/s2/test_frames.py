@@ -18,7 +18,7 @@ from logdrive.wire.s2.errors import (
     stream_not_found,
     unavailable,
 )
-from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.frames import S2Frame, S2FrameReader, encode_frame, encode_terminal
 from logdrive.wire.s2.limits import FRAME_BYTES, MESSAGE_BYTES
 from logdrive.wire.s2.records import StreamPosition
 from tests.logdrive.wire.s2.samples import refusal
@@ -30,7 +30,7 @@ messages = st.binary(max_size=60) | st.binary(min_size=1, max_size=60).map(lambd
 sent_frames = st.lists(st.tuples(messages, compressions, st.booleans()), max_size=8)
 
 
-def frames_of(reader: S2FrameReader, data: bytes) -> list[Frame]:
+def frames_of(reader: S2FrameReader, data: bytes) -> list[S2Frame]:
     reader.receive(data)
     frames = []
     while (frame := reader.next_frame()) is not None:
@@ -38,7 +38,7 @@ def frames_of(reader: S2FrameReader, data: bytes) -> list[Frame]:
     return frames
 
 
-def read_to_end(data: bytes, *, terminals: bool = False) -> list[Frame]:
+def read_to_end(data: bytes, *, terminals: bool = False) -> list[S2Frame]:
     reader = S2FrameReader(terminals=terminals)
     frames = frames_of(reader, data)
     reader.finish()
@@ -60,7 +60,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(
         for frame in frames_of(reader, stream[at : at + step])
     ]
     reader.finish()
-    assert got == [Frame(message, advised) for message, _, advised in sent]
+    assert got == [S2Frame(message, advised) for message, _, advised in sent]
 
 
 @given(st.binary(max_size=200), st.booleans())
@@ -100,7 +100,7 @@ def test_a_terminal_frame_without_a_status_is_refused() -> None:
 
 def test_the_longest_frame_is_read() -> None:
     message = b"x" * MESSAGE_BYTES
-    assert frames_of(S2FrameReader(terminals=False), encode_frame(message)) == [Frame(message)]
+    assert frames_of(S2FrameReader(terminals=False), encode_frame(message)) == [S2Frame(message)]
 
 
 def test_a_message_that_no_peer_would_take_is_not_encoded() -> None:
@@ -109,7 +109,7 @@ def test_a_message_that_no_peer_would_take_is_not_encoded() -> None:
 
 
 def test_reserved_bits_are_ignored_and_a_terminal_frame_has_no_compression() -> None:
-    assert frames_of(S2FrameReader(terminals=False), b"\0\0\x02\x0fx") == [Frame(b"x")]
+    assert frames_of(S2FrameReader(terminals=False), b"\0\0\x02\x0fx") == [S2Frame(b"x")]
     error = frames_of(S2FrameReader(terminals=True), b"\0\0\x05\xf0\x01\xf4{}")[0].error
     assert error is not None
     assert error.status == 500
@@ -127,7 +127,7 @@ def test_a_zstd_frame_without_its_size_is_read() -> None:
     message = b"x" * 5000
     body = zstandard.ZstdCompressor(write_content_size=False).compress(message)
     frame = (len(body) + 1).to_bytes(3) + b"\x20" + body
-    assert frames_of(S2FrameReader(terminals=False), frame) == [Frame(message)]
+    assert frames_of(S2FrameReader(terminals=False), frame) == [S2Frame(message)]
 
 
 def bombs() -> list[bytes]:
@@ -157,7 +157,7 @@ def test_what_decompresses_to_too_much_is_refused_without_taking_the_memory() ->
 def test_a_stream_that_ends_within_a_frame_is_refused(step: int) -> None:
     frame = encode_frame(b"x" * 2000)
     reader = S2FrameReader(terminals=False)
-    assert frames_of(reader, frame + frame[:step]) == [Frame(b"x" * 2000)]
+    assert frames_of(reader, frame + frame[:step]) == [S2Frame(b"x" * 2000)]
     assert reader.held == step
     assert refusal(reader.finish) == BAD_FRAME
 

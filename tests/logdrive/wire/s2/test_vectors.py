@@ -9,7 +9,7 @@ import pytest
 
 from logdrive.wire.s2 import protobuf
 from logdrive.wire.s2.errors import SeqNumMismatchError
-from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame, encode_terminal
+from logdrive.wire.s2.frames import S2Frame, S2FrameReader, encode_frame, encode_terminal
 from logdrive.wire.s2.json import (
     Format,
     decode_append_ack,
@@ -69,6 +69,6 @@ def test_a_terminal_frame_has_status_and_error() -> None:
     reader = S2FrameReader(terminals=True)
     reader.receive(data)
     frame = reader.next_frame()
-    assert isinstance(frame, Frame)
+    assert isinstance(frame, S2Frame)
     assert isinstance(frame.error, SeqNumMismatchError)
     assert frame.error.seq_num == 8

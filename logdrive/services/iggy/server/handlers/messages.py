@@ -4,7 +4,7 @@ import asyncio
 
 from logdrive.services.iggy.server.handlers.consumers import ConsumerPlace, place_to_poll
 from logdrive.services.iggy.server.handlers.service import IggyService
-from logdrive.services.iggy.server.log.appending import Appended
+from logdrive.services.iggy.server.log.appending import DurableSend
 from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.services.iggy.server.state.rights import Right
 from logdrive.services.iggy.server.state.topology import FoundTopic
@@ -30,7 +30,7 @@ async def begin_send(
     submitted = log.submit(batch)
     confirmed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-    def confirm(done: "asyncio.Future[Appended]") -> None:
+    def confirm(done: "asyncio.Future[DurableSend]") -> None:
         if confirmed.done():
             return
         if done.cancelled():
@@ -46,7 +46,7 @@ async def begin_send(
 
 
 def _confirmation(
-    topic: FoundTopic, partition: int, appended: Appended
+    topic: FoundTopic, partition: int, appended: DurableSend
 ) -> tuple[SendConfirmation, ...]:
     if appended.first_offset is None:  # all were duplicates
         return ()

@@ -38,7 +38,7 @@ def message_time_us(time_ms: int) -> int:
     return time_ms * 1000 + _LATEST_US
 
 
-class Appended(NamedTuple):
+class DurableSend(NamedTuple):
     """A send that is durable: *messages* from *first_offset* on; None: all were duplicates.
 
     Others may have come between them where a send was longer than an append. *time_us* is their
@@ -55,7 +55,7 @@ class _Send:
     """One send; *answer* is the submitter's future, who may have cancelled it."""
 
     batch: SentBatch
-    answer: "asyncio.Future[Appended]"
+    answer: "asyncio.Future[DurableSend]"
     # what is to be handed to the store, once that is known, and what was
     pieces: deque[EncodedAppend] | None = None
     own: list[OwnAppend] = field(default_factory=list)
@@ -118,7 +118,7 @@ class PartitionAppender:
         """Whether everything that was submitted is answered."""
         return self._waiting.is_empty and not self._decided
 
-    def submit(self, batch: SentBatch) -> "asyncio.Future[Appended]":
+    def submit(self, batch: SentBatch) -> "asyncio.Future[DurableSend]":
         """Submit *batch*; see `PartitionLog.submit`."""
         if batch.longest + EVENT_HEAD > self._append_bytes:
             most = self._append_bytes - EVENT_HEAD
@@ -128,7 +128,7 @@ class PartitionAppender:
             )
         if self._closed:
             raise IggyError(Reason.CANNOT_APPEND, "the partition was closed")
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[DurableSend] = asyncio.get_running_loop().create_future()
         self._waiting.put(_Send(batch, answer))
         return answer
 
@@ -234,9 +234,9 @@ class PartitionAppender:
                 send.answer.set_result(_appended(send))
 
 
-def _appended(send: _Send) -> Appended:
+def _appended(send: _Send) -> DurableSend:
     first = send.own[0].first if send.own else None
-    return Appended(
+    return DurableSend(
         None if first is None else first.seq_num,
         sum(own.append.count for own in send.own),
         message_time_us(send.time_ms),

@@ -10,7 +10,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import GIB
-from logdrive.services.iggy.server.log.appending import APPEND_BYTES, Appended, PartitionAppender
+from logdrive.services.iggy.server.log.appending import APPEND_BYTES, DurableSend, PartitionAppender
 from logdrive.services.iggy.server.log.failures import as_iggy_error
 from logdrive.services.iggy.server.log.known_ids import Deduplication
 from logdrive.services.iggy.server.log.polling import POLL_BYTES, PartitionPoller, PolledMessages
@@ -93,7 +93,7 @@ class PartitionLog:
 
     # Messages ------------------------------------------------------------------------------------
 
-    def submit(self, batch: SentBatch) -> "asyncio.Future[Appended]":
+    def submit(self, batch: SentBatch) -> "asyncio.Future[DurableSend]":
         """Append *batch* after everything submitted before.
 
         The future is done once it is durable, in the order of `submit`; it fails with `IggyError`.
@@ -102,7 +102,7 @@ class PartitionLog:
         """
         return self._appender.submit(batch)
 
-    async def append(self, batch: SentBatch) -> Appended:
+    async def append(self, batch: SentBatch) -> DurableSend:
         """Append *batch*; return once it is durable, as `submit` says."""
         return await self.submit(batch)
 

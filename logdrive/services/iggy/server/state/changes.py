@@ -138,34 +138,36 @@ class TopologyChanges:
                 now = replace(owner.stream, last_topic=id_)
                 await self._registry.commit_puts([IggyStreamPut(scope, now)])
             place = self._catalog.state.scopes.get(scope)
-            there = place.streams if place is not None else {}
-            taken = {key for key, one in there.items() if one.stream.status != "deleted"}
-            inside = name_in_catalog(name, id_, taken)
-            made = RegisteredTopic(id_, name, self._now_us(), options)
-            await self._create_topic(scope, inside, made, partitions)
+            streams = place.streams if place is not None else {}
+            taken = {key for key, one in streams.items() if one.stream.status != "deleted"}
+            catalog_name = name_in_catalog(name, id_, taken)
+            topic = RegisteredTopic(id_, name, self._now_us(), options)
+            await self._create_topic(scope, catalog_name, topic, partitions)
             found = self._topology.known_topic(state.streams[scope].id, id_)
         if found is None:  # another face has changed it at once
             found = await self._topology.topic(stream, id_)
         return found
 
     async def _create_topic(
-        self, scope: str, inside: str, made: RegisteredTopic, partitions: int
+        self, scope: str, catalog_name: str, topic: RegisteredTopic, partitions: int
     ) -> None:
         if not partitions:
             # a stream of the catalog has one segment at least, which is no partition then
-            made = replace(made, seen=self._catalog.next_number(scope, inside) + 1)
-        await self._registry.commit_puts([TopicPut(scope, inside, made)])
+            topic = replace(topic, seen=self._catalog.next_number(scope, catalog_name) + 1)
+        await self._registry.commit_puts([TopicPut(scope, catalog_name, topic)])
         config = StreamConfig(min_segments=max(1, partitions))
         try:
-            await self._streams.create(scope, inside, config)
+            await self._streams.create(scope, catalog_name, config)
         except StreamExistsError:  # another face was quicker
-            await self._registry.commit_puts([TopicPut(scope, inside, None)])
+            await self._registry.commit_puts([TopicPut(scope, catalog_name, None)])
             raise IggyError(
-                Reason.TOPIC_NAME_EXISTS, f"there is a topic {made.name!r} since just now"
+                Reason.TOPIC_NAME_EXISTS,
+                f"topic {topic.name!r} exists: another client created it at the same time",
             ) from None
-        there = await self._streams.stream(scope, inside)
-        created = with_partitions_of(made, there)
-        await self._registry.commit_puts([TopicPut(scope, inside, created)])
+        stream = await self._streams.stream(scope, catalog_name)
+        await self._registry.commit_puts(
+            [TopicPut(scope, catalog_name, with_partitions_of(topic, stream))]
+        )
 
     async def update_topic(
         self, stream: Identifier, topic: Identifier, name: str, options: TopicOptions
@@ -201,8 +203,8 @@ class TopologyChanges:
         async with self._registry.turn():
             found = await self._require_topic(stream, topic)
             await self._streams.add_segments(found.scope, found.stream, count)
-            there = await self._streams.stream(found.scope, found.stream)
-            now = with_partitions_of(found.topic, there)
+            catalog_stream = await self._streams.stream(found.scope, found.stream)
+            now = with_partitions_of(found.topic, catalog_stream)
             await self._registry.commit_puts([TopicPut(found.scope, found.stream, now)])
 
     async def delete_partitions(
@@ -218,11 +220,11 @@ class TopologyChanges:
             found = await self._require_topic(stream, topic)
             kept = max(0, len(found.topic.partitions) - count)
             doomed = found.topic.partitions[kept:]
-            there = {segment.id: segment for segment in found.there.segments}
-            keyless = [id_ for id_ in doomed if id_ in there and not has_keys(there[id_])]
+            existing = {segment.id: segment for segment in found.there.segments}
+            keyless = [id_ for id_ in doomed if id_ in existing and not has_keys(existing[id_])]
             names = {id_: segment_name(found.scope, found.stream, id_) for id_ in doomed}
             for id_ in doomed:
-                if id_ in there and has_keys(there[id_]):
+                if id_ in existing and has_keys(existing[id_]):
                     await self._empty(names[id_])
             await self._forget_all(names[id_] for id_ in keyless)
             if keyless:

@@ -89,24 +89,24 @@ class OffsetsState:
     def apply_puts(self, puts: Sequence[AnyOffsetPut]) -> None:
         """Apply one change."""
         for put in puts:
-            there = self.by_segment.get(put.segment, {})
-            before = len(there)
+            by_consumer = self.by_segment.get(put.segment, {})
+            before = len(by_consumer)
             if isinstance(put, SegmentOffsetsPut):
-                there = {}
+                by_consumer = {}
             elif put.offset is None:
-                there.pop(put.consumer, None)
+                by_consumer.pop(put.consumer, None)
             else:
-                there[put.consumer] = put.offset
-            self.count += len(there) - before
-            if there:
-                self.by_segment[put.segment] = there
+                by_consumer[put.consumer] = put.offset
+            self.count += len(by_consumer) - before
+            if by_consumer:
+                self.by_segment[put.segment] = by_consumer
             else:
                 self.by_segment.pop(put.segment, None)
 
     def puts_for_all(self) -> Iterator[AnyOffsetPut]:
         """Yield the puts that make this state from nothing."""
-        for segment, there in self.by_segment.items():
-            for consumer, offset in there.items():
+        for segment, by_consumer in self.by_segment.items():
+            for consumer, offset in by_consumer.items():
                 yield OffsetPut(segment, consumer, offset)
 
 
@@ -186,8 +186,8 @@ class ConsumerOffsets:
         for key in [key for key in self._waiting.changes if key[0] in gone]:
             del self._waiting.changes[key]
         async with self._journaled.turn() as state:
-            if there := [name for name in segments if name in state.by_segment]:
-                await self._journaled.commit_puts([SegmentOffsetsPut(name) for name in there])
+            if stored := [name for name in segments if name in state.by_segment]:
+                await self._journaled.commit_puts([SegmentOffsetsPut(name) for name in stored])
 
     async def run(self) -> None:
         """Write offsets as they come, until cancelled; what polls have committed is tried again."""
@@ -205,10 +205,10 @@ class ConsumerOffsets:
         """Write all that waits. Raises what the store raises; those who wait for it are told."""
         self._wanted.clear()
         self._urgent.clear()
-        taken, self._waiting = self._waiting, _Waiting()
+        batch, self._waiting = self._waiting, _Waiting()
         try:
             async with self._journaled.turn():
-                puts = [OffsetPut(*key, offset) for key, offset in taken.changes.items()]
+                puts = [OffsetPut(*key, offset) for key, offset in batch.changes.items()]
                 if puts:
                     await self._journaled.commit_puts(puts)
         except BaseException as error:
@@ -217,23 +217,23 @@ class ConsumerOffsets:
                 with contextlib.suppress(LogdriveError):
                     async with self._journaled.turn():
                         pass
-            self._restore(taken, error)
+            self._restore(batch, error)
             raise
-        for key in taken.changes:
+        for key in batch.changes:
             # unless a poll has committed more meanwhile
             if key not in self._waiting.changes:
                 self._ahead.pop(key, None)
-        for future in taken.futures:
+        for future in batch.futures:
             if not future.done():
                 future.set_result(None)
 
-    def _restore(self, taken: _Waiting, error: BaseException) -> None:
+    def _restore(self, batch: _Waiting, error: BaseException) -> None:
         """Have what polls have committed written again, and tell the others that it failed."""
-        for key in taken.changes:
+        for key in batch.changes:
             if key in self._ahead:
                 self._waiting.changes.setdefault(key, self._ahead[key])
                 self._wanted.set()
-        for future in taken.futures:
+        for future in batch.futures:
             if future.done():
                 continue
             if isinstance(error, LogdriveError):

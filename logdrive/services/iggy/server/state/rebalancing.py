@@ -7,7 +7,7 @@ and the next owner nothing yet, until the commit, or for `PATIENCE_SECONDS`. So 
 polled twice. The clients of revisions before R2C do not know of that: from them a partition is
 taken at once.
 
-    free     -> owned    a member is there
+    free     -> owned    the group has a member
     owned    -> moving   another owner is due, and something polled is not committed
     owned    -> owned    another owner is due, and nothing is; or the owner has left
     moving   -> owned    committed, or the time is over, or the owner has left
@@ -77,9 +77,9 @@ class GroupMembers:
 
     def update(self, partitions: Sequence[int], now: float) -> None:
         """Set the *partitions* of the topic, and end what has waited long enough."""
-        if self._partitions != (now_there := tuple(partitions)):
-            self._partitions = now_there
-            for partition in self._owners.keys() - set(now_there):
+        if self._partitions != (existing := tuple(partitions)):
+            self._partitions = existing
+            for partition in self._owners.keys() - set(existing):
                 del self._owners[partition]
                 self._moving.pop(partition, None)
                 self._uncommitted.pop(partition, None)
@@ -98,11 +98,11 @@ class GroupMembers:
 
     def next_partition(self, client: int) -> int | None:
         """Return the partition that *client* polls next, each in turn; None: it has none."""
-        member, mine = self.members[client], self.partitions_of(client)
-        if not mine:
+        member, owned = self.members[client], self.partitions_of(client)
+        if not owned:
             return None
         last = -1 if member.current is None else member.current
-        member.current = next((partition for partition in mine if partition > last), mine[0])
+        member.current = next((partition for partition in owned if partition > last), owned[0])
         return member.current
 
     def on_polled(self, partition: int, last_offset: int) -> None:
@@ -161,24 +161,24 @@ def shared_out(
         return {}
     ordered = sorted(partitions)
     least, more = divmod(len(ordered), len(members))
-    mine: dict[int, list[int]] = {member: [] for member in members}
+    by_member: dict[int, list[int]] = {member: [] for member in members}
     free: list[int] = []
     for partition in ordered:
         owner = owners.get(partition)
-        if owner in mine:
-            mine[owner].append(partition)
+        if owner in by_member:
+            by_member[owner].append(partition)
         else:
             free.append(partition)
     # those that have most keep the odd ones
     shares = {
         member: least + (rank < more)
-        for rank, member in enumerate(sorted(members, key=lambda one: -len(mine[one])))
+        for rank, member in enumerate(sorted(members, key=lambda one: -len(by_member[one])))
     }
     for member, share in shares.items():
-        free += mine[member][share:]
-        del mine[member][share:]
+        free += by_member[member][share:]
+        del by_member[member][share:]
     free.sort()
     for member in members:
-        while len(mine[member]) < shares[member]:
-            mine[member].append(free.pop(0))
-    return {partition: member for member, some in mine.items() for partition in some}
+        while len(by_member[member]) < shares[member]:
+            by_member[member].append(free.pop(0))
+    return {partition: member for member, owned in by_member.items() for partition in owned}

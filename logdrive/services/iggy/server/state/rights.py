@@ -65,49 +65,50 @@ def permits(permissions: Permissions, right: Right, target: RightTarget | None) 
     return False
 
 
-def _everywhere(mine: GlobalPermissions, right: Right) -> bool:
+def _everywhere(granted: GlobalPermissions, right: Right) -> bool:
     match right:
         case Right.READ_SERVERS:
-            return mine.read_servers or mine.manage_servers
+            return granted.read_servers or granted.manage_servers
         case Right.READ_USERS:
-            return mine.read_users or mine.manage_users
+            return granted.read_users or granted.manage_users
         case Right.MANAGE_USERS:
-            return mine.manage_users
+            return granted.manage_users
         case _:
             return (
-                mine.manage_streams
-                or (mine.read_streams and right in _READING)
-                or (mine.manage_topics and right in _OF_TOPICS)
-                or (mine.read_topics and right in _TOPIC_READING)
-                or (mine.poll_messages and right is Right.POLL)
-                or (mine.send_messages and right is Right.SEND)
+                granted.manage_streams
+                or (granted.read_streams and right in _READING)
+                or (granted.manage_topics and right in _OF_TOPICS)
+                or (granted.read_topics and right in _TOPIC_READING)
+                or (granted.poll_messages and right is Right.POLL)
+                or (granted.send_messages and right is Right.SEND)
             )
 
 
-def _in_stream(mine: StreamPermissions, right: Right) -> bool:
+def _in_stream(granted: StreamPermissions, right: Right) -> bool:
     return (
-        (mine.manage_stream and right in (Right.MANAGE_STREAM, *_READING, *_OF_TOPICS))
-        or (mine.read_stream and right in _READING)
-        or (mine.manage_topics and right in _OF_TOPICS)
-        or (mine.read_topics and right in _TOPIC_READING)
-        or (mine.poll_messages and right is Right.POLL)
-        or (mine.send_messages and right is Right.SEND)
+        (granted.manage_stream and right in (Right.MANAGE_STREAM, *_READING, *_OF_TOPICS))
+        or (granted.read_stream and right in _READING)
+        or (granted.manage_topics and right in _OF_TOPICS)
+        or (granted.read_topics and right in _TOPIC_READING)
+        or (granted.poll_messages and right is Right.POLL)
+        or (granted.send_messages and right is Right.SEND)
     )
 
 
-def _in_topic(mine: TopicPermissions, right: Right) -> bool:
+def _in_topic(granted: TopicPermissions, right: Right) -> bool:
     return (
-        (mine.manage_topic and right in _OF_TOPICS)
-        or (mine.read_topic and right in _TOPIC_READING)
-        or (mine.poll_messages and right is Right.POLL)
-        or (mine.send_messages and right is Right.SEND)
+        (granted.manage_topic and right in _OF_TOPICS)
+        or (granted.read_topic and right in _TOPIC_READING)
+        or (granted.poll_messages and right is Right.POLL)
+        or (granted.send_messages and right is Right.SEND)
     )
 
 
 def permissions_of(grants: Grants, targets: Iterable[RightTarget]) -> Permissions:
     """Return what *grants* are in Iggy's words, for the streams and topics *targets*.
 
-    Topics follow their stream. What is made later may be allowed, too: that has no word there.
+    In *targets*, topics follow their stream. Grants may cover streams that are made later; Iggy's
+    permissions can't express that.
     """
     if is_root(grants):
         return ALL_PERMISSIONS

@@ -27,18 +27,18 @@ class _Numbered(Protocol):
     def name(self) -> str: ...
 
 
-_Thing = TypeVar("_Thing", bound=_Numbered)
+_Entry = TypeVar("_Entry", bound=_Numbered)
 
 
-class Places(dict[str, _Thing]):
-    """Things by their key in the catalog, to be found by their Iggy number and name, too."""
+class NumberedEntries(dict[str, _Entry]):
+    """Streams or topics by their name in the catalog, with indexes by Iggy's number and name."""
 
     def __init__(self) -> None:
         super().__init__()
         self._by_id: dict[int, str] = {}
         self._by_name: dict[str, str] = {}
 
-    def put(self, key: str, now: _Thing | None) -> None:
+    def put(self, key: str, now: _Entry | None) -> None:
         """Set what *key* is; None: it is gone."""
         if (before := self.pop(key, None)) is not None:
             del self._by_id[before.id], self._by_name[before.name]
@@ -65,7 +65,7 @@ class IggyStreamState:
     """A stream with its topics, by their names in the catalog."""
 
     stream: RegisteredIggyStream
-    topics: Places[RegisteredTopic] = field(default_factory=Places)
+    topics: NumberedEntries[RegisteredTopic] = field(default_factory=NumberedEntries)
     # by topic's name in the catalog, then number: names
     groups: dict[str, dict[int, str]] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class IggyState:
     def __init__(self) -> None:
         self.counters = CountersPut()
         # by scope
-        self.streams: Places[IggyStreamState] = Places()
+        self.streams: NumberedEntries[IggyStreamState] = NumberedEntries()
         self.users: dict[int, RegisteredUser] = {}
         self.user_ids: dict[str, int] = {}
         # by user, then name

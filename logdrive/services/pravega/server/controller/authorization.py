@@ -43,7 +43,7 @@ _TABLE: Final = "{}" + KV_TABLE_SUFFIX
 _TOKEN: Final = "delegationToken"  # noqa: S105 - the name of a field
 _WRITING: Final = (pb.StreamInfo.WRITE, pb.StreamInfo.READ_WRITE)
 
-Call = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Message]]
+GrpcMethod = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Message]]
 
 
 class ControllerAuthorization(grpc.GenericRpcHandler):
@@ -70,7 +70,7 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
             handler.response_serializer,
         )
 
-    def _authorized(self, method: str, authorization: str | None, call: Call) -> Call:
+    def _authorized(self, method: str, authorization: str | None, call: GrpcMethod) -> GrpcMethod:
         """Return *call* behind the checks of the user and of their permissions."""
 
         async def answer(

@@ -29,7 +29,7 @@ from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE, Method
 from logdrive.wire.pravega.names import epoch_of_id
 
-Handler = Callable[[Any], Awaitable[Message]]
+MethodHandler = Callable[[Any], Awaitable[Message]]
 
 
 class ControllerService:
@@ -61,8 +61,8 @@ class ControllerService:
         }
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
-    def _handler(self, name: str) -> Handler:
-        handlers: list[Handler] = [
+    def _handler(self, name: str) -> MethodHandler:
+        handlers: list[MethodHandler] = [
             getattr(part, name) for part in (self, *self._parts) if hasattr(part, name)
         ]
         return handlers[0]
@@ -280,7 +280,7 @@ class ControllerService:
         return pb.ScaleStatusResponse(status="SUCCESS")
 
 
-def _method_handler(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any]":
+def _method_handler(method: Method, handler: MethodHandler) -> "grpc.RpcMethodHandler[Any, Any]":
     """Return the gRPC handler that calls *handler* and converts its errors."""
 
     async def answer(request: Message, context: "grpc.aio.ServicerContext[Any, Any]") -> Message:

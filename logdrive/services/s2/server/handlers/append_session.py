@@ -24,7 +24,7 @@ from logdrive.wire.s2.records import AppendAck
 _MOST_UNANSWERED: Final = 1000
 """Limit on the appends of one session that are not acknowledged."""
 
-Submitted = asyncio.Future[AppendAck]
+AppendFuture = asyncio.Future[AppendAck]
 """An append's answer. Of the budget it holds nothing once it is done: a client that does not read
 its acknowledgements would keep all others waiting.
 """
@@ -42,7 +42,7 @@ class AppendConversation:
         self._session = AppendChain()
         # appends in their order; then why nothing follows: the client has ended its side, or left,
         # or sent what is none
-        self._submitted: asyncio.Queue[Submitted | LogdriveError | None] = asyncio.Queue(
+        self._submitted: asyncio.Queue[AppendFuture | LogdriveError | None] = asyncio.Queue(
             _MOST_UNANSWERED
         )
 
@@ -92,7 +92,7 @@ class AppendConversation:
             held.give_when_done(answer)
         await self._submitted.put(answer)
 
-    def _submit(self, parsed: ParsedAppend) -> Submitted:
+    def _submit(self, parsed: ParsedAppend) -> AppendFuture:
         self._call.principal.check_valid()
         self._call.check_commands(parsed.records, self._basin)
         answer = self._log.submit(parsed, key=self._key, session=self._session)
@@ -129,7 +129,7 @@ class AppendConversation:
                     await self._call.response.send(frame)
 
 
-def _note_failure(answer: Submitted) -> None:
+def _note_failure(answer: AppendFuture) -> None:
     """Let there be no warning where nobody asks for the answer any more."""
     if not answer.cancelled():
         answer.exception()

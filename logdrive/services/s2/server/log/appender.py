@@ -49,7 +49,7 @@ class AppendChain:
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _QueuedAppend:
     """One append; *answer* is the submitter's future, who may have cancelled it."""
 
     append: ParsedAppend
@@ -96,10 +96,10 @@ class LogAppender:
         self._settings = settings
         self._writer = uuid5(NAMESPACE, f"s2 {segment}")
         # not answered yet
-        self._decided: deque[_Entry] = deque()
+        self._decided: deque[_QueuedAppend] = deque()
         # the fencing token with everything handed over
         self._token = ""
-        self._waiting: DecisionQueue[_Entry] = DecisionQueue(
+        self._waiting: DecisionQueue[_QueuedAppend] = DecisionQueue(
             f"s2 append {segment}",
             decide=self._decide,
             decided=self._decided.append,
@@ -120,7 +120,7 @@ class LogAppender:
         if self._closed:
             raise unavailable("the stream was closed")
         answer: asyncio.Future[AppendAck] = asyncio.get_running_loop().create_future()
-        self._waiting.put(_Entry(append, key, session, answer))
+        self._waiting.put(_QueuedAppend(append, key, session, answer))
         return answer
 
     async def close(self) -> None:
@@ -138,12 +138,12 @@ class LogAppender:
 
     # Deciding ------------------------------------------------------------------------------------
 
-    def _refuse(self, entry: _Entry, error: LogdriveError) -> None:
+    def _refuse(self, entry: _QueuedAppend, error: LogdriveError) -> None:
         """Refuse *entry*, once what that rests on is durable."""
         entry.refuse(as_s2_error(error))
         self._decided.append(entry)
 
-    def _decide(self, entry: _Entry) -> Wait | None:
+    def _decide(self, entry: _QueuedAppend) -> Wait | None:
         """Hand the append to the store; return what it has to wait for, if it can't be yet.
 
         The order of the checks is S2's. Raises `S2Error` if it is refused.
@@ -186,7 +186,7 @@ class LogAppender:
     def _handed_over(self) -> bool:
         return any(entry.own is not None for entry in self._decided)
 
-    def _others_are_still(self, entry: _Entry) -> Wait:
+    def _others_are_still(self, entry: _QueuedAppend) -> Wait:
         entry.tries += 1
         if entry.tries > _TRIES:
             raise hot_server("others append to the stream all the time")

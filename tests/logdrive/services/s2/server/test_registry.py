@@ -20,6 +20,7 @@ from logdrive.services.s2.server.state import (
     TokenPut,
     TokenScope,
 )
+from logdrive.store.engine import Store
 from logdrive.wire.s2.configs import (
     BasinConfig,
     Cipher,
@@ -32,6 +33,7 @@ from logdrive.wire.s2.errors import invalid
 from tests.logdrive.services.s2.server.harness import refused
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk
+from tests.support.registry_lives import check_lives
 from tests.support.virtual_time import run
 
 CONFIG = BasinConfig(
@@ -71,27 +73,10 @@ def known(state: S2State) -> tuple[object, ...]:
 
 
 def test_what_was_committed_is_there_after_a_kill_and_the_journal_stays_short() -> None:
-    async def main() -> None:
-        random, disk = Random(3), MemoryDisk()
-        for _ in range(5):
-            async with running(disk, delay=0.001, clean=False) as store:
-                registry = Registry(store, slack=4096)
-                async with registry.turn() as state:
-                    before = known(state)
-                for _ in range(100):
-                    async with registry.turn():
-                        await registry.commit_puts([random_put(random)])
-                after = known(registry.state)
-                info = store.info(SEGMENT)
-                assert info is not None
-                assert info.length - info.start < 8 * 4096
-            disk = disk.killed()
-            async with running(disk, delay=0.001) as store:
-                registry = Registry(store)
-                async with registry.turn() as state:
-                    assert known(state) == after != before
+    def make(store: Store, slack: int) -> Registry:
+        return Registry(store, slack=slack)
 
-    run(main())
+    run(check_lives(SEGMENT, make, random_put, known))
 
 
 def test_a_refusal_leaves_the_state_and_other_failures_have_it_read_again() -> None:

@@ -16,7 +16,7 @@ from logdrive.services.s2.server.log.hot import MOST_MEMORY
 from logdrive.wire.s2 import frames, protobuf
 from logdrive.wire.s2.compression import Compression, compress, decompress
 from logdrive.wire.s2.errors import S2Error, SeqNumMismatchError
-from logdrive.wire.s2.frames import Frame, S2FrameReader, encode_frame
+from logdrive.wire.s2.frames import S2Frame, S2FrameReader, encode_frame
 from logdrive.wire.s2.info import rfc3339
 from logdrive.wire.s2.limits import MESSAGE_BYTES
 from logdrive.wire.s2.records import AppendInput, ReadBatch, Record
@@ -43,7 +43,7 @@ class Session:
             encode_frame(protobuf.encode_append_input(sent), compression=compression)
         )
 
-    async def frame(self) -> Frame | None:
+    async def frame(self) -> S2Frame | None:
         """Return the next frame; None at the end."""
         while (frame := self._reader.next_frame()) is None:
             data = await anext(self._chunks, None)

@@ -18,11 +18,11 @@ from logdrive.services.iggy.server.state.records import (
 )
 from logdrive.services.iggy.server.state.registry import IggyRegistry
 from logdrive.services.iggy.server.state.tables import IggyState
+from logdrive.store.engine import Store
 from logdrive.wire.iggy.limits import NEVER
 from logdrive.wire.iggy.options import Durability, IggyCompression, TopicOptions
 from logdrive.wire.iggy.permissions import ALL_PERMISSIONS, Permissions, StreamPermissions
-from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.registry_lives import check_lives
 from tests.support.virtual_time import run
 
 OPTIONS = TopicOptions(
@@ -79,27 +79,10 @@ def known(state: IggyState) -> object:
 
 
 def test_what_was_committed_is_there_after_a_kill_and_the_journal_stays_short() -> None:
-    async def main() -> None:
-        random, disk = Random(3), MemoryDisk()
-        for _ in range(5):
-            async with running(disk, delay=0.001, clean=False) as store:
-                registry = IggyRegistry(store, slack=4096)
-                async with registry.turn() as state:
-                    before = known(state)
-                for _ in range(100):
-                    async with registry.turn():
-                        await registry.commit_puts([random_put(random)])
-                after = known(registry.state)
-                info = store.info(SEGMENT)
-                assert info is not None
-                assert info.length - info.start < 8 * 4096
-            disk = disk.killed()
-            async with running(disk, delay=0.001) as store:
-                registry = IggyRegistry(store)
-                async with registry.turn() as state:
-                    assert known(state) == after != before
+    def make(store: Store, slack: int) -> IggyRegistry:
+        return IggyRegistry(store, slack=slack)
 
-    run(main())
+    run(check_lives(SEGMENT, make, random_put, known))
 
 
 def test_what_is_gone_takes_along_what_belongs_to_it() -> None:
