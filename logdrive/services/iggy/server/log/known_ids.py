@@ -72,6 +72,9 @@ class KnownIds:
         self._count += 1
         if one:
             self._ids[one] = (self._count, time_ms)
+            # a single send may have more
+            if len(self._ids) > self._settings.entries:
+                self._ids.popitem(last=False)
 
     def _drop_old(self, now_ms: int) -> None:
         first, since = self._count - self._settings.entries, now_ms - 1000 * self._settings.seconds
