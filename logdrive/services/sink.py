@@ -1,7 +1,8 @@
 """The protocol of a sink: how a receiver appends batches to a stream (rules S1 to S6).
 
-There is one class for each streaming service: `EmbeddedSink`, `PravegaSink` and `S2Sink`. To add
-one, satisfy `Sink` and choose it by the kind of address in `receiver/open_sink.py`.
+There is one class for each streaming service: `EmbeddedSink`, `PravegaSink`, `S2Sink` and
+`IggySink`. To add one, satisfy `Sink` and choose it by the kind of address in
+`receiver/open_sink.py`.
 """
 
 import asyncio

@@ -22,7 +22,10 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
+from logdrive.services.iggy.client.target import IggyTarget
+from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.server.config import IggyFaceConfig
+from logdrive.services.iggy.topics import ensure_topic
 from logdrive.services.numbering.segments import open_numbering
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
@@ -36,6 +39,8 @@ from logdrive.store.streams.catalog import Catalog
 from logdrive.wire.s2.records import AppendInput, Record
 from receiver.check import check_receiver
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
+from tests.support.iggy_servers import REVISIONS as IGGY_REVISIONS
+from tests.support.iggy_servers import ServerRevision, iggy_server
 from tests.support.tmpfs import tmpfs
 
 
@@ -329,3 +334,42 @@ def test_s2_is_asked_for_its_stream_and_the_token_is_not_shown(tmp_path: Path) -
     assert "what the service at 127.0.0.1" in after["durability"].detail
     assert not gone["sink.uri"].ok
     assert "a start would wait for it" in gone["sink.uri"].detail
+
+
+@pytest.mark.parametrize("revision", IGGY_REVISIONS)
+def test_iggy_is_asked_for_its_topic_and_the_password_is_not_shown(
+    tmp_path: Path, revision: ServerRevision
+) -> None:
+    """Once without the topic, which stays away; with it; with a wrong password; without Iggy."""
+
+    async def ask(port: int, password: str = "iggy") -> dict[str, Finding]:
+        uri = f"iggy://iggy:{password}@127.0.0.1:{port}/logs/events"
+        config = ReceiverConfig(
+            listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=SinkConfig(uri=uri)
+        )
+        findings = await check_receiver(
+            config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport()
+        )
+        assert f":{password}@" not in " ".join(map(str, findings))
+        return {finding.name: finding for finding in findings}
+
+    async def create(port: int) -> None:
+        session = await open_session(SystemTransport(), IggyTarget("127.0.0.1", port))
+        await ensure_topic(session, "logs", "events", 2)
+        await session.close()
+
+    with iggy_server(revision, tmp_path / "iggy") as server:
+        for _ in range(2):
+            before = asyncio.run(ask(server.port))
+            assert "logs/events will be made with 4 partitions" in before["sink.uri"].detail
+        asyncio.run(create(server.port))
+        after = asyncio.run(ask(server.port))
+        assert "logs/events has 2 partitions" in after["sink.uri"].detail
+        assert after["durability"].warn
+        assert "messages in memory" in after["durability"].detail
+        if revision != "R0":  # it knows no passwords
+            wrong = asyncio.run(ask(server.port, "secret"))["sink.uri"]
+            assert (wrong.ok, "invalid credentials" in wrong.detail) == (False, True)
+    gone = asyncio.run(ask(server.port))["sink.uri"]
+    assert not gone.ok
+    assert "a start would wait for it" in gone.detail

@@ -72,9 +72,13 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
     from tests.simulation.history import play
 
     for seed in range(most):
-        if mutant.over_s2 and seed in ALIKE_OVER_S2:
+        if (mutant.over_s2 or mutant.over_iggy) and seed in ALIKE_OVER_S2:
             continue
-        plan = draw(seed).over_s2() if mutant.over_s2 else draw(seed)
+        plan = draw(seed)
+        if mutant.over_s2:
+            plan = plan.over_s2()
+        elif mutant.over_iggy:
+            plan = plan.over_iggy()
         try:
             outcome = play(plan)
         except Exception as error:  # a bug may also break what judges it

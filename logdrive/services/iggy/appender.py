@@ -36,7 +36,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import Backoff, FullJitter
-from logdrive.services.iggy.batches import IggySend, PendingSend, SendQueue
+from logdrive.services.iggy.batches import IggySend, IggySendQueue, PendingSend
 from logdrive.services.iggy.client.errors import IggyUnavailableError
 from logdrive.services.iggy.client.session import IggyClientSession, IggyOutcome
 from logdrive.services.iggy.client.target import IggyTarget
@@ -44,7 +44,8 @@ from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.tail import end_of, find_stored
 from logdrive.services.iggy.topics import ensure_topic, kept_name
 from logdrive.services.outage import Outage
-from logdrive.wire.iggy.errors import IggyError
+from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.identifiers import ToPartition
 from logdrive.wire.iggy.replies import ClientInfo, SendConfirmation, TopicDetails
 from logdrive.wire.iggy.requests import GetClients, GetMe, GetTopic, IggyRequest, SendMessages
 from logdrive.wire.iggy.revision import Revision
@@ -82,7 +83,6 @@ class IggyAppender:
         self._clock = clock
         self._random = random
         self._outage = outage
-        self._partitions = len(details.partitions)
         self._scope, self._stream = address.scope, address.stream
         # open, and not used yet
         self._opened: IggyClientSession | None = session
@@ -91,10 +91,18 @@ class IggyAppender:
         self._ghosts: list[ClientInfo] = []
         self._blind = False  # True: a ghost's number is not known
         self._known = [end_of(one) for one in details.partitions]
+        # partitions that take nothing any more, in the order in which that was noticed
+        self.closed: dict[int, None] = {}
         self._backoff = Backoff(FullJitter(_FIRST_WAIT, _LONGEST_WAIT, random))
         self._wake = asyncio.Event()  # of the task that sends
         self._log = structlog.get_logger("logdrive.sinks").bind(stream=address.uri)
-        self.queue = SendQueue()
+        self.queue = IggySendQueue()
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that can be sent to; all of them if none can be."""
+        known = range(len(self._known))
+        return [index for index in known if index not in self.closed] or list(known)
 
     def submit(self, batch: PendingSend) -> None:
         """Queue *batch*; its future is done once it is durable."""
@@ -140,20 +148,24 @@ class IggyAppender:
     async def _begin(self, session: IggyClientSession) -> None:
         """Resolve what earlier sessions left in doubt."""
         self._revision = session.revision
-        details = await ensure_topic(session, self._scope, self._stream, self._partitions)
+        partitions = len(self._known)
+        details = await ensure_topic(session, self._scope, self._stream, partitions)
         self._me = await _own_client(session)
         if self._ghosts or self._blind:
             await self._ghosts_gone(session)
-            details = await ensure_topic(session, self._scope, self._stream, self._partitions)
-        if len(details.partitions) < self._partitions:
+            details = await ensure_topic(session, self._scope, self._stream, partitions)
+        if len(details.partitions) < partitions:
             raise TransientError(
                 f"{session.where}: the topic has {len(details.partitions)} partitions, and had "
-                f"{self._partitions}: add the missing ones, or start the receiver again"
+                f"{partitions}: add the missing ones, or start the receiver again"
             )
+        self._known += [end_of(one) for one in details.partitions[partitions:]]
         found = 0
         doubt = self.queue.in_doubt()
-        for index in range(self._partitions):
+        for index in range(partitions):
             found += await self._look(session, details, index, doubt.get(index, []))
+        for index in self.closed:
+            self.queue.fail_waiting(index, closed_error(session.where, index))
         if found:
             self._log.info("batches of a lost session are in the partition", batches=found)
 
@@ -178,8 +190,7 @@ class IggyAppender:
         if doubt and self._known[index] < end:
             stored = await find_stored(
                 session,
-                kept_name(session.revision, self._scope),
-                kept_name(session.revision, self._stream),
+                *self._names(session.revision),
                 index,
                 doubt,
                 self._known[index],
@@ -247,32 +258,46 @@ class IggyAppender:
                 raise bug
 
     async def _send(self, session: IggyClientSession, deadline: asyncio.Timeout) -> None:
-        """Send what waits, and now and then ask for a description of the topic."""
-        loop, queue = asyncio.get_running_loop(), self.queue
-        scope, stream = (kept_name(session.revision, one) for one in (self._scope, self._stream))
-        describe_at = loop.time() + _DESCRIBE_SECONDS
-        while True:
-            request: IggyRequest
-            if loop.time() >= describe_at:
-                describe_at = loop.time() + _DESCRIBE_SECONDS
-                request = GetTopic(scope, stream)
-            elif (
-                queue.waits and queue.in_flight < FLIGHT_SENDS and queue.flight_bytes < FLIGHT_BYTES
-            ):
-                request = self._next_send(session.revision, scope, stream)
-            else:
-                await self._woken(describe_at - loop.time())
-                continue
-            if not session.under_way:
-                deadline.reschedule(loop.time() + _ANSWER_SECONDS)
-            try:
-                await session.send(request)
-            except TransientError:  # the other task gets the reason
-                return
+        """Send what waits, and now and then ask for a description of the topic.
 
-    def _next_send(self, revision: Revision, scope: str, stream: str) -> SendMessages:
-        now = self._clock.now_ms() * 1000
-        return self.queue.send_next().request(revision, scope, stream, origin_us=now)
+        No local variable keeps what was sent while nothing is to do.
+        """
+        loop = asyncio.get_running_loop()
+        describe_at = loop.time() + _DESCRIBE_SECONDS
+        try:
+            while True:
+                if loop.time() >= describe_at:
+                    describe_at = loop.time() + _DESCRIBE_SECONDS
+                    await self._send_one(session, deadline, self._description(session))
+                elif self._may_send:
+                    await self._send_one(session, deadline, self._next_send(session))
+                else:
+                    await self._woken(describe_at - loop.time())
+        except TransientError:  # the other task gets the reason
+            return
+
+    @property
+    def _may_send(self) -> bool:
+        queue = self.queue
+        return queue.waits and queue.in_flight < FLIGHT_SENDS and queue.flight_bytes < FLIGHT_BYTES
+
+    async def _send_one(
+        self, session: IggyClientSession, deadline: asyncio.Timeout, request: IggyRequest
+    ) -> None:
+        if not session.under_way:
+            deadline.reschedule(asyncio.get_running_loop().time() + _ANSWER_SECONDS)
+        await session.send(request)
+
+    def _description(self, session: IggyClientSession) -> GetTopic:
+        return GetTopic(*self._names(session.revision))
+
+    def _next_send(self, session: IggyClientSession) -> SendMessages:
+        now_us = self._clock.now_ms() * 1000
+        sent = self.queue.send_next()
+        return sent.request(session.revision, *self._names(session.revision), origin_us=now_us)
+
+    def _names(self, revision: Revision) -> tuple[str, str]:
+        return kept_name(revision, self._scope), kept_name(revision, self._stream)
 
     async def _woken(self, seconds: float) -> None:
         """Wait for something to do, at most so many seconds."""
@@ -287,15 +312,24 @@ class IggyAppender:
         """Take the outcomes of what is sent, until the session ends with an error."""
         loop = asyncio.get_running_loop()
         while True:
-            outcome = await session.receive()
-            if outcome.error is not None:
-                raise IggyUnavailableError(session.where, outcome.error)
-            if isinstance(outcome.request, SendMessages):
-                self._on_acknowledged(outcome)
-            else:
-                self._on_described(session, outcome.reply)
+            self._on_outcome(session, await session.receive())
             deadline.reschedule(loop.time() + _ANSWER_SECONDS if session.under_way else None)
             self._wake.set()
+
+    def _on_outcome(self, session: IggyClientSession, outcome: IggyOutcome) -> None:
+        if outcome.error is not None:
+            self._note_closed(outcome.request, outcome.error)
+            raise IggyUnavailableError(session.where, outcome.error)
+        if isinstance(outcome.request, SendMessages):
+            self._on_acknowledged(outcome)
+        else:
+            self._on_described(session, outcome.reply)
+
+    def _note_closed(self, request: IggyRequest, error: IggyError) -> None:
+        """Send no more to a partition of ours that was sealed, as when its stream is scaled."""
+        if error.reason is Reason.SEGMENT_CLOSED and isinstance(request, SendMessages):
+            assert isinstance(request.partitioning, ToPartition), "as all of our sends"
+            self.closed[request.partitioning.index] = None
 
     def _on_acknowledged(self, outcome: IggyOutcome) -> None:
         sent = self.queue.acknowledge_first()
@@ -314,8 +348,13 @@ class IggyAppender:
         if not isinstance(reply, TopicDetails):
             raise TransientError(f"{session.where}: the topic is not there any more")
         for one in reply.partitions:
-            if one.index < self._partitions:
+            if one.index < len(self._known):
                 self._known[one.index] = max(self._known[one.index], end_of(one))
+
+
+def closed_error(where: str, index: int) -> TransientError:
+    """Return the error of a batch for a partition that takes nothing any more."""
+    return TransientError(f"{where}: the partition {index} is sealed: the stream was scaled")
 
 
 async def _own_client(session: IggyClientSession) -> ClientInfo | None:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from logdrive.errors import TransientError
 from logdrive.model.framing import EVENT_HEAD, Part, event_size, split_events
 from logdrive.model.units import MIB
 from logdrive.wire.iggy.identifiers import ToPartition
@@ -77,6 +78,11 @@ class PendingSend:
         """Bytes that it takes."""
         return len(self.events)
 
+    def fail(self, error: TransientError) -> None:
+        """Note that the batch can't be stored."""
+        if not self.done.done():
+            self.done.set_exception(error)
+
     def resolve(self) -> None:
         """Note that the batch is durable, and all before it."""
         if not self.done.done():  # else its caller has cancelled it
@@ -104,7 +110,7 @@ class IggySend:
         return SendMessages(stream, topic, ToPartition(self.index), messages, announced)
 
 
-class SendQueue:
+class IggySendQueue:
     """Batches of all partitions: those in flight, then those that wait.
 
     Batches of a partition are sent, and resolved, in the order of their submission.
@@ -193,6 +199,20 @@ class SendQueue:
             else:
                 del self._waiting[index]
         self._store(batches)
+
+    def fail_waiting(self, index: int, error: TransientError) -> None:
+        """Give up what waits for the partition *index*."""
+        waiting = self._waiting.pop(index, None)
+        if waiting is None:
+            return
+        given_up = {batch.id for batch in waiting}
+        left = deque(batch for batch in self._unresolved[index] if batch.id not in given_up)
+        self._unresolved[index] = left
+        for batch in waiting:
+            self.size -= batch.size
+            batch.fail(error)
+        if not left:
+            del self._unresolved[index]
 
     def _store(self, batches: Iterable[PendingSend]) -> None:
         """Note that *batches* are durable; resolve those of which all before them are, too."""

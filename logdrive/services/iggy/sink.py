@@ -26,20 +26,19 @@ from logdrive.model.framing import Part
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
-from logdrive.services.iggy.appender import IggyAppender
+from logdrive.services.iggy.appender import IggyAppender, closed_error
 from logdrive.services.iggy.batches import PendingSend
 from logdrive.services.iggy.client.session import IggyClientSession
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.topics import ensure_topic, why_not_durable
 from logdrive.services.outage import Outage
-from logdrive.services.sink import NumberConflictError
+from logdrive.services.pending_writers import PendingWriters
+from logdrive.services.sink import SegmentMovedError
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.replies import TopicDetails
 
 PENDING_BYTES: Final = 256 * MIB  # limit on batches that wait or are in flight
-_OPEN_SECONDS: Final = 20.0  # limit on `open_writer`
-_CLOSE_SECONDS: Final = 5.0  # limit on `close`
 _RETRY_SECONDS: Final = 1.0  # between two attempts to find the topic
 
 
@@ -52,7 +51,6 @@ class IggySink:
         self,
         appender: IggyAppender,
         address: IggyAddress,
-        partitions: int,
         store_id: UUID,
         *,
         random: Random,
@@ -60,14 +58,11 @@ class IggySink:
         pending_bytes: int,
     ) -> None:
         self.store_id = store_id
-        self.segments = [f"{address.scope}/{address.stream}/{index}" for index in range(partitions)]
-        self._index = {segment: index for index, segment in enumerate(self.segments)}
+        self._name = f"{address.scope}/{address.stream}"
         self._appender = appender
         self._random = random
-        self._outage = outage
         self._pending_bytes = pending_bytes
-        # The number of the last batch of each writer that is pending, and its future.
-        self._last: dict[UUID, tuple[int, asyncio.Future[None]]] = {}
+        self._writers = PendingWriters(outage)
         self._running = asyncio.create_task(appender.run(), name=f"iggy-sink-{address.uri}")
 
     @classmethod
@@ -121,30 +116,31 @@ class IggySink:
         return cls(
             appender,
             address,
-            len(details.partitions),
             store_id,
             random=random,
             outage=outage,
             pending_bytes=pending_bytes,
         )
 
+    @property
+    def segments(self) -> list[str]:
+        """The partitions that can be sent to, as `stream/topic/index`."""
+        return [f"{self._name}/{index}" for index in self._appender.partitions]
+
     def segment_for(self, routing_key: str) -> str:
         """Return the partition that *routing_key* belongs to, as `stream/topic/index`."""
-        return self.segments[crc32(routing_key.encode()) % len(self.segments)]
+        partitions = self._appender.partitions
+        return f"{self._name}/{partitions[crc32(routing_key.encode()) % len(partitions)]}"
 
     async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return `NOT_KEPT` once none of the writer's batches is pending.
 
-        Raises `TransientError` if that takes more than 20 s.
+        Raises `TransientError` if that takes more than 20 s, and `SegmentMovedError` for a
+        partition that was sealed, while there are others.
         """
-        last = self._last.get(writer)
-        if last is not None:
-            await asyncio.wait([last[1]], timeout=_OPEN_SECONDS)
-            if writer in self._last:
-                raise TransientError(
-                    f"not stored within {_OPEN_SECONDS:g} s: "
-                    f"{self._outage.reason or 'the service is slow'}"
-                )
+        await self._writers.wait_for_writer(writer)
+        if segment not in self.segments:
+            raise SegmentMovedError(f"{segment} was sealed")
         return NOT_KEPT
 
     def append_batch(
@@ -161,36 +157,22 @@ class IggySink:
         Raises `TransientError` at once, and stores nothing, if too much waits. A writer of which
         nothing is pending may begin anywhere.
         """
-        last = self._last.get(writer)
-        if last is not None and last[0] != previous:
-            raise NumberConflictError(
-                f"the writer's number in {segment} is {last[0]}, not {previous}"
-            )
+        self._writers.check_previous(segment, writer, previous)
         if self._running.done():
             self._running.result()  # raises the bug that ended it
-        queue = self._appender.queue
-        if queue.size and queue.size + sum(map(len, batch)) > self._pending_bytes:
-            raise TransientError(
-                f"{queue.size} bytes wait for {segment}: "
-                f"{self._outage.reason or 'the service is slow'}"
-            )
-        index = self._index[segment]
+        more = sum(map(len, batch))
+        self._writers.check_room(self._appender.queue.size, more, self._pending_bytes, segment)
+        index = int(segment.rpartition("/")[2])
+        if index in self._appender.closed:
+            raise closed_error(segment, index)
         pending = PendingSend(batch, events, writer, number, index, self._random)
-        done = pending.done
-        self._last[writer] = (number, done)
-        done.add_done_callback(lambda done: self._on_settled(writer, done))
+        self._writers.add(writer, number, pending.done)
         self._appender.submit(pending)
-        return done
-
-    def _on_settled(self, writer: UUID, done: "asyncio.Future[None]") -> None:
-        last = self._last.get(writer)
-        if last is not None and last[1] is done:
-            del self._last[writer]
+        return pending.done
 
     async def close(self) -> None:
         """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
-        if self._last:
-            await asyncio.wait([done for _, done in self._last.values()], timeout=_CLOSE_SECONDS)
+        await self._writers.wait_for_all()
         await self._stop()
 
     async def _stop(self) -> None:

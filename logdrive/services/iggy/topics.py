@@ -15,6 +15,7 @@ from logdrive.wire.iggy.requests import (
     CreateTopic,
     DescribeOptions,
     GetClusterMetadata,
+    GetStats,
     GetStreams,
     GetTopic,
     GetTopics,
@@ -125,10 +126,15 @@ async def why_not_durable(session: IggyClientSession, details: TopicDetails | No
     if await _is_own(session):
         return ""
     if session.revision < Revision.R3:
+        remedy = (
+            "unless it runs with messages_required_to_save = 1 and enforce_fsync = true, which a "
+            "client can't see"
+        )
+        if session.revision < Revision.R1:
+            remedy += "; now and then even then"  # seen in about one of ten kills
         return (
             "an acknowledgement of this service means that it has the messages in memory: if it is "
-            "killed, they are lost, unless it runs with messages_required_to_save = 1 and "
-            "enforce_fsync = true, which a client can't see"
+            f"killed, they are lost, {remedy}"
         )
     if details is None:
         return ""
@@ -144,10 +150,12 @@ async def why_not_durable(session: IggyClientSession, details: TopicDetails | No
 
 
 async def _is_own(session: IggyClientSession) -> bool:
-    """Whether the service is a store of ours."""
+    """Whether the service is a store of ours: the name of its cluster tells, or its version."""
     if session.revision < Revision.R1:
         return False
     try:
+        if session.revision < Revision.R2B:
+            return (await session.request(GetStats())).version.startswith(f"{CLUSTER} ")
         return (await session.request(GetClusterMetadata())).name == CLUSTER
     except (IggyError, IggyUnavailableError):
         return False

@@ -25,16 +25,14 @@ from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.outage import Outage
+from logdrive.services.pending_writers import PendingWriters
 from logdrive.services.s2.appender import ExactlyOnceAppender
 from logdrive.services.s2.batches import BatchTooLargeError, PendingBatch
 from logdrive.services.s2.client.client import S2Client
-from logdrive.services.sink import NumberConflictError
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.records import StreamPosition
 
 PENDING_BYTES: Final = 256 * MIB  # limit on batches that wait or are in flight
-_OPEN_SECONDS: Final = 20.0  # limit on `open_writer`
-_CLOSE_SECONDS: Final = 5.0  # limit on `close`
 _RETRY_SECONDS: Final = 1.0  # between two attempts to find the stream
 
 
@@ -57,10 +55,8 @@ class S2Sink:
         self.segment = f"{address.basin}/{address.stream}"
         self._appender = appender
         self._random = random
-        self._outage = outage
         self._pending_bytes = pending_bytes
-        # The number of the last batch of each writer that is pending, and its future.
-        self._last: dict[UUID, tuple[int, asyncio.Future[None]]] = {}
+        self._writers = PendingWriters(outage)
         self._running = asyncio.create_task(appender.run(), name=f"s2-sink-{self.segment}")
 
     @classmethod
@@ -113,14 +109,7 @@ class S2Sink:
 
         Raises `TransientError` if that takes more than 20 s.
         """
-        last = self._last.get(writer)
-        if last is not None:
-            await asyncio.wait([last[1]], timeout=_OPEN_SECONDS)
-            if writer in self._last:
-                raise TransientError(
-                    f"not stored within {_OPEN_SECONDS:g} s: "
-                    f"{self._outage.reason or 'the service is slow'}"
-                )
+        await self._writers.wait_for_writer(writer)
         return NOT_KEPT
 
     def append_batch(
@@ -138,19 +127,11 @@ class S2Sink:
         no append of S2 can have, which the limits of batches rule out (R3). A writer of which
         nothing is pending may begin anywhere.
         """
-        last = self._last.get(writer)
-        if last is not None and last[0] != previous:
-            raise NumberConflictError(
-                f"the writer's number in {segment} is {last[0]}, not {previous}"
-            )
+        self._writers.check_previous(segment, writer, previous)
         if self._running.done():
             self._running.result()  # raises the bug that ended it
-        queue = self._appender.queue
-        if queue.size and queue.size + sum(map(len, batch)) > self._pending_bytes:
-            raise TransientError(
-                f"{queue.size} bytes wait for {self.segment}: "
-                f"{self._outage.reason or 'the service is slow'}"
-            )
+        more = sum(map(len, batch))
+        self._writers.check_room(self._appender.queue.size, more, self._pending_bytes, segment)
         try:
             pending = PendingBatch(batch, writer, number, self._random)
         except BatchTooLargeError as error:
@@ -158,21 +139,13 @@ class S2Sink:
                 "a batch can't be appended", stream=self.segment, reason=str(error)
             )
             raise TransientError(str(error)) from error
-        done = pending.done
-        self._last[writer] = (number, done)
-        done.add_done_callback(lambda done: self._on_settled(writer, done))
+        self._writers.add(writer, number, pending.done)
         self._appender.submit(pending)
-        return done
-
-    def _on_settled(self, writer: UUID, done: "asyncio.Future[None]") -> None:
-        last = self._last.get(writer)
-        if last is not None and last[1] is done:
-            del self._last[writer]
+        return pending.done
 
     async def close(self) -> None:
         """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
-        if self._last:
-            await asyncio.wait([done for _, done in self._last.values()], timeout=_CLOSE_SECONDS)
+        await self._writers.wait_for_all()
         await self._stop()
 
     async def _stop(self) -> None:

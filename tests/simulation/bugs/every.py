@@ -5,6 +5,7 @@ from tests.simulation.bugs.bounds import BOUNDS
 from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.disk_calls import DISK_CALLS
 from tests.simulation.bugs.holdings import HOLDINGS
+from tests.simulation.bugs.iggy import IGGY
 from tests.simulation.bugs.peers import PEERS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
@@ -21,6 +22,7 @@ MUTANTS = (
     *RECEIVER,
     *SINK,
     *S2,
+    *IGGY,
     *AGENT,
     *PIPELINE,
     *DISK_CALLS,

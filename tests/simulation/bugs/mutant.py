@@ -9,7 +9,7 @@ Edits = tuple[tuple[str, str], ...]
 class Mutant:
     """One bug: in *module*, each old text, which stands there once, is replaced by a new one.
 
-    *over_s2*: it is hunted in histories over S2.
+    *over_s2*, *over_iggy*: it is hunted in histories over S2, or over Iggy.
     """
 
     name: str
@@ -17,3 +17,4 @@ class Mutant:
     module: str
     edits: Edits
     over_s2: bool = False
+    over_iggy: bool = False

@@ -75,6 +75,7 @@ _EVICTIONS: Final = {
     Reason.INVALID_USER_NAME: EvictionReason.BAD_CREDENTIALS,
     Reason.INVALID_PASSWORD: EvictionReason.BAD_CREDENTIALS,
     Reason.INVALID_TOKEN: EvictionReason.BAD_TOKEN,
+    Reason.RESOURCE_NOT_FOUND: EvictionReason.BAD_TOKEN,  # no such token
     Reason.TOKEN_EXPIRED: EvictionReason.BAD_TOKEN,
     Reason.USER_INACTIVE: EvictionReason.USER_INACTIVE,
 }

@@ -1,6 +1,7 @@
 """The sink onto real Iggy servers: connections that are cut and a server that is killed amid sends;
 each batch is there whole once, in its writer's order. In R1 two sinks share the topic: R0 gives
-messages that two clients send at once the same offsets, and then polls only some of them.
+messages that two clients send at once the same offsets, and then polls only some of them. Nor is R0
+killed: now and then it has acknowledged what its files do not have, however it is configured.
 """
 
 import asyncio
@@ -51,11 +52,10 @@ def test_each_batch_is_stored_once_through_lost_connections(
         asyncio.run(_through(server, kills=False))
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
 def test_each_batch_is_stored_once_through_kills_of_a_server_that_saves_each_send(
-    tmp_path: Path, revision: ServerRevision
+    tmp_path: Path,
 ) -> None:
-    with iggy_server(revision, tmp_path / "iggy", DURABLE) as server:
+    with iggy_server("R1", tmp_path / "iggy", DURABLE) as server:
         asyncio.run(_through(server, kills=True))
 
 

@@ -16,6 +16,7 @@ from logdrive.wire.iggy.requests import (
     IggyCreateStream,
     IggyLogin,
     IggyRequest,
+    LoginWithToken,
     Logout,
     Ping,
     PollMessages,
@@ -64,6 +65,8 @@ class ScriptedAnswers:
                 return LoggedIn(USER)
             case IggyLogin():
                 raise IggyError(Reason.INVALID_CREDENTIALS)
+            case LoginWithToken():
+                raise IggyError(Reason.RESOURCE_NOT_FOUND)  # as tokens that are not known are told
             case Logout():
                 session.log_out()
             case IggyCreateStream("taken"):

@@ -1,0 +1,204 @@
+"""An Iggy whose faults are those seen at real servers: it acknowledges what a crash loses, leaves
+torn batches, stores a send twice, or in another order, and lists clients for longer than it should.
+
+Its protocol is R1's or R2c's. It runs over any transport, in virtual time, too:
+
+    iggy = FaultyIggy(Revision.R2C)
+    await transport.listen("iggy", 8090, None, iggy.serve)
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from logdrive.errors import TransientError
+from logdrive.host.transport import ByteStream
+from logdrive.model.framing import frame_event, split_events
+from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.frames import RequestFrame, RequestFrames, encode_reply_frame
+from logdrive.wire.iggy.identifiers import ToPartition
+from logdrive.wire.iggy.messages.batches import frame_sent
+from logdrive.wire.iggy.messages.polled import StoredEvents, encode_polled
+from logdrive.wire.iggy.replies import (
+    ClientDetails,
+    ClientInfo,
+    ClientTransport,
+    IggyReply,
+    IggyStreamInfo,
+    LoggedIn,
+    PartitionInfo,
+    Polled,
+    TopicDetails,
+    TopicInfo,
+)
+from logdrive.wire.iggy.replies_codec import encode_reply
+from logdrive.wire.iggy.requests import (
+    CreateTopic,
+    GetClients,
+    GetMe,
+    GetStreams,
+    GetTopic,
+    GetTopics,
+    IggyCreateStream,
+    IggyLogin,
+    IggyRequest,
+    PollMessages,
+    SendMessages,
+)
+from logdrive.wire.iggy.requests_codec import decode_request
+from logdrive.wire.iggy.revision import Revision
+
+_POLL_BYTES = 1 << 24
+_SEED = b"\1" * 8
+
+
+@dataclass
+class _Client:
+    info: ClientInfo
+    stream: ByteStream
+
+
+@dataclass
+class FaultyIggy:
+    """One server with one topic; its fields may be changed at any time."""
+
+    revision: Revision
+    partitions: int = 1
+    store_seconds: float = 0.0
+    """How long a send takes before it is stored, also after its connection is lost."""
+    answers: bool = True
+    """False: sends are stored, and their answers never leave."""
+    doubles: int = 0
+    """So many next sends are stored twice."""
+    swaps: int = 0
+    """So many next sends are stored behind the one that follows; both are acknowledged in turn."""
+    closed: dict[int, None] = field(default_factory=dict)
+    """Partitions that refuse every send."""
+    lists_clients: bool = True
+    """False: the user may not see the clients."""
+
+    stored: list[list[bytes]] = field(default_factory=list)
+    """The events of each partition."""
+    _clients: dict[int, _Client] = field(default_factory=dict)
+    _topic: bool = False
+    _held: list[tuple[int, list[bytes]]] = field(default_factory=list)
+    _next_client: int = 1
+
+    def __post_init__(self) -> None:
+        self.stored = [[] for _ in range(self.partitions)]
+
+    def crash(self, keep: list[int]) -> None:
+        """Reset all connections; of each partition only the first so many messages are left."""
+        for client in self._clients.values():
+            client.stream.abort()
+        self._clients.clear()
+        self._held.clear()
+        for events, count in zip(self.stored, keep, strict=True):
+            del events[count:]
+
+    def cut(self) -> None:
+        """Reset all connections; what was sent is still carried out."""
+        for client in self._clients.values():
+            client.stream.abort()
+
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve one connection."""
+        frames, number = RequestFrames(), self._next_client
+        self._next_client += 1
+        info = ClientInfo(number, ClientTransport.TCP, f"{stream.peer.address}/{number}", 0, 1)
+        self._clients[number] = _Client(info, stream)
+        try:
+            while data := await stream.read():
+                if data[:4] == bytes(4):  # a client of R3
+                    await stream.write([encode_reply_frame(int(Reason.INVALID_COMMAND))])
+                    continue
+                frames.receive(data)
+                while (frame := frames.next_frame()) is not None:
+                    await self._answer(stream, frame, info)
+        except TransientError:
+            pass
+        finally:
+            self._clients.pop(number, None)
+
+    async def _answer(self, stream: ByteStream, frame: RequestFrame, info: ClientInfo) -> None:
+        """Answer one request; a send is carried out though its client is gone."""
+        try:
+            request = decode_request(self.revision, frame.code, frame.payload)
+            if isinstance(request, SendMessages):
+                await asyncio.sleep(self.store_seconds)
+                if info.id not in self._clients:
+                    return  # a crash came before it was stored
+                self._store(request)
+                if not self.answers:
+                    return
+                reply: IggyReply = None
+            else:
+                reply = self._reply(request, info)
+            parts = encode_reply_frame(0, encode_reply(self.revision, request, reply))
+        except IggyError as error:
+            parts = encode_reply_frame(error.code(self.revision))
+        await stream.write([parts])
+
+    def _store(self, request: SendMessages) -> None:
+        assert isinstance(request.partitioning, ToPartition)
+        sent = frame_sent(self.revision, request.batch, request.count)
+        events = [frame_event(payload) for payload in split_events(sent.events)]
+        index = request.partitioning.index
+        if index in self.closed:
+            raise IggyError(Reason.SEGMENT_CLOSED)
+        if self.swaps:
+            self.swaps -= 1
+            self._held.append((index, events))
+            return
+        for _ in range(2 if self.doubles else 1):
+            self.stored[index] += events
+        self.doubles = max(0, self.doubles - 1)
+        for other, held in self._held:
+            self.stored[other] += held
+        self._held.clear()
+
+    def _reply(self, request: IggyRequest, info: ClientInfo) -> IggyReply:
+        match request:
+            case IggyLogin():
+                return LoggedIn(1)
+            case GetMe():
+                return ClientDetails(info)
+            case GetClients():
+                if not self.lists_clients:
+                    raise IggyError(Reason.UNAUTHORIZED)
+                return tuple(client.info for client in self._clients.values())
+            case GetStreams():
+                return ()
+            case GetTopics():
+                return ()
+            case IggyCreateStream(name=name):
+                return IggyStreamInfo(1, 0, 0, 0, 0, name)
+            case CreateTopic():
+                self._topic = True
+                return self._details()
+            case GetTopic():
+                return self._details() if self._topic else None
+            case PollMessages():
+                return self._poll(request)
+            case _:
+                raise IggyError(Reason.UNAUTHORIZED)
+
+    def _details(self) -> TopicDetails:
+        infos = tuple(
+            PartitionInfo(index, 0, 1, max(0, len(events) - 1), 0, len(events))
+            for index, events in enumerate(self.stored)
+        )
+        return TopicDetails(TopicInfo(1, 0, self.partitions, 0, 0, "events"), infos)
+
+    def _poll(self, request: PollMessages) -> Polled:
+        index = request.partition or 0
+        events, at = self.stored[index], request.strategy.value
+        poll = encode_polled(
+            self.revision,
+            [StoredEvents(b"".join(events[at:]), at, 1)] if at < len(events) else [],
+            partition=index,
+            id_seed=_SEED,
+            most=request.count,
+            limit=_POLL_BYTES,
+            foreign=lambda _: None,
+        )
+        return Polled(index, max(0, len(events) - 1), poll.count, poll.batches)
