@@ -14,6 +14,7 @@ COMMAND_BYTES = 10 * MIB  # the payload of any other request
 
 # Messages
 PAYLOAD_BYTES = 64_000_000  # of one message
+MESSAGES = 500_000  # of one send: where they have ids, each takes Python
 USER_HEADERS_BYTES = 100_000  # of one message, encoded
 HEADER_BYTES = 255  # a user header's key, and its value; each has at least one
 R0_SEND_BYTES = 10 * MIB  # all payloads of a send

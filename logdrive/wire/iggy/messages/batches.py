@@ -12,7 +12,13 @@ from logdrive.kernel import iggy_forms as forms
 from logdrive.kernel.iggy_loops import frame_messages
 from logdrive.kernel.loops import walk_plain
 from logdrive.model.framing import EVENT_HEAD, Part, event_size
-from logdrive.wire.iggy.limits import PAYLOAD_BYTES, R0_SEND_BYTES, USER_HEADERS_BYTES
+from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.limits import (
+    MESSAGES,
+    PAYLOAD_BYTES,
+    R0_SEND_BYTES,
+    USER_HEADERS_BYTES,
+)
 from logdrive.wire.iggy.messages.envelope import chosen_id
 from logdrive.wire.iggy.messages.layouts import fault_error, layout_of
 from logdrive.wire.iggy.revision import Revision
@@ -98,10 +104,11 @@ def frame_sent(revision: Revision, batch: Part, count: int | None) -> SentBatch:
     """Return the messages of *batch*, as `SendMessages` has it, with its *count*.
 
     All is checked before memory is taken. Raises `IggyError`: INVALID_MESSAGES_COUNT,
-    PAYLOAD_TOO_BIG, USER_HEADERS_TOO_BIG, MISSING_INDEX, CHECKSUM_MISMATCH …, as the real servers
-    do where they answer. User headers are checked, too, though a server of R2C does not: who reads
-    the stream in another revision has to understand them.
+    TOO_MANY_MESSAGES, PAYLOAD_TOO_BIG, USER_HEADERS_TOO_BIG, MISSING_INDEX, CHECKSUM_MISMATCH …, as
+    the real servers do where they answer. User headers are checked, too, though a server of R2C
+    does not: who reads the stream in another revision has to understand them.
     """
+    _check_count(count)
     layout = layout_of(revision)
     classic = layout == forms.CLASSIC
     fault, events, messages, longest, chosen = frame_messages(
@@ -115,4 +122,12 @@ def frame_sent(revision: Revision, batch: Part, count: int | None) -> SentBatch:
     )
     if fault != forms.NONE:
         raise fault_error(revision, fault)
+    _check_count(messages)
     return SentBatch(events, messages, longest, chosen)
+
+
+def _check_count(count: int | None) -> None:
+    if count is not None and count > MESSAGES:
+        raise IggyError(
+            Reason.TOO_MANY_MESSAGES, f"a send of {count} messages; it may have {MESSAGES}"
+        )

@@ -4,6 +4,7 @@ Lists have estimates, for which nothing is opened; the partitions of a topic tha
 exact figures.
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from logdrive.services.iggy.server.handlers.service import IggyService
@@ -70,6 +71,7 @@ async def topic_details(service: IggyService, topic: FoundTopic) -> TopicDetails
     """Return a topic and its partitions."""
     figures: dict[int, PartitionFigures] = {}
     for index in topic.indices:
+        await asyncio.sleep(0)  # there may be thousands
         if (one := await _exact(service, topic.segment(index))) is not None:
             figures[index] = one
     piece = topic.topic.options.segment_size or SEGMENT_BYTES

@@ -80,7 +80,12 @@ def _choose_partition(
 async def poll(service: IggyService, session: IggySession, request: PollMessages) -> Polled:
     """Return messages of one partition; with auto_commit the last one's offset is in force."""
     topic = await service.topology.topic(request.stream, request.topic)
-    service.check(session, Right.POLL, topic.target)
+    try:
+        service.check(session, Right.POLL, topic.target)
+    except IggyError:
+        # who may poll no more keeps no partition from the other members
+        service.members.leave_topic(topic, session.client_id)
+        raise
     place = place_to_poll(service, session, topic, request.consumer, request.partition)
     if place is None:  # a member of a group with more members than partitions
         return Polled(0, 0, 0)

@@ -131,7 +131,8 @@ class IggyService:
         return await self.logs.open(topic.segment(partition))
 
     async def empty(self, segment: str) -> None:
-        """Delete all messages of a segment."""
+        """Delete all messages of a segment; others have a turn before: there may be thousands."""
+        await asyncio.sleep(0)
         await (await self.logs.open(segment)).purge()
 
     async def forget_topic(self, scope: str, stream: str, segments: list[str]) -> None:

@@ -72,6 +72,9 @@ class KnownIds:
         self._count += 1
         if id_:  # 0: the client chose none
             self._ids[id_] = (self._count, time_ms)
+            # a single send may have more
+            if len(self._ids) > self._settings.entries:
+                self._ids.popitem(last=False)
 
     def _drop_old(self, now_ms: int) -> None:
         first, since = self._count - self._settings.entries, now_ms - 1000 * self._settings.seconds

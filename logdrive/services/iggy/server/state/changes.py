@@ -5,6 +5,7 @@ What is deleted goes in the opposite order. A crash in between leaves what the n
 catalog completes, or forgets.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -254,6 +255,7 @@ class TopologyChanges:
     async def _forget_all(self, segments: Iterable[str | None]) -> None:
         for segment in segments:
             if segment is not None:
+                await asyncio.sleep(0)  # there may be thousands
                 await self._forget(segment)
 
     def _now_us(self) -> int:

@@ -51,6 +51,12 @@ class Memberships:
         for key in list(self._joined.get(client, ())):
             self._leave(key, client)
 
+    def leave_topic(self, topic: FoundTopic, client: int) -> None:
+        """End the memberships of a connection in the groups of *topic*, if it has any."""
+        for key in list(self._joined.get(client, ())):
+            if key[:2] == topic.key:
+                self._leave(key, client)
+
     def _leave(self, key: _Key, client: int) -> bool:
         if (members := self._groups.get(key)) is None or not members.leave(
             client, self._monotonic()

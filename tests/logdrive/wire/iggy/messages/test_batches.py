@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from logdrive.kernel.iggy_forms import add_key_kinds
 from logdrive.model.framing import split_events
 from logdrive.wire.iggy.errors import IggyError, Reason
-from logdrive.wire.iggy.limits import PAYLOAD_BYTES, R0_SEND_BYTES, USER_HEADERS_BYTES
+from logdrive.wire.iggy.limits import (
+    MESSAGES,
+    PAYLOAD_BYTES,
+    R0_SEND_BYTES,
+    USER_HEADERS_BYTES,
+)
 from logdrive.wire.iggy.messages.batches import SentBatch, frame_sent
 from logdrive.wire.iggy.messages.envelope import StoredMessage, decode_message, encode_event
 from logdrive.wire.iggy.messages.headers import encode_headers, header
@@ -91,6 +96,28 @@ def test_a_batch_is_split_between_messages(sent: list[StoredMessage], most: int)
     for piece in pieces:
         assert piece.count == len(list(split_events(piece.events))) > 0
         assert len(piece.events) <= most or piece.count == 1
+
+
+@pytest.mark.parametrize("chosen", [0, 7], ids=["plain", "with ids"])
+def test_a_batch_of_many_short_messages_is_split_at_the_limit(chosen: int) -> None:
+    event = encode_event(StoredMessage(b"x", id=chosen))
+    batch = SentBatch(event * 1000, 1000, 1, bool(chosen))
+    sizes = [len(piece.events) for piece in batch.split(10 * len(event) + 1)]
+    assert sizes == [10 * len(event)] * 100
+
+
+@pytest.mark.parametrize("revision", EXECUTED)
+def test_more_messages_than_a_send_may_have_are_refused(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logdrive.wire.iggy.messages.batches.MESSAGES", 2)
+    two, three = (encode_sent(revision, [StoredMessage(b"x")] * count) for count in (2, 3))
+    assert frame_sent(revision, two, counted(revision, 2)).count == 2
+    assert refused(revision, three, 3) is Reason.TOO_MANY_MESSAGES
+
+
+def test_a_count_that_is_too_high_is_refused_before_the_messages_are_looked_at() -> None:
+    assert refused(Revision.R2C, b"", MESSAGES + 1) is Reason.TOO_MANY_MESSAGES
 
 
 @pytest.mark.parametrize("revision", EXECUTED)

@@ -1,5 +1,7 @@
 """Values at the edges of their fields: each is refused, or can be told to every client later."""
 
+import asyncio
+
 import pytest
 
 from logdrive.services.iggy.server.log.partition import PartitionFigures
@@ -96,3 +98,22 @@ def test_names_that_no_field_holds_are_refused(name: str) -> None:
         assert caught.value.reason is Reason.INVALID_STREAM_NAME
 
     test()
+
+
+@with_iggy
+async def test_others_are_served_while_many_partitions_are_looked_at(face: Face) -> None:
+    partitions = 100
+    root = await face.with_topic(partitions)
+    await face.ask(root, GetTopic(STREAM, TOPIC))  # all are open then
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while turns < 10 * partitions:
+            await asyncio.sleep(0)
+            turns += 1
+
+    other = asyncio.create_task(take_turns())
+    await face.ask(root, GetTopic(STREAM, TOPIC))
+    other.cancel()
+    assert turns >= partitions - 1

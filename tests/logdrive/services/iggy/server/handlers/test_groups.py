@@ -4,6 +4,7 @@ from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.wire.iggy.errors import Reason
 from logdrive.wire.iggy.identifiers import Consumer, ConsumerKind
 from logdrive.wire.iggy.limits import FENCED_PARTITION
+from logdrive.wire.iggy.permissions import ALL_PERMISSIONS
 from logdrive.wire.iggy.replies import (
     ClientDetails,
     ConsumerOffset,
@@ -15,6 +16,7 @@ from logdrive.wire.iggy.replies import (
 from logdrive.wire.iggy.requests import (
     CreateGroup,
     CreatePartitions,
+    CreateUser,
     DeleteGroup,
     GetConsumerOffset,
     GetGroup,
@@ -25,6 +27,7 @@ from logdrive.wire.iggy.requests import (
     Logout,
     StoreConsumerOffset,
     SyncGroup,
+    UpdatePermissions,
 )
 from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.services.iggy.server.handlers.harness import (
@@ -194,3 +197,19 @@ def test_groups_and_their_offsets_are_there_after_a_crash_and_members_are_not() 
             assert (await face.poll(one, None, consumer=GROUP, strategy=NEXT))[1] == ["a", "b"]
 
     run(main())
+
+
+@with_iggy
+async def test_a_member_that_may_poll_no_more_gives_its_partitions_up(face: Face) -> None:
+    root = await face.with_topic(1)
+    await face.send(root, "a", to=0)
+    await face.ask(root, CreateGroup(STREAM, TOPIC, NAME))
+    await face.ask(root, CreateUser("eve", "secret", True, ALL_PERMISSIONS))
+    eve = await face.login("eve", "secret")
+    await face.ask(eve, JOIN)
+    await face.ask(root, JOIN)
+    assert await shares(face, root) == {eve.client_id: (0,), root.client_id: ()}
+    await face.ask(root, UpdatePermissions("eve", None))
+    with refused(Reason.UNAUTHORIZED):
+        await face.poll(eve, None, consumer=GROUP, strategy=NEXT)
+    assert await face.poll(root, None, consumer=GROUP, strategy=NEXT) == (0, ["a"])

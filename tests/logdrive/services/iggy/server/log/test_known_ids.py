@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from logdrive.services.iggy.server.log.known_ids import Deduplication
+from logdrive.services.iggy.server.log.known_ids import Deduplication, KnownIds
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.messages.batches import SentBatch
@@ -179,3 +179,10 @@ def test_ids_are_found_among_what_other_faces_wrote() -> None:
             assert (await log.append(with_ids(1, 2, 3))).messages == 1
 
     run(main())
+
+
+def test_a_send_of_more_ids_than_are_remembered_keeps_only_the_last_of_them() -> None:
+    known = KnownIds(Deduplication(entries=3, seconds=60))
+    assert known.sift([*range(1, 8), 7, 1], 0) == [*range(7), 8]
+    assert len(known) == 3
+    assert known.sift([7, 1, 6, 5], 0) == [3]
