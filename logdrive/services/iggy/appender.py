@@ -18,7 +18,8 @@ in its list until the last one is done. So after a lost session:
 | a send of n messages is acknowledged  | n more; others' messages make it too low,    |
 |                                       | which costs reading and nothing else         |
 | R3 tells where the send was stored    | the end of the send                          |
-| the topic is described, in its turn   | the end of the partition                     |
+| the topic is described, in its turn   | the end of the partition, also of one that   |
+|                                       | is shorter: it was purged, or made anew      |
 
 Requests and replies have one order: all that was sent before a description and is answered before
 it lies below the ends that it tells, and what was sent behind it does not.
@@ -177,28 +178,33 @@ class IggyAppender:
         doubt: list[PendingSend],
     ) -> int:
         """Resolve those of the batches in *doubt* that are stored; return how many."""
-        end = end_of(details.partitions[index])
-        if end < self._known[index]:
-            self._log.error(
-                "the partition is shorter than it was: it was made anew, or the service lost what "
-                "it had acknowledged",
-                partition=index,
-                known=self._known[index],
-                end=end,
-            )
+        start, end = self._known[index], end_of(details.partitions[index])
+        if end < start:
+            self._report_shorter(index, end)
+            # stored since then, with as many messages of others between
+            start = max(0, end - 2 * sum(batch.messages for batch in doubt))
         stored: list[PendingSend] = []
-        if doubt and self._known[index] < end:
+        if doubt and start < end:
             stored = await find_stored(
                 session,
                 *self._names(session.revision),
                 index,
                 doubt,
-                self._known[index],
+                start,
                 end,
             )
             self.queue.resolve_found(stored)
         self._known[index] = end
         return len(stored)
+
+    def _report_shorter(self, index: int, end: int) -> None:
+        self._log.error(
+            "the partition is shorter than it was: it was made anew, or the service lost what it "
+            "had acknowledged",
+            partition=index,
+            known=self._known[index],
+            end=end,
+        )
 
     async def _ghosts_gone(self, session: IggyClientSession) -> None:
         """Wait until the server has let go all clients of lost sessions."""
@@ -349,7 +355,10 @@ class IggyAppender:
             raise TransientError(f"{session.where}: the topic is not there any more")
         for one in reply.partitions:
             if one.index < len(self._known):
-                self._known[one.index] = max(self._known[one.index], end_of(one))
+                end = end_of(one)
+                if end < self._known[one.index]:
+                    self._report_shorter(one.index, end)
+                self._known[one.index] = end
 
 
 def closed_error(where: str, index: int) -> TransientError:

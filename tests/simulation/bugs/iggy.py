@@ -21,8 +21,8 @@ IGGY = (
         "logdrive.services.iggy.appender",
         (
             (
-                "        if doubt and self._known[index] < end:\n",
-                "        if not doubt and self._known[index] < end:\n",
+                "        if doubt and start < end:\n",
+                "        if not doubt and start < end:\n",
             ),
         ),
         over_iggy=True,

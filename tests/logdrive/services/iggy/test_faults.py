@@ -240,3 +240,38 @@ async def test_what_waits_for_a_partition_that_was_sealed_goes_to_another() -> N
         assert await at.sink.open_writer("logs/events/1", WRITER) == NOT_KEPT
         await asyncio.gather(*at.submit(2))
         assert (at.whole, len(at.iggy.stored[1])) == ([1], _MESSAGES)
+
+
+@in_virtual_time
+async def test_what_a_purged_partition_has_stored_since_is_not_sent_again() -> None:
+    async with site(Revision.R2C) as at:
+        await at.append(1, 5)
+        at.iggy.stored[0].clear()
+        await at.append(6, 2)
+        at.iggy.answers = False
+        waiting = at.submit(8, 2)
+        await asyncio.sleep(1)
+        at.iggy.answers = True
+        at.iggy.cut()
+        await asyncio.gather(*waiting)
+        assert at.whole == [6, 7, 8, 9]
+        assert at.said("the partition is shorter than it was")
+
+
+@in_virtual_time
+async def test_a_purged_partition_that_others_fill_again_is_read_from_its_new_end_on() -> None:
+    async with site(Revision.R2C) as at:
+        await at.append(1, 5)
+        at.iggy.stored[0].clear()
+        await at.append(6, 2)
+        await asyncio.sleep(30)  # the topic is described meanwhile
+        assert at.said("the partition is shorter than it was")
+        at.iggy.answers = False
+        waiting = at.submit(8, 2)
+        await asyncio.sleep(1)
+        at.iggy.stored[0] += at.iggy.stored[0] * 2  # by others
+        at.iggy.answers = True
+        at.iggy.cut()
+        await asyncio.gather(*waiting)
+        assert at.whole[:4] == [6, 7, 8, 9]
+        assert len(at.whole) == 3 * 4
