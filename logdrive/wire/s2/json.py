@@ -78,14 +78,14 @@ class _ReadBatch(msgspec.Struct):
     tail: _Position | None = None
 
 
-class _TailBody(msgspec.Struct):
+class _Tail(msgspec.Struct):
     tail: _Position
 
 
 _APPEND_INPUT: Final = msgspec.json.Decoder(_AppendInput)
 _APPEND_ACK: Final = msgspec.json.Decoder(_AppendAck)
 _READ_BATCH: Final = msgspec.json.Decoder(_ReadBatch)
-_TAIL: Final = msgspec.json.Decoder(_TailBody)
+_TAIL: Final = msgspec.json.Decoder(_Tail)
 
 
 def parse_format(header: str | None) -> Format:

@@ -49,11 +49,11 @@ class KnownIds:
         """
         self._drop_old(now_ms)
         keep: list[int] = []
-        for index, id_ in enumerate(ids):
-            if id_ in self._ids:
+        for index, one in enumerate(ids):
+            if one in self._ids:
                 continue
             keep.append(index)
-            self._add(id_, now_ms)
+            self._add(one, now_ms)
         return keep
 
     def pass_by(self, count: int) -> None:
@@ -68,10 +68,10 @@ class KnownIds:
             self._add(chosen_id(events[at + EVENT_HEAD : end]), time_ms)
             at = end
 
-    def _add(self, id_: int, time_ms: int) -> None:
+    def _add(self, one: int, time_ms: int) -> None:
         self._count += 1
-        if id_:  # 0: the client chose none
-            self._ids[id_] = (self._count, time_ms)
+        if one:
+            self._ids[one] = (self._count, time_ms)
 
     def _drop_old(self, now_ms: int) -> None:
         first, since = self._count - self._settings.entries, now_ms - 1000 * self._settings.seconds
