@@ -78,7 +78,7 @@ class _ReadBatch(msgspec.Struct):
     tail: _Position | None = None
 
 
-class _TailBody(msgspec.Struct):
+class _Tail(msgspec.Struct):
     tail: _Position
 
 
@@ -93,7 +93,7 @@ class _StreamList(msgspec.Struct):
 _APPEND_INPUT: Final = msgspec.json.Decoder(_AppendInput)
 _APPEND_ACK: Final = msgspec.json.Decoder(_AppendAck)
 _READ_BATCH: Final = msgspec.json.Decoder(_ReadBatch)
-_TAIL: Final = msgspec.json.Decoder(_TailBody)
+_TAIL: Final = msgspec.json.Decoder(_Tail)
 _STREAMS: Final = msgspec.json.Decoder(_StreamList)
 
 

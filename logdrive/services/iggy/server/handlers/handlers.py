@@ -78,7 +78,7 @@ class Handlers:
             raise as_answer(error) from error
 
     def admit_nameless(self, session: IggySession) -> None:
-        """Log in a client of R0, which has no logins, as the root user; not with a users file."""
+        """Let a client in whose revision has no logins, unless there is a users file."""
         if not self._service.users.needs_login:
             session.log_in(ROOT_ID)
 

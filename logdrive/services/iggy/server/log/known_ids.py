@@ -49,11 +49,11 @@ class KnownIds:
         """
         self._drop_old(now_ms)
         keep: list[int] = []
-        for index, id_ in enumerate(ids):
-            if id_ in self._ids:
+        for index, one in enumerate(ids):
+            if one in self._ids:
                 continue
             keep.append(index)
-            self._add(id_, now_ms)
+            self._add(one, now_ms)
         return keep
 
     def pass_by(self, count: int) -> None:

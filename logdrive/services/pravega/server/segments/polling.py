@@ -30,7 +30,7 @@ class _Poll:
 
 
 @dataclass(slots=True, eq=False)
-class _Tail:
+class _WaitingReads:
     """The reads that wait at one segment's tail."""
 
     # done once the segment has changed
@@ -56,7 +56,7 @@ class LongPolls:
         # reads that are not answered, the earliest deadline first
         self._polls: OrderedDict[_Poll, None] = OrderedDict()
         # by segment; only those at which a read waits
-        self._tails: dict[str, _Tail] = {}
+        self._tails: dict[str, _WaitingReads] = {}
         # segments that changed and whose reads were not looked at since
         self._changed: dict[str, None] = {}
         # set when `answer_polls` has something to do
@@ -72,7 +72,7 @@ class LongPolls:
         """Add a read that must wait; `answer_polls` answers it."""
         reading.follow_tail()
         segment, offset = reading.request.segment, reading.request.offset
-        tail = self._tails.setdefault(segment, _Tail())
+        tail = self._tails.setdefault(segment, _WaitingReads())
         self._watch(segment, tail)
 
         poll = _Poll(reading, self._loop.time() + self._poll_seconds)
@@ -160,12 +160,12 @@ class LongPolls:
 
     # Watching segments ---------------------------------------------------------------------------
 
-    def _watch(self, segment: str, tail: _Tail) -> None:
+    def _watch(self, segment: str, tail: _WaitingReads) -> None:
         if tail.watch is None:
             tail.watch = self._store.watch(segment)
             tail.watch.add_done_callback(partial(self._on_changed, segment, tail))
 
-    def _on_changed(self, segment: str, tail: _Tail, watch: "asyncio.Future[None]") -> None:
+    def _on_changed(self, segment: str, tail: _WaitingReads, watch: "asyncio.Future[None]") -> None:
         tail.watch = None
         if not watch.cancelled():
             self._changed[segment] = None
