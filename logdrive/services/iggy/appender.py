@@ -249,7 +249,8 @@ class IggyAppender:
         """Send over *session* until it is lost. Raises `TransientError` and `IggyError`."""
         try:
             await self._begin(session)
-            self._outage.report_success()
+            if not self.queue.waits:  # else it is not known yet whether the service takes it
+                self._outage.report_success()
             async with asyncio.timeout(None) as deadline:
                 await self._send_and_collect(session, deadline)
         except TimeoutError:
@@ -351,6 +352,7 @@ class IggyAppender:
         sent = self.queue.acknowledge_first()
         self._known[sent.index] = self._end_of_send(sent, outcome.reply)
         self._backoff.reset()
+        self._outage.report_success()
 
     def _end_of_send(self, sent: IggySend, reply: object) -> int:
         """Return the offset behind a send, the least that it can be if it is not told."""
