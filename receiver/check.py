@@ -145,8 +145,7 @@ async def _s2(
 async def _iggy(stream: IggyAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
     """Ask Iggy for the topic, as `_service` does; the password is not shown."""
     try:
-        from logdrive.services.iggy.client.telling import open_session
-        from logdrive.services.iggy.topics import find_topic, why_not_durable
+        from logdrive.services.iggy.looking import look_at_topic
     except ImportError as error:
         return [Finding("sink.uri", False, missing_library("Iggy", error))]
     target = sink.iggy_target(stream)
@@ -154,15 +153,10 @@ async def _iggy(stream: IggyAddress, sink: SinkConfig, transport: Transport) -> 
 
     async def describe() -> str:
         nonlocal weak
-        session = await open_session(transport, target)
-        try:
-            details = await find_topic(session, stream.scope, stream.stream)
-            weak = await why_not_durable(session, details)
-        finally:
-            await session.close()
-        if details is None:
+        partitions, weak = await look_at_topic(transport, target, stream)
+        if partitions is None:
             return f"will be made with {sink.segments} partitions"
-        return f"has {len(details.partitions)} partitions"
+        return f"has {partitions} partitions"
 
     findings = await _ask_service(stream, target.where, target.tls is not None, describe)
     if weak:  # more than what is said of a service in general

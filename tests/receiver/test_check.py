@@ -36,6 +36,7 @@ from logdrive.services.s2.server.listen import serve_s2
 from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
+from logdrive.wire.iggy.requests import CreateUser
 from logdrive.wire.s2.records import AppendInput, Record
 from receiver.check import check_receiver
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
@@ -343,8 +344,8 @@ def test_iggy_is_asked_for_its_topic_and_the_password_is_not_shown(
 ) -> None:
     """Once without the topic, which stays away; with it; with a wrong password; without Iggy."""
 
-    async def ask(port: int, password: str = "iggy") -> dict[str, Finding]:
-        uri = f"iggy://iggy:{password}@127.0.0.1:{port}/logs/events"
+    async def ask(port: int, password: str = "iggy", user: str = "iggy") -> dict[str, Finding]:
+        uri = f"iggy://{user}:{password}@127.0.0.1:{port}/logs/events"
         config = ReceiverConfig(
             listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=SinkConfig(uri=uri)
         )
@@ -357,6 +358,8 @@ def test_iggy_is_asked_for_its_topic_and_the_password_is_not_shown(
     async def create(port: int) -> None:
         session = await open_session(SystemTransport(), IggyTarget("127.0.0.1", port))
         await ensure_topic(session, "logs", "events", 2)
+        if revision != "R0":
+            await session.request(CreateUser("nobody", "without-rights"))
         await session.close()
 
     with iggy_server(revision, tmp_path / "iggy") as server:
@@ -371,6 +374,10 @@ def test_iggy_is_asked_for_its_topic_and_the_password_is_not_shown(
         if revision != "R0":  # it knows no passwords
             wrong = asyncio.run(ask(server.port, "secret"))["sink.uri"]
             assert (wrong.ok, "invalid credentials" in wrong.detail) == (False, True)
+            assert f"127.0.0.1:{server.port} refuses" in wrong.detail
+            assert "[sink.login]" in wrong.detail
+            barred = asyncio.run(ask(server.port, "without-rights", "nobody"))["sink.uri"]
+            assert (barred.ok, "give the user the right" in barred.detail) == (False, True)
     gone = asyncio.run(ask(server.port))["sink.uri"]
     assert not gone.ok
     assert "a start would wait for it" in gone.detail

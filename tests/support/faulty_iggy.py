@@ -73,6 +73,8 @@ class FaultyIggy:
     """So many next sends are stored behind the one that follows; both are acknowledged in turn."""
     closed: dict[int, None] = field(default_factory=dict)
     """Partitions that refuse every send."""
+    full: bool = False
+    """True: every send is refused, as by a full disk; the connection stays."""
     lists_clients: bool = True
     """False: the user may not see the clients."""
 
@@ -143,6 +145,8 @@ class FaultyIggy:
         sent = frame_sent(self.revision, request.batch, request.count)
         events = [frame_event(payload) for payload in split_events(sent.events)]
         index = request.partitioning.index
+        if self.full:
+            raise IggyError(Reason.IO_ERROR)
         if index in self.closed:
             raise IggyError(Reason.SEGMENT_CLOSED)
         if self.swaps:

@@ -38,7 +38,7 @@ from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.net.retry import Backoff, FullJitter
 from logdrive.services.iggy.batches import IggySend, IggySendQueue, PendingSend
-from logdrive.services.iggy.client.errors import IggyUnavailableError
+from logdrive.services.iggy.client.errors import IggyUnavailableError, explain_refusal
 from logdrive.services.iggy.client.session import IggyClientSession, IggyOutcome
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
@@ -141,8 +141,18 @@ class IggyAppender:
                 self._blind = True
         self._me = None
         self.queue.recall_flight()
-        self._outage.report_failure(str(error))
+        self._outage.report_failure(self._reason(error))
         return self._backoff.next_wait()
+
+    def _reason(self, error: LogdriveError) -> str:
+        """Return *error*'s text, with what can be done about it where a service refuses."""
+        if isinstance(error, IggyUnavailableError):
+            error = error.error
+        return (
+            explain_refusal(self._target.where, error)
+            if isinstance(error, IggyError)
+            else str(error)
+        )
 
     # A session's beginning -----------------------------------------------------------------------
 
@@ -239,7 +249,8 @@ class IggyAppender:
         """Send over *session* until it is lost. Raises `TransientError` and `IggyError`."""
         try:
             await self._begin(session)
-            self._outage.report_success()
+            if not self.queue.waits:  # else it is not known yet whether the service takes it
+                self._outage.report_success()
             async with asyncio.timeout(None) as deadline:
                 await self._send_and_collect(session, deadline)
         except TimeoutError:
@@ -341,6 +352,7 @@ class IggyAppender:
         sent = self.queue.acknowledge_first()
         self._known[sent.index] = self._end_of_send(sent, outcome.reply)
         self._backoff.reset()
+        self._outage.report_success()
 
     def _end_of_send(self, sent: IggySend, reply: object) -> int:
         """Return the offset behind a send, the least that it can be if it is not told."""

@@ -28,6 +28,7 @@ from logdrive.model.units import MIB
 from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.iggy.appender import IggyAppender, closed_error
 from logdrive.services.iggy.batches import PendingSend
+from logdrive.services.iggy.client.errors import explain_refusal
 from logdrive.services.iggy.client.session import IggyClientSession
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
@@ -97,7 +98,7 @@ class IggySink:
             )
         except IggyError as error:
             raise ConfigError(
-                "sink", [Mistake("uri", address.uri, f"the service refuses: {error}")]
+                "sink", [Mistake("uri", address.uri, explain_refusal(target.where, error))]
             ) from error
         outage.report_success()
         session, details, warning = found

@@ -93,7 +93,8 @@ IGGY = (
         "logdrive.services.iggy.server.connection",
         (
             (
-                "            await asyncio.wait((settled, abandoned), return_when=asyncio.FIRST_COMPLETED)\n",
+                "            await asyncio.wait((settled, abandoned), "
+                "return_when=asyncio.FIRST_COMPLETED)\n",
                 "            await asyncio.sleep(0)\n",
             ),
         ),

@@ -29,6 +29,31 @@ EXISTS = frozenset(
 """Reasons that say that somebody else has created it meanwhile."""
 
 
+LOGIN_REFUSED = frozenset(
+    {
+        Reason.UNAUTHENTICATED,
+        Reason.INVALID_CREDENTIALS,
+        Reason.INVALID_USER_NAME,
+        Reason.INVALID_PASSWORD,
+        Reason.USER_INACTIVE,
+    }
+)
+"""Reasons for which another user or password is needed."""
+
+
+def explain_refusal(where: str, error: IggyError) -> str:
+    """Return what the service at *where* refuses a sink, and what an operator can do about it."""
+    text = f"{where} refuses: {error}"
+    if error.reason in LOGIN_REFUSED:
+        return f"{text}: give user and password, in sink.uri or in [sink.login]"
+    if error.reason is Reason.UNAUTHORIZED:
+        return (
+            f"{text}: give the user the right to read the topic and to send to it, and to create "
+            "stream and topic, or create them"
+        )
+    return text
+
+
 class IggyUnavailableError(TransientError):
     """A refusal after which the same request may succeed; *error* is what the service said."""
 

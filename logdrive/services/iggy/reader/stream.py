@@ -17,6 +17,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
 from logdrive.net.retry import Exponential, Retrying, retry_blocking
+from logdrive.services.iggy.client.errors import LOGIN_REFUSED
 from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.reader import headers
 from logdrive.services.iggy.reader.blocking import BlockingIggyClient
@@ -36,16 +37,7 @@ T = TypeVar("T")
 _CHUNK_BYTES: Final = 4 * MIB  # a chunk ends with the batch that reaches it
 _ATTEMPTS: Final = 8  # limit on the attempts of one call
 _WAIT: Final = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
-_LOGIN_REFUSED: Final = frozenset(
-    {
-        Reason.UNAUTHENTICATED,
-        Reason.UNAUTHORIZED,
-        Reason.INVALID_CREDENTIALS,
-        Reason.INVALID_USER_NAME,
-        Reason.INVALID_PASSWORD,
-        Reason.USER_INACTIVE,
-    }
-)
+_LOGIN_REFUSED: Final = LOGIN_REFUSED | {Reason.UNAUTHORIZED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,3 +275,19 @@ async def test_a_purged_partition_that_others_fill_again_is_read_from_its_new_en
         await asyncio.gather(*waiting)
         assert at.whole[:4] == [6, 7, 8, 9]
         assert len(at.whole) == 3 * 4
+
+
+@in_virtual_time
+async def test_a_service_that_refuses_sends_is_told_once_and_not_said_to_answer_again() -> None:
+    async with site(Revision.R2C) as at:
+        await at.append(1)
+        at.iggy.full = True
+        waiting = at.submit(2, 2)
+        await asyncio.sleep(60)
+        assert not at.said("answers again")
+        refusals = [entry for entry in at.log if "does not take appends" in entry["event"]]
+        assert len(refusals) == 1
+        at.iggy.full = False
+        await asyncio.gather(*waiting)
+        assert at.whole == [1, 2, 3]
+        assert at.said("answers again")
