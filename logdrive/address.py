@@ -98,12 +98,13 @@ AnyAddress = StreamAddress | ServiceAddress | S2Address | IggyAddress
 def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     """Split `host`, `host:port` or `[v6]:port`. Raises ValueError, which says what is wrong."""
     parts = urlsplit(f"//{text}")
+    shown = f"…@{text.rpartition('@')[2]}" if "@" in text else text
     try:
         port = parts.port if parts.port is not None else default_port
     except ValueError:
-        raise ValueError(f"{text!r} has no port between 0 and 65535: write host:port") from None
+        raise ValueError(f"{shown!r} has no port between 0 and 65535: write host:port") from None
     if not parts.hostname or parts.path or parts.username:
-        raise ValueError(f"{text!r} is not an address: write host:port")
+        raise ValueError(f"{shown!r} is not an address: write host:port")
     return parts.hostname, port
 
 
@@ -131,16 +132,16 @@ def service_address(uri: str) -> ServiceAddress:
     scope, slash, stream = parts.path.removeprefix("/").partition("/")
     if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
         raise ValueError(
-            f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and "
+            f"{_shown(uri)!r}: after the port goes /scope/stream, of letters, digits, '.' and "
             "'-', as in pravega://host:6000/logs/events"
         )
     try:
         host, port = host_port(parts.netloc, 0)
     except ValueError as error:
-        raise ValueError(f"{uri!r}: {error}") from None
+        raise ValueError(f"{_shown(uri)!r}: {error}") from None
     if port == 0:
         raise ValueError(
-            f"{uri!r}: the port is missing, as in pravega://{host}:6000/{scope}/{stream}"
+            f"{_shown(uri)!r}: the port is missing, as in pravega://{host}:6000/{scope}/{stream}"
         )
     return ServiceAddress(host, port, scope, stream)
 
@@ -158,16 +159,16 @@ def s2_address(uri: str) -> S2Address:
         stream = ""
     if parts.query or parts.fragment or not (slash and _is_s2_basin(basin) and _is_s2_name(stream)):
         raise ValueError(
-            f"{uri!r}: after the host go /basin/stream, as in s2://host:{S2_PORT}/my-basin/events; "
-            "a basin has 8 to 48 of a-z, 0-9 and '-', a stream 1 to 512 bytes, '?', '#' and '%' "
-            "percent-encoded"
+            f"{_shown(uri)!r}: after the host go /basin/stream, as in "
+            f"s2://host:{S2_PORT}/my-basin/events; a basin has 8 to 48 of a-z, 0-9 and '-', a "
+            "stream 1 to 512 bytes, '?', '#' and '%' percent-encoded"
         )
     if not parts.netloc:
         return S2Address("", 0, basin, stream)
     try:
         host, port = host_port(parts.netloc, S2_PORT)
     except ValueError as error:
-        raise ValueError(f"{uri!r}: {error}") from None
+        raise ValueError(f"{_shown(uri)!r}: {error}") from None
     return S2Address(host, port, basin, stream)
 
 
@@ -217,19 +218,26 @@ def stream_address(uri: str) -> StreamAddress:
     scope, slash, stream = parts.fragment.partition("/")
     if parts.scheme != "file":
         raise ValueError(
-            f"{uri!r}: write file:///path#scope/stream, pravega://host:port/scope/stream, "
+            f"{_shown(uri)!r}: write file:///path#scope/stream, pravega://host:port/scope/stream, "
             "s2://host:port/basin/stream or iggy://host:port/stream/topic"
         )
     if parts.netloc or not parts.path.startswith("/"):
         raise ValueError(
-            f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events"
+            f"{_shown(uri)!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events"
         )
     if not (slash and _is_name(scope) and _is_name(stream)):
         raise ValueError(
-            f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in "
+            f"{_shown(uri)!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in "
             "#logs/events"
         )
     return StreamAddress(parts.path, scope, stream)
+
+
+def _shown(uri: str) -> str:
+    """Return *uri* for messages, without user and password: they may stand in any by mistake."""
+    scheme, _, rest = uri.partition("://")
+    _, at, where = rest.rpartition("@")
+    return f"{scheme}://…@{where}" if at else uri
 
 
 def _is_name(text: str) -> bool:

@@ -96,3 +96,19 @@ def test_what_is_no_topic_of_iggy_is_refused_without_showing_a_password(uri: str
     with pytest.raises(ValueError, match="iggy://") as refused:
         sink_address(uri)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "igy://me:secret@host:8090/logs/events",
+        "pravega://me:secret@host:6000/logs/events",
+        "pravega://me:secret@host:6000/logs",
+        "s2://me:secret@host/basin-one/events",
+        "file://me:secret@host/store#logs/events",
+    ],
+)
+def test_a_password_in_an_address_of_another_kind_is_not_shown(uri: str) -> None:
+    with pytest.raises(ValueError, match="host") as raised:
+        sink_address(uri)
+    assert "secret" not in str(raised.value)
