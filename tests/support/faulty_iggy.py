@@ -57,6 +57,7 @@ _SEED = b"\1" * 8
 class _Client:
     info: ClientInfo
     stream: ByteStream
+    logged_in: bool = False
 
 
 @dataclass
@@ -154,6 +155,7 @@ class FaultyIggy:
         try:
             request = decode_request(self.revision, frame.code, frame.payload)
             sent: tuple[int, list[bytes]] | None = None
+            self._check_login(request, info)
             if isinstance(request, SendMessages):
                 self.on_send()
                 await asyncio.sleep(self.store_seconds)
@@ -173,6 +175,14 @@ class FaultyIggy:
         await stream.write([parts])
         if sent is not None:
             self.acknowledged.append(sent)
+
+    def _check_login(self, request: IggyRequest, info: ClientInfo) -> None:
+        """Refuse all but a login before it, as real servers do: so none is taken for one of R0."""
+        client = self._clients.get(info.id)
+        if client is not None and isinstance(request, IggyLogin):
+            client.logged_in = True
+        elif client is not None and not client.logged_in:
+            raise IggyError(Reason.UNAUTHENTICATED)
 
     def _store(self, request: SendMessages) -> tuple[int, list[bytes]]:
         """Store a send, or hold it; return its partition and its events."""
