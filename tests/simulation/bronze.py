@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.audit.audit import Head, Verdict, audit_sources, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import trim_rows
@@ -83,9 +84,11 @@ class Bronze:
             )
         ) or None
 
-    def add(self, stream: str, segment: str, data: bytes, cover: Coverage) -> None:
+    def add(
+        self, stream: str, segment: str, data: bytes, cover: Coverage, unit: OffsetUnit
+    ) -> None:
         """Add the rows of *segment*, whose bytes are *data*, as commits of the pipeline would."""
-        decoder = Decoder(stream)
+        decoder = Decoder(stream, unit)
         decoder.decode_batches(segment, 0, data)
         events, heads = decoder.take_tables()
         self.heads += heads
@@ -109,11 +112,16 @@ class Bronze:
             self._found.setdefault(batch, []).append((row.start, row.end))
 
 
-def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bronze:
-    """Return the tables of *segments*, whose bytes are given by store and name."""
+def bronze_of(
+    stream: str, segments: Mapping[tuple[str, str], bytearray], unit: OffsetUnit = "bytes"
+) -> Bronze:
+    """Return the tables of *segments*, whose bytes are given by store and name.
+
+    Where offsets count records, the bytes are those that the pipeline's reader makes of them.
+    """
     bronze, cover = Bronze(), Coverage()
     for (_, segment), data in segments.items():
-        bronze.add(stream, segment, bytes(data), cover)
+        bronze.add(stream, segment, bytes(data), cover, unit)
     return bronze
 
 

@@ -144,7 +144,8 @@ class World(Steps):
             judge_handles(self.agents, self.processes.values())
 
             # after a power cut: whatever was shown before must still be there
-            await self._lose_power()
+            if not self.plan.faulty_iggy:
+                await self._lose_power()
             await self._read_all(again=True)
             for store in self.plan.stores:  # now that a start has come since the last full disk
                 await self._freed(store)
@@ -336,7 +337,7 @@ class World(Steps):
                     raise BrokenPromise("a stop ends a program", process.name) from None
         self._look()
         judge_last_handles(self.processes.values())
-        for store in self.plan.stores:
+        for store in () if self.plan.faulty_iggy else self.plan.stores:
             damages = verify(self.processes[store].disk, STORE).damages
             if damages := [damage for damage in damages if damage.file not in self.rotten]:
                 raise BrokenPromise("a store is as its log says", f"{store}: {damages[0]}")

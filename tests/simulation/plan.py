@@ -95,6 +95,9 @@ class Plan:
     outbox_bytes: int = 0  # limit on what waits for one peer of a receiver; 0 for the default
     s2: bool = False  # receivers append to the shared store over S2, and it is read over S2
     iggy: bool = False  # the same over Iggy's protocol
+    # The shared store is no store of ours, but an Iggy with the faults of real ones: "drawn" from
+    # the seed, or "scripted", which has those that a test asks for.
+    faulty_iggy: str = ""
 
     @property
     def retained(self) -> bool:
@@ -168,6 +171,10 @@ class Plan:
     def over_iggy(self) -> "Plan":
         """Return the same over Iggy's protocol, which keeps no numbers either: see `over_s2`."""
         return replace(self.over_s2(), s2=False, iggy=True)
+
+    def over_faulty_iggy(self) -> "Plan":
+        """Return the same over an Iggy with the faults of real servers, drawn from the seed."""
+        return replace(self.over_iggy(), faulty_iggy="drawn")
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""

@@ -12,6 +12,7 @@ from random import Random
 from logdrive.address import S2Address
 from logdrive.errors import LogdriveError
 from logdrive.model.framing import frame_events
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.iggy.batches import BATCH_HEADER as IGGY_BATCH_HEADER
 from logdrive.services.iggy.client.target import IggyTarget
@@ -42,6 +43,7 @@ from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import command_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
+from tests.simulation.faulty import foundation, read_framed
 from tests.simulation.hosts import (
     BASIN,
     CONTROLLER_PORT,
@@ -54,6 +56,7 @@ from tests.simulation.hosts import (
 )
 from tests.simulation.plan import Plan
 from tests.simulation.retaining import Retained
+from tests.support.faulty_iggy import FaultyIggy
 from tests.support.ledger import whole_batches
 from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
@@ -96,6 +99,10 @@ class Tables:
     records: dict[tuple[str, str], int] = field(default_factory=dict)
     # number of each batch in an S2 stream or a partition of Iggy, by its id
     stored: dict[bytes, int] = field(default_factory=dict)
+    # the faulty Iggy of the history; None if there is none
+    peer: FaultyIggy | None = None
+    # the batches that it has, or has acknowledged; without such a peer none
+    ever: list[Batch] = field(default_factory=list)
     # what retention cut and left
     retained: Retained = field(default_factory=Retained)
     # offset behind the last whole batch
@@ -199,7 +206,8 @@ class Tables:
 
     def bronze(self) -> Bronze:
         """Return the tables that the pipeline makes of all segments."""
-        return bronze_of(f"{SCOPE}/{STREAM}", self.seen)
+        unit: OffsetUnit = "bytes" if self.peer is None else "records"
+        return bronze_of(f"{SCOPE}/{STREAM}", self.seen, unit)
 
     def verdict(self) -> Verdict:
         """Return the audit's verdict on these tables."""
@@ -231,6 +239,9 @@ async def follow(
 async def _read(
     network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool
 ) -> None:
+    if tables.peer is not None:
+        await _read_faulty(network, store, tables, tables.peer)
+        return
     if plan.iggy:
         await _read_iggy(network, store, tables, again=again)
         return
@@ -325,6 +336,24 @@ async def _read_iggy(network: MemoryNetwork, store: str, tables: Tables, *, agai
                 tables.records[place] = max(at, tables.records.get(place, 0))
     finally:
         session.abort()
+
+
+async def _read_faulty(
+    network: MemoryNetwork, store: str, tables: Tables, peer: FaultyIggy
+) -> None:
+    """Read all of the topic anew, as the pipeline does: the peer may have lost what was there."""
+    session = await open_session(
+        network.host("reader"), IggyTarget(store, IGGY_PORT), random=Random(1)
+    )
+    try:
+        framed = await read_framed(session, SCOPE, STREAM)
+    finally:
+        session.abort()
+    tables.seen = {
+        (store, segment_name(SCOPE, STREAM, index)): data for index, data in enumerate(framed)
+    }
+    tables.starts = dict.fromkeys(tables.seen, 0)
+    tables.batches, tables.ever = foundation(peer, store, SCOPE, STREAM)
 
 
 def _note_batches(tables: Tables, index: int, messages: Sequence[IggyMessage]) -> None:

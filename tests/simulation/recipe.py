@@ -20,6 +20,7 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "at_once": Plan.at_once,
     "over_s2": Plan.over_s2,
     "over_iggy": Plan.over_iggy,
+    "over_faulty_iggy": Plan.over_faulty_iggy,
 }
 """Names of the cuts besides agents and steps, in the order in which they are written."""
 

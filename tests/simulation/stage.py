@@ -11,6 +11,7 @@ from logdrive.model.units import KIB
 from logdrive.store.log.log import CommitGroup
 from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
+from tests.simulation.faulty import FaultyIggyHost
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
 from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
@@ -23,6 +24,7 @@ from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
 from tests.simulation.transactions import TransactionWriter
 from tests.simulation.weighing import weigh
+from tests.support.faulty_iggy import FaultyIggy
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
@@ -42,7 +44,12 @@ class Stage:
         self.tables = Tables()
         self.agents = [AgentHost(agent, plan, self.network, trace) for agent in plan.agents]
         receivers = [ReceiverHost(name, plan, self.network, trace) for name in plan.receivers]
-        stores = [StoreHost("store", plan, self.network, trace)] if plan.shared else []
+        stores: list[Process] = []
+        if plan.faulty_iggy:
+            stores.append(iggy := FaultyIggyHost("store", plan, self.network, trace))
+            self.tables.peer = iggy.iggy
+        elif plan.shared:
+            stores.append(StoreHost("store", plan, self.network, trace))
         self.receivers = receivers
         self.processes: dict[str, Process] = {
             process.name: process for process in (*self.agents, *receivers, *stores)
@@ -195,7 +202,7 @@ class Stage:
 
     def _weight(self, name: str) -> int:
         """Return how many bytes *name* holds, without what a store caches of its last writes."""
-        return weigh(name, (Process, Stage, LogReader, CommitGroup))
+        return weigh(name, (Process, Stage, LogReader, CommitGroup, FaultyIggy))
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]

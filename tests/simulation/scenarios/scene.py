@@ -134,6 +134,7 @@ async def scene(
     controlled: bool = False,
     s2: bool = False,
     iggy: bool = False,
+    faulty_iggy: str = "",
     **output: Any,
 ) -> AsyncIterator[Scene]:
     """Start so many agents, receivers and foreign peers (*beats*), and yield their scene.
@@ -168,6 +169,7 @@ async def scene(
         scaled=controlled,
         s2=s2,
         iggy=iggy,
+        faulty_iggy=faulty_iggy,
     )
     trace = Trace(asyncio.get_running_loop().time)
     with recorded(trace):
