@@ -62,6 +62,10 @@ class IggyUnavailableError(TransientError):
         self.error = error
 
 
+class IggySilentError(TransientError):
+    """A service that has not answered in time: it may be stopped, and says nothing of itself."""
+
+
 def classify(where: str, error: IggyError) -> LogdriveError:
     """Return *error*, as an `IggyUnavailableError` if it may pass."""
     return IggyUnavailableError(where, error) if error.retryable else error

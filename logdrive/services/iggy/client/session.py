@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.transport import ByteStream
-from logdrive.services.iggy.client.errors import classify
+from logdrive.services.iggy.client.errors import IggySilentError, classify
 from logdrive.services.iggy.client.framing import ClientFraming
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.replies_codec import decode_reply
@@ -116,12 +116,12 @@ class IggyClientSession:
 
     @contextlib.asynccontextmanager
     async def deadline(self) -> AsyncIterator[None]:
-        """Raise `TransientError` in the body if it takes too long."""
+        """Raise `IggySilentError` in the body if it takes too long."""
         try:
             async with asyncio.timeout(self._seconds):
                 yield
         except TimeoutError:
-            raise TransientError(
+            raise IggySilentError(
                 f"{self.where} does not answer within {self._seconds:g} s"
             ) from None
 

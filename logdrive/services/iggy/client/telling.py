@@ -20,7 +20,7 @@ from typing import Final
 
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream, Transport
-from logdrive.services.iggy.client.errors import IggyUnavailableError
+from logdrive.services.iggy.client.errors import IggySilentError, IggyUnavailableError
 from logdrive.services.iggy.client.framing import CLIENT_VERSION, ClassicFraming, VsrFraming
 from logdrive.services.iggy.client.session import REQUEST_SECONDS, IggyClientSession
 from logdrive.services.iggy.client.target import IggyTarget
@@ -142,6 +142,8 @@ class _RevisionProbe:
                 async with session.deadline():
                     await session.send(self._login)
                     outcome = await session.receive()
+            except IggySilentError:  # which is not R0's answer, as one that was stopped gives none
+                raise
             except TransientError:  # as R0 closes the connection
                 session.abort()
                 return None

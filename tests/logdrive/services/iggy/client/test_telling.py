@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from logdrive.address import IggyAddress
 from logdrive.errors import TransientError
+from logdrive.host.transport import ByteStream
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.services.iggy.client.target import IggyTarget
@@ -17,6 +18,7 @@ from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.iggy.sink import IggySink
 from logdrive.services.iggy.topics import ensure_topic, why_not_durable
 from logdrive.wire.iggy.errors import IggyError, Reason
+from logdrive.wire.iggy.frames import encode_reply_frame
 from logdrive.wire.iggy.requests import GetMe
 from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.services.iggy.server.served import PORT, iggy_face
@@ -47,6 +49,28 @@ async def test_the_revision_of_a_face_is_told(fixed: str, revision: Revision) ->
         assert len(details.partitions) == 2
         assert bool(await why_not_durable(session, details)) is (revision is Revision.R0)
         await session.close()
+
+
+@in_virtual_time
+async def test_a_service_that_was_stopped_during_the_login_is_not_taken_for_r0() -> None:
+    """R0 needs no login, and keeps names in small letters: what is sent would go elsewhere."""
+    connections = 0
+
+    async def serve(stream: ByteStream) -> None:
+        nonlocal connections
+        connections += 1
+        await stream.read()
+        if connections == 1:  # the ping of R3
+            await stream.write([encode_reply_frame(int(Reason.INVALID_COMMAND))])
+        elif connections == 3:  # it runs again, and answers a request for its streams
+            await stream.write([encode_reply_frame(0)])
+        await stream.read()
+
+    network = MemoryNetwork()
+    await network.host("store").listen("store", PORT, None, serve)
+    with pytest.raises(TransientError, match="does not answer"):
+        await open_session(network.host("client"), TARGET, random=Random(1))
+    assert connections == 2
 
 
 @in_virtual_time
