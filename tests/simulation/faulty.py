@@ -16,7 +16,7 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.record_walker import frame_batch
 from logdrive.services.iggy.batches import BATCH_HEADER, NUMBER_HEADER
 from logdrive.services.iggy.reader.polling import (
-    IggyService,
+    IggyRequester,
     Partition,
     PartitionReading,
     partition_states,
@@ -142,7 +142,7 @@ class FaultyIggyHost(Process):
         self._speak()
 
 
-async def read_framed(service: IggyService, scope: str, stream: str) -> list[bytearray]:
+async def read_framed(service: IggyRequester, scope: str, stream: str) -> list[bytearray]:
     """Return each partition as the pipeline's reader frames it, up to its last whole batch."""
     framed = []
     for index, state in enumerate(await partition_states(service, scope, stream)):
