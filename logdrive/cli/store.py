@@ -66,7 +66,7 @@ store.add_command(dead_letters_group)
 
 
 @store.command(
-    short_help="Serve a store over Pravega's segment-store protocol.",
+    short_help="Serve a store to clients of Pravega, S2 and Iggy.",
     epilog="Example: logdrive store run --config /etc/logdrive/store.toml",
 )
 @click.option(
@@ -83,7 +83,11 @@ store.add_command(dead_letters_group)
     show_default=True,
 )
 def run(path: str, log_level: str) -> None:
-    """Serve a store over Pravega's segment-store protocol until SIGTERM."""
+    """Serve a store until SIGTERM, in the protocols that its file has a table for.
+
+    Pravega's segment store with [listen.pravega], its controller with [listen.controller], S2 with
+    [listen.s2], and Iggy with [listen.iggy].
+    """
     configure_logging(log_level)
     config = load_config(path, StoreConfig, os.environ)
 

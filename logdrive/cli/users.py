@@ -1,12 +1,17 @@
 """`logdrive store user`: print an entry for the users file that [listen.auth] names."""
 
 import random
+import sys
+from typing import Final
 
 import click
 
 from logdrive.cli.access import read_password
 from logdrive.services.auth import passwords
 from logdrive.services.auth.permissions import Grants, Permission
+
+_IGGY_NAME: Final = (3, 50)  # bytes that Iggy's own clients take, and check before they log in
+_IGGY_PASSWORD: Final = (3, 100)
 
 
 @click.command(
@@ -45,6 +50,9 @@ def user(
             f"{name!r} is not a valid user name: use printable characters, but no colon, quote "
             "or backslash"
         )
+    if not _IGGY_NAME[0] <= len(name.encode()) <= _IGGY_NAME[1]:
+        least, most = _IGGY_NAME
+        print(f"warning: clients of Iggy take names of {least} to {most} bytes", file=sys.stderr)
     grants = dict.fromkeys(read, Permission.READ) | dict.fromkeys(update, Permission.READ_UPDATE)
     try:
         Grants(grants)
@@ -54,6 +62,11 @@ def user(
         password = read_password(password_file)
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    if not _IGGY_PASSWORD[0] <= len(password.encode()) <= _IGGY_PASSWORD[1]:
+        least, most = _IGGY_PASSWORD
+        print(
+            f"warning: clients of Iggy take passwords of {least} to {most} bytes", file=sys.stderr
+        )
     kept = passwords.hash_password(password, random.SystemRandom().randbytes(passwords.SALT_BYTES))
     may = ", ".join(f'"{pattern}" = "{permission.name}"' for pattern, permission in grants.items())
     print(f'\n[[user]]\nname = "{name}"\npassword = "{kept}"\nmay = {{ {may} }}')

@@ -93,7 +93,15 @@ def test_what_iggy_has_nothing_for_says_so(server: IggyFace) -> None:
     for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):
         assert "does not work over Iggy" in logdrive("store", *arguments, code=2)
     assert "verify reads the store's files" in logdrive("store", "verify", uri, code=2)
-    assert orjson.loads(logdrive("store", "ls", uri, "--json"))["segments"] == []
+
+
+def test_a_topic_that_is_not_there_is_said(server: IggyFace) -> None:
+    for uri in (
+        topic_at(server.port, "no-such-topic").uri,
+        f"iggy://iggy:iggy@127.0.0.1:{server.port}/no-such-stream/events",
+    ):
+        for arguments in (("ls", uri, "--json"), ("cat", uri), ("cat", uri, "--follow")):
+            assert "there is no topic" in logdrive("store", *arguments, code=1)
 
 
 def test_a_wrong_password_is_not_shown(server: IggyFace) -> None:
@@ -101,3 +109,5 @@ def test_a_wrong_password_is_not_shown(server: IggyFace) -> None:
     said = logdrive("store", "ls", uri, code=2)
     assert "iggy://user:password@" in said
     assert "no-secret-of-mine" not in said
+    assert "pipeline" not in said, "there is none"
+    assert "[login]" not in said, "nor a configuration"

@@ -135,3 +135,24 @@ def test_a_login_is_whole_or_there_is_none(tmp_path: Path) -> None:
         done = logdrive("store", "ls", uri, *arguments)
         assert done.exit_code == 2
         assert words in done.stderr
+
+
+def test_a_login_that_clients_of_iggy_do_not_take_is_warned_of(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    for name, secret, words in (
+        ("u2", "secret", ["names of 3 to 50"]),
+        ("user", "no", ["passwords of 3 to 100"]),
+        ("user", "secret", []),
+    ):
+        password.write_text(secret)
+        done = logdrive("store", "user", name, "--read", "*", "--password-file", str(password))
+        assert done.exit_code == 0
+        assert "[[user]]" in done.stdout
+        assert [line.split("take ")[1] for line in done.stderr.splitlines()] == [
+            f"{word} bytes" for word in words
+        ]
+
+
+def test_the_help_of_the_store_names_its_protocols() -> None:
+    said = logdrive("store", "run", "--help").stdout
+    assert all(name in said for name in ("Pravega", "S2", "Iggy")), said

@@ -200,6 +200,14 @@ class _RevisionProbe:
                 f"{self._target.where} refused the login, and does not speak a revision without "
                 f"one: {error}"
             ) from error
+        except IggyUnavailableError:
+            session.abort()
+            raise
+        except TransientError as error:
+            session.abort()
+            if self._target.tls is not None:
+                raise
+            raise TransientError(f"{error}; does it speak TLS?") from error
         except BaseException:
             session.abort()
             raise

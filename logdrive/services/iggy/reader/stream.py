@@ -150,14 +150,21 @@ class IggyStreamReader:
         except IggyError as error:
             raise self.refused(error) from error
 
-    def refused(self, error: IggyError) -> Exception:
-        """Return *error*, an answer of the service, as the error to raise."""
+    def refused(
+        self,
+        error: IggyError,
+        place: tuple[str, str] = ("pipeline", "from"),
+        other: str = ", with --user, or in [login] of the configuration",
+    ) -> Exception:
+        """Return *error*, an answer of the service, as the error to raise.
+
+        *place* is where the address was given, as in `ConfigError`; *other*, where else a login may
+        be given.
+        """
         if error.reason in _LOGIN_REFUSED:
-            remedy = (
-                f"{error}: give user and password, as in iggy://user:password@…, with --user, or "
-                "in [login] of the configuration"
-            )
-            return ConfigError("pipeline", [Mistake("from", self.uri, remedy)])
+            file, key = place
+            remedy = f"{error}: give user and password, as in iggy://user:password@…{other}"
+            return ConfigError(file, [Mistake(key, self.uri, remedy)])
         return error
 
 

@@ -64,6 +64,8 @@ _ROUTES: Final[Mapping[tuple[str | None, ...], Mapping[str, CallHandler]]] = {
     ("ping",): {"GET": metric.health},
     ("metrics",): {"GET": metric.prometheus},
 }
+_REFUSALS: Final = ("authn", "permission_denied")
+"""Errors that are logged: refusals of who came."""
 _OPEN: Final = (metric.health,)
 """Handlers that ask for no login."""
 
@@ -80,7 +82,9 @@ class Routes:
         try:
             answer = await self._answer(call)
         except S2Error as error:
-            self._service.refusals.note(request, error)
+            if error.code in _REFUSALS:
+                what = f"{request.method} {request.path}"
+                self._service.refusals.note(request.peer.address, what, error.code, str(error))
             answer = error_answer(error)
         except LogdriveError as error:
             if response.started:

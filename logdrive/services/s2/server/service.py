@@ -10,6 +10,7 @@ from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.services.auth.users import Users
 from logdrive.services.numbering.segments import NumberedSegments
+from logdrive.services.refusals import RefusalLog
 from logdrive.services.s2.server.access_tokens import AccessTokens
 from logdrive.services.s2.server.basins import Basins
 from logdrive.services.s2.server.budget import ByteBudget
@@ -19,7 +20,6 @@ from logdrive.services.s2.server.log.stream_log import StreamLog
 from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.services.s2.server.principals import Principal, Principals
 from logdrive.services.s2.server.purging import Purger
-from logdrive.services.s2.server.refusals import RefusalLog
 from logdrive.services.s2.server.registry import Registry
 from logdrive.services.s2.server.sessions import OpenSessions
 from logdrive.services.s2.server.state import SEGMENT
@@ -58,7 +58,7 @@ class S2Service:
         self.arriving = Transit(ARRIVING_BYTES)
         self.leaving = Transit(LEAVING_BYTES)
         self.counters = OperationCounters(clock)
-        self.refusals = RefusalLog(clock)
+        self.refusals = RefusalLog(clock, "logdrive.store.s2")
         # set once sessions should move away
         self.draining = asyncio.Event()
         self.sessions = OpenSessions()

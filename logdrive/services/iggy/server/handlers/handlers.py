@@ -24,7 +24,7 @@ from logdrive.store.streams.errors import (
 )
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.replies import IggyReply
-from logdrive.wire.iggy.requests import IggyRequest, SendMessages
+from logdrive.wire.iggy.requests import GetStats, IggyRequest, SendMessages
 from logdrive.wire.iggy.revision import Revision
 
 _MISSING: Final = frozenset(
@@ -36,6 +36,11 @@ _MISSING: Final = frozenset(
         Reason.GROUP_NOT_FOUND,
         Reason.GROUP_NAME_NOT_FOUND,
     }
+)
+
+
+_REFUSALS: Final = frozenset(
+    {Reason.INVALID_CREDENTIALS, Reason.USER_INACTIVE, Reason.UNAUTHORIZED}
 )
 
 
@@ -56,6 +61,7 @@ class Handlers:
             await self._admit(session, request)
             return await HANDLERS[type(request)](self._service, session, request)
         except IggyError as error:
+            self._note_refusal(session, request, error)
             # from R1 on, what is asked for and missing is an empty reply
             asked = type(request) in EMPTY_IF_MISSING and session.revision >= Revision.R1
             if asked and error.reason in _MISSING:
@@ -74,6 +80,9 @@ class Handlers:
         try:
             await self._admit(session, request)
             return await messages.begin_send(self._service, session, request)
+        except IggyError as error:
+            self._note_refusal(session, request, error)
+            raise
         except (StreamsError, TransientError, StorageError, NoSuchSegmentError) as error:
             raise as_answer(error) from error
 
@@ -81,6 +90,12 @@ class Handlers:
         """Let a client in whose revision has no logins, unless there is a users file."""
         if not self._service.users.needs_login:
             session.log_in(ROOT_ID)
+
+    def _note_refusal(self, session: IggySession, request: IggyRequest, error: IggyError) -> None:
+        """Log *error* if it is a refusal of who came; figures are asked to tell the revision."""
+        if error.reason in _REFUSALS and not isinstance(request, GetStats):
+            kind = type(request).__name__
+            self._service.refusals.note(session.address, kind, error.reason.name, str(error))
 
     async def _admit(self, session: IggySession, request: IggyRequest) -> None:
         if self._service.is_doubtful:

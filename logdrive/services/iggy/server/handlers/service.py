@@ -26,6 +26,7 @@ from logdrive.services.iggy.server.state.tokens import PersonalTokens
 from logdrive.services.iggy.server.state.topology import FoundTopic, IggyTopology
 from logdrive.services.iggy.server.state.users import IggyUsers
 from logdrive.services.numbering.segments import NumberedSegments
+from logdrive.services.refusals import RefusalLog
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.iggy.errors import IggyError, Reason
@@ -56,6 +57,7 @@ class IggyService:
         self.store = catalog.store
         self.clock = clock
         self.sessions = sessions
+        self.refusals = RefusalLog(clock, "logdrive.store.iggy")
         self.started_ms = clock.now_ms()
         # where clients find this server, as it tells them
         self.address = ("127.0.0.1", IGGY_PORT)

@@ -4,7 +4,7 @@ from logdrive.services.iggy.server.handlers.figures import estimates, stream_inf
 from logdrive.services.iggy.server.handlers.service import IggyService
 from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.services.iggy.server.state.names import requested_name
-from logdrive.services.iggy.server.state.rights import Right, RightTarget
+from logdrive.services.iggy.server.state.rights import Right, RightTarget, new_stream_target
 from logdrive.services.iggy.server.state.topology import FoundTopic
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.replies import IggyStreamInfo, StreamDetails
@@ -56,15 +56,21 @@ async def create_stream(
     service: IggyService, session: IggySession, request: IggyCreateStream
 ) -> IggyStreamInfo:
     """Create a stream."""
-    service.check(session, Right.MANAGE_STREAM)
-    owner = await service.changes.create_stream(_name(request.name, session), request.id)
+    name = _name(request.name, session)
+    service.check(session, Right.MANAGE_STREAM, new_stream_target(name))
+    owner = await service.changes.create_stream(name, request.id)
     return stream_info(service, owner, ())
 
 
 async def rename_stream(service: IggyService, session: IggySession, request: UpdateStream) -> None:
     """Give a stream another name."""
-    service.check(session, Right.MANAGE_STREAM, await service.topology.target(request.stream))
-    await service.changes.rename_stream(request.stream, _name(request.name, session))
+    target = await service.topology.target(request.stream)
+    service.check(session, Right.MANAGE_STREAM, target)
+    name = _name(request.name, session)
+    if name != (await service.topology.stream(request.stream)).name:
+        # else it could be put where others send to the stream of that name
+        service.check(session, Right.MANAGE_STREAM, new_stream_target(name, target.stream_id))
+    await service.changes.rename_stream(request.stream, name)
 
 
 async def delete_stream(service: IggyService, session: IggySession, request: DeleteStream) -> None:

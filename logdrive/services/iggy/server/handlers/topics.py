@@ -8,7 +8,7 @@ from logdrive.services.iggy.server.handlers.service import IggyService
 from logdrive.services.iggy.server.log.partition import SEGMENT_BYTES
 from logdrive.services.iggy.server.sessions import IggySession
 from logdrive.services.iggy.server.state.names import requested_name
-from logdrive.services.iggy.server.state.rights import Right, RightTarget
+from logdrive.services.iggy.server.state.rights import Right, named_topic_target
 from logdrive.services.iggy.server.state.topology import FoundTopic
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.identifiers import Identifier
@@ -70,8 +70,8 @@ async def create_topic(
 ) -> TopicDetails:
     """Create a topic."""
     target = await service.topology.target(request.stream)
-    service.check(session, Right.MANAGE_TOPIC, RightTarget(target.scope, target.stream_id))
     name = _name(request.name, session)
+    service.check(session, Right.MANAGE_TOPIC, named_topic_target(target, name))
     least = 1 if session.revision <= Revision.R0B else 0
     _check_partitions(request.partitions, session.revision, least)
     found = await service.changes.create_topic(
@@ -84,9 +84,11 @@ async def update_topic(service: IggyService, session: IggySession, request: Upda
     """Give a topic another name and other options; those that are not given stay."""
     found = await _topic_of(service, session, request.stream, request.topic)
     options = _changed(found.topic.options, request.options)
-    await service.changes.update_topic(
-        request.stream, request.topic, _name(request.name, session), options
-    )
+    name = _name(request.name, session)
+    if name != found.topic.name:
+        # else it could be put where others send to the topic of that name
+        service.check(session, Right.MANAGE_TOPIC, named_topic_target(found.target, name))
+    await service.changes.update_topic(request.stream, request.topic, name, options)
 
 
 async def delete_topic(service: IggyService, session: IggySession, request: DeleteTopic) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from logdrive.services.auth.permissions import Grants, Permission
-from logdrive.store.streams.names import IGGY, SYSTEM
+from logdrive.store.streams.names import IGGY, SYSTEM, is_plain_name
 from logdrive.wire.iggy.permissions import (
     ALL_PERMISSIONS,
     GlobalPermissions,
@@ -37,11 +37,12 @@ class Right(Enum):
 class RightTarget:
     """A stream or a topic, by its names in the catalog, and by its numbers.
 
-    None for *stream* and *topic_id*: the stream of Iggy as a whole.
+    None for *stream* and *topic_id*: the stream of Iggy as a whole. None for *stream_id*: a stream
+    that is to be made.
     """
 
     scope: str
-    stream_id: int
+    stream_id: int | None
     stream: str | None = None
     topic_id: int | None = None
 
@@ -51,11 +52,26 @@ _OF_TOPICS = (Right.READ_TOPIC, Right.MANAGE_TOPIC, Right.POLL, Right.SEND)
 _TOPIC_READING = (Right.READ_TOPIC, Right.POLL)
 
 
+def new_stream_target(name: str, stream_id: int | None = None) -> RightTarget | None:
+    """Return what rights to make a stream *name* are asked for, or to give it to *stream_id*.
+
+    None, which is everywhere, for a name that no grant can mean: the catalog has another for it.
+    """
+    if is_plain_name(name):
+        return RightTarget(name, stream_id)
+    return None if stream_id is None else RightTarget("", stream_id)
+
+
+def named_topic_target(target: RightTarget, name: str) -> RightTarget:
+    """Return what rights to call a topic *name* are asked for; *target* is it, or its stream."""
+    return replace(target, stream=name if is_plain_name(name) else None)
+
+
 def permits(permissions: Permissions, right: Right, target: RightTarget | None) -> bool:
     """Return whether *permissions* include *right* on *target*; None: everywhere."""
     if _everywhere(permissions.everywhere, right):
         return True
-    if target is None:
+    if target is None or target.stream_id is None:
         return False
     for stream in permissions.streams:
         if stream.stream == target.stream_id:
@@ -114,6 +130,8 @@ def permissions_of(grants: Grants, targets: Iterable[RightTarget]) -> Permission
         return ALL_PERMISSIONS
     streams: dict[int, StreamPermissions] = {}
     for target in targets:
+        if target.stream_id is None:
+            continue
         reads, manages = (
             grants_permit(grants, right, target)
             for right in (
@@ -150,8 +168,10 @@ def grants_permit(grants: Grants, right: Right, target: RightTarget | None) -> b
     """Return whether the *grants* of a user of the users file include *right* on *target*."""
     if is_root(grants):
         return True
-    if target is None or right in (Right.READ_SERVERS, Right.READ_USERS, Right.MANAGE_USERS):
+    if right in (Right.READ_SERVERS, Right.READ_USERS, Right.MANAGE_USERS):
         return False
+    if target is None:
+        return right is Right.READ_STREAM  # of a list, only what the user sees
     wanted = Permission.READ if right in _READING else Permission.READ_UPDATE
     if target.stream is not None:
         return grants.stream_permission(target.scope, target.stream) >= wanted

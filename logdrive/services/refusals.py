@@ -5,30 +5,27 @@ from typing import Final
 import structlog
 
 from logdrive.host.clock import Clock
-from logdrive.net.http.exchange import HttpRequest
-from logdrive.wire.s2.errors import S2Error
 
 _QUIET_SECONDS: Final = 60.0  # without another line on the same host, and the same code
 _HOSTS: Final = 256  # limit on the hosts and codes that are remembered
-_CODES: Final = ("authn", "permission_denied")
 
 
 class RefusalLog:
     """Logs refused logins and requests: the first of a host and a code in each minute.
 
-    Where hosts are too many to remember, nothing more is logged until one of them is forgotten.
+    *logger* names the face. Where hosts are too many to remember, nothing more is logged until one
+    of them is forgotten.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, logger: str) -> None:
         self._clock = clock
+        self._logger = logger
         # by host and code: when a line was written, and how many refusals followed without one
         self._written: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def note(self, request: HttpRequest, error: S2Error) -> None:
-        """Log that *request* was refused with *error*, if it is a refusal of who came."""
-        if error.code not in _CODES:
-            return
-        key = request.peer.address.rpartition(":")[0], error.code
+    def note(self, peer: str, request: str, code: str, reason: str) -> None:
+        """Log that *request* of *peer*, "host:port", was refused with *code*."""
+        key = peer.rpartition(":")[0], code
         now = self._clock.monotonic()
         since, more = self._written.get(key, (None, 0))
         if since is not None and now - since < _QUIET_SECONDS:
@@ -37,11 +34,11 @@ class RefusalLog:
         if since is None and not self._has_room(now):
             return
         self._written[key] = now, 0
-        structlog.get_logger("logdrive.store.s2").info(
+        structlog.get_logger(self._logger).info(
             "a request was refused",
-            peer=request.peer.address,
-            request=f"{request.method} {request.path}",
-            reason=str(error),
+            peer=peer,
+            request=request,
+            reason=reason,
             **({"more_before": more} if more else {}),
         )
 
