@@ -12,6 +12,7 @@ from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
+from logdrive.net.tcp import SystemTransport
 from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.server.config import IggyFaceConfig
@@ -119,3 +120,17 @@ async def test_our_store_is_not_warned_of() -> None:
                 async with asyncio.timeout(5):
                     await sink.append_batch(segment, UUID(int=5), batch, 2, ABSENT, 1)
         assert not [entry for entry in log if entry["log_level"] == "warning"]
+
+
+def test_a_service_that_ends_plain_connections_is_said_to_want_tls_perhaps() -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async def main() -> None:
+        async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(TransientError, match="does it speak TLS"):
+                await open_session(SystemTransport(), IggyTarget("127.0.0.1", port))
+
+    asyncio.run(main())
