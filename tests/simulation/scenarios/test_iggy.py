@@ -16,7 +16,7 @@ from tests.simulation.plan import ALIKE_OVER_S2
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
-DRAWN = range(80)
+DRAWN = range(40)
 _GROUP = 40
 
 

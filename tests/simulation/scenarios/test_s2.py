@@ -23,7 +23,7 @@ from tests.simulation.scenarios.scene import Scene, lines, scene
 
 pytestmark = pytest.mark.history
 
-DRAWN = range(80)
+DRAWN = range(40)
 _GROUP = 40
 
 
