@@ -26,6 +26,7 @@ from tenacity import (
 from tenacity.wait import wait_base
 
 __all__ = [
+    "AsyncRetrying",
     "Backoff",
     "Exponential",
     "FullJitter",

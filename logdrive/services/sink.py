@@ -2,7 +2,7 @@
 
 There is one class for each streaming service: `EmbeddedSink`, `PravegaSink`, `S2Sink` and
 `IggySink`. To add one, satisfy `Sink` and choose it by the kind of address in
-`receiver/open_sink.py`.
+`receiver/open_sink.py`. Those onto services that keep no numbers share `UnnumberedSink`.
 """
 
 import asyncio

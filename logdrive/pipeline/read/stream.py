@@ -6,7 +6,6 @@ segments, or a controller, which says where each one is.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from logdrive.errors import TransientError
 from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB, OffsetUnit
-from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
@@ -30,13 +28,12 @@ from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.segments import locate_segments, segment_store_target
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.services.reader import HeaderDigest, SegmentState
+from logdrive.services.reader_calls import retry_call, tls_options
 from logdrive.wire.pravega.names import SegmentName, segment_name
 
 T = TypeVar("T")
 
 _PIECE_BYTES = 4 * MIB  # limit on the bytes of one read
-_ATTEMPTS = 8  # limit on the attempts of one call
-_WAIT = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 
 
 @dataclass(slots=True)
@@ -84,14 +81,7 @@ class StreamClient:
         Spark blanks passwords and tokens in what it shows, by the options' names.
         """
         target, login = self.target, self.target.login
-        named = {"token": target.token or None}
-        if target.tls is not None:
-            named |= {
-                "ca": target.tls.ca,
-                "cert": target.tls.cert,
-                "key": target.tls.key,
-                "serverName": target.tls.server_name,
-            }
+        named = {"token": target.token or None} | tls_options(target.tls)
         if login is not None:
             named |= {"user": login.user, "password": login.password}
         return {name: value for name, value in named.items() if value is not None}
@@ -166,7 +156,7 @@ class StreamClient:
         """
         with _Reading(self, segment) as reading:
             while start < end:
-                data = _retrying()(reading.fetch, start, min(start + _PIECE_BYTES, end))
+                data = retry_call()(reading.fetch, start, min(start + _PIECE_BYTES, end))
                 start += len(data)
                 yield data
 
@@ -305,15 +295,5 @@ def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def main() -> None:
         results.append(await ask())
 
-    _retrying()(lambda: asyncio.run(main()))
+    retry_call()(lambda: asyncio.run(main()))
     return results[0]
-
-
-def _retrying() -> Retrying:
-    """Return what calls a function again after `TransientError`, and raises the last of them."""
-    return retry_blocking(
-        TransientError,
-        sleep=time.sleep,
-        wait=_WAIT,
-        give_up=lambda attempts: attempts >= _ATTEMPTS,
-    )

@@ -11,8 +11,6 @@ fails because the service is away: it waits.
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from types import TracebackType
-from typing import Final
 from uuid import UUID
 from zlib import crc32
 
@@ -24,8 +22,6 @@ from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.framing import Part
 from logdrive.model.numbers import NOT_KEPT
-from logdrive.model.units import MIB
-from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.iggy.appender import IggyAppender, closed_error
 from logdrive.services.iggy.batches import PendingSend
 from logdrive.services.iggy.client.errors import explain_refusal
@@ -34,19 +30,18 @@ from logdrive.services.iggy.client.target import IggyTarget
 from logdrive.services.iggy.client.telling import open_session
 from logdrive.services.iggy.topics import ensure_topic, why_not_durable
 from logdrive.services.outage import Outage
-from logdrive.services.pending_writers import PendingWriters
 from logdrive.services.sink import SegmentMovedError
+from logdrive.services.unnumbered_sink import (
+    PENDING_BYTES,
+    UnnumberedSink,
+    retry_until_answered,
+)
 from logdrive.wire.iggy.errors import IggyError
 from logdrive.wire.iggy.replies import TopicDetails
 
-PENDING_BYTES: Final = 256 * MIB  # limit on batches that wait or are in flight
-_RETRY_SECONDS: Final = 1.0  # between two attempts to find the topic
 
-
-class IggySink:
+class IggySink(UnnumberedSink):
     """A topic of Iggy. Implements `Sink`."""
-
-    keeps_numbers = False
 
     def __init__(
         self,
@@ -58,13 +53,16 @@ class IggySink:
         outage: Outage,
         pending_bytes: int,
     ) -> None:
-        self.store_id = store_id
+        super().__init__(
+            store_id,
+            appender.run(),
+            f"iggy-sink-{address.uri}",
+            outage=outage,
+            pending_bytes=pending_bytes,
+        )
         self._name = f"{address.scope}/{address.stream}"
         self._appender = appender
         self._random = random
-        self._pending_bytes = pending_bytes
-        self._writers = PendingWriters(outage)
-        self._running = asyncio.create_task(appender.run(), name=f"iggy-sink-{address.uri}")
 
     @classmethod
     async def open_topic(
@@ -85,12 +83,7 @@ class IggySink:
         Waits for the service as long as it takes. Raises `ConfigError` if it refuses.
         """
         outage = Outage(target.where)
-        until_answered = retry_async(
-            TransientError,
-            sleep=clock.sleep,
-            wait=wait_fixed(_RETRY_SECONDS),
-            on_failure=lambda error, _: outage.report_failure(str(error)),
-        )
+        until_answered = retry_until_answered(outage, clock)
         found: tuple[IggyClientSession, TopicDetails, str]
         try:
             found = await until_answered(
@@ -158,11 +151,7 @@ class IggySink:
         Raises `TransientError` at once, and stores nothing, if too much waits. A writer of which
         nothing is pending may begin anywhere.
         """
-        self._writers.check_previous(segment, writer, previous)
-        if self._running.done():
-            self._running.result()  # raises the bug that ended it
-        more = sum(map(len, batch))
-        self._writers.check_room(self._appender.queue.size, more, self._pending_bytes, segment)
+        self._check_append(segment, writer, batch, previous, self._appender.queue.size)
         index = int(segment.rpartition("/")[2])
         if index in self._appender.closed:
             raise closed_error(segment, index)
@@ -170,32 +159,6 @@ class IggySink:
         self._writers.add(writer, number, pending.done)
         self._appender.submit(pending)
         return pending.done
-
-    async def close(self) -> None:
-        """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
-        await self._writers.wait_for_all()
-        await self._stop()
-
-    async def _stop(self) -> None:
-        self._running.cancel()
-        await asyncio.wait([self._running])
-        if not self._running.cancelled():
-            self._running.result()  # raises the bug that ended it
-
-    async def __aenter__(self) -> "IggySink":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the sink, after an exception without waiting."""
-        if kind is None:
-            await self.close()
-        else:
-            await self._stop()
 
 
 async def _find_topic(

@@ -11,8 +11,6 @@ behave; `ExactlyOnceAppender` says how. A batch never fails because the service 
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from types import TracebackType
-from typing import Final
 from uuid import UUID
 
 import structlog
@@ -22,24 +20,21 @@ from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.host.clock import Clock
 from logdrive.model.framing import Part
 from logdrive.model.numbers import NOT_KEPT
-from logdrive.model.units import MIB
-from logdrive.net.retry import retry_async, wait_fixed
 from logdrive.services.outage import Outage
-from logdrive.services.pending_writers import PendingWriters
 from logdrive.services.s2.appender import ExactlyOnceAppender
 from logdrive.services.s2.batches import BatchTooLargeError, PendingBatch
 from logdrive.services.s2.client.client import S2Client
+from logdrive.services.unnumbered_sink import (
+    PENDING_BYTES,
+    UnnumberedSink,
+    retry_until_answered,
+)
 from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.records import StreamPosition
 
-PENDING_BYTES: Final = 256 * MIB  # limit on batches that wait or are in flight
-_RETRY_SECONDS: Final = 1.0  # between two attempts to find the stream
 
-
-class S2Sink:
+class S2Sink(UnnumberedSink):
     """A stream of S2. Implements `Sink`; *client* must stay open until the sink is closed."""
-
-    keeps_numbers = False
 
     def __init__(
         self,
@@ -51,13 +46,16 @@ class S2Sink:
         outage: Outage,
         pending_bytes: int,
     ) -> None:
-        self.store_id = store_id
         self.segment = f"{address.basin}/{address.stream}"
+        super().__init__(
+            store_id,
+            appender.run(),
+            f"s2-sink-{self.segment}",
+            outage=outage,
+            pending_bytes=pending_bytes,
+        )
         self._appender = appender
         self._random = random
-        self._pending_bytes = pending_bytes
-        self._writers = PendingWriters(outage)
-        self._running = asyncio.create_task(appender.run(), name=f"s2-sink-{self.segment}")
 
     @classmethod
     async def open_stream(
@@ -75,12 +73,7 @@ class S2Sink:
         Waits for the service as long as it takes. Raises `ConfigError` if it refuses.
         """
         outage = Outage(client.where)
-        until_answered = retry_async(
-            TransientError,
-            sleep=clock.sleep,
-            wait=wait_fixed(_RETRY_SECONDS),
-            on_failure=lambda error, _: outage.report_failure(str(error)),
-        )
+        until_answered = retry_until_answered(outage, clock)
         try:
             tail: StreamPosition = await until_answered(client.ensure_stream, address.stream)
         except S2Error as error:
@@ -127,11 +120,7 @@ class S2Sink:
         no append of S2 can have, which the limits of batches rule out (R3). A writer of which
         nothing is pending may begin anywhere.
         """
-        self._writers.check_previous(segment, writer, previous)
-        if self._running.done():
-            self._running.result()  # raises the bug that ended it
-        more = sum(map(len, batch))
-        self._writers.check_room(self._appender.queue.size, more, self._pending_bytes, segment)
+        self._check_append(segment, writer, batch, previous, self._appender.queue.size)
         try:
             pending = PendingBatch(batch, writer, number, self._random)
         except BatchTooLargeError as error:
@@ -142,29 +131,3 @@ class S2Sink:
         self._writers.add(writer, number, pending.done)
         self._appender.submit(pending)
         return pending.done
-
-    async def close(self) -> None:
-        """Wait up to 5 s for submitted batches; the futures of the others stay pending."""
-        await self._writers.wait_for_all()
-        await self._stop()
-
-    async def _stop(self) -> None:
-        self._running.cancel()
-        await asyncio.wait([self._running])
-        if not self._running.cancelled():
-            self._running.result()  # raises the bug that ended it
-
-    async def __aenter__(self) -> "S2Sink":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the sink, after an exception without waiting."""
-        if kind is None:
-            await self.close()
-        else:
-            await self._stop()

@@ -4,19 +4,17 @@ No connection is held between calls, so that an `IggyStreamReader` can be pickle
 a service that was restarted is simply asked again.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Self, TypeVar
 
 from logdrive.address import IggyAddress
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake
 from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
-from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.services.iggy.client.errors import LOGIN_REFUSED
 from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.reader import headers
@@ -30,13 +28,12 @@ from logdrive.services.iggy.reader.polling import (
 )
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import HeaderDigest, SegmentState
+from logdrive.services.reader_calls import retry_call, tls_options
 from logdrive.wire.iggy.errors import IggyError, Reason
 
 T = TypeVar("T")
 
 _CHUNK_BYTES: Final = 4 * MIB  # a chunk ends with the batch that reaches it
-_ATTEMPTS: Final = 8  # limit on the attempts of one call
-_WAIT: Final = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 _LOGIN_REFUSED: Final = LOGIN_REFUSED | {Reason.UNAUTHORIZED}
 
 
@@ -75,8 +72,7 @@ class IggyStreamReader:
             "user": self.target.user,
             "password": self.target.password,
         }
-        if (tls := self.target.tls) is not None:
-            named |= {"ca": tls.ca, "cert": tls.cert, "key": tls.key, "serverName": tls.server_name}
+        named |= tls_options(self.target.tls)
         return {name: value for name, value in named.items() if value is not None}
 
     def name_of_segment(self, number: int) -> str:
@@ -133,7 +129,7 @@ class IggyStreamReader:
         """
         with _PartitionChunks(self, self._partition(partition_index(segment)), end) as chunks:
             while start < end:
-                following, data = _retrying()(chunks.next_chunk, start)
+                following, data = retry_call()(chunks.next_chunk, start)
                 yield start, data
                 start = following
 
@@ -146,7 +142,7 @@ class IggyStreamReader:
                 return client.call(ask)
 
         try:
-            return _retrying()(connect_and_ask)
+            return retry_call()(connect_and_ask)
         except IggyError as error:
             raise self.refused(error) from error
 
@@ -219,13 +215,3 @@ def iggy_stream(
     user = None if login is None else (login.user, login.password)
     shown = replace(address, user="", password="")
     return IggyStreamReader(iggy_target(address, tls, user), shown)
-
-
-def _retrying() -> Retrying:
-    """Return what calls a function again after `TransientError`, and raises the last of them."""
-    return retry_blocking(
-        TransientError,
-        sleep=time.sleep,
-        wait=_WAIT,
-        give_up=lambda attempts: attempts >= _ATTEMPTS,
-    )

@@ -4,7 +4,6 @@ No connection is held between calls, so that an `S2StreamReader` can be pickled 
 service that was restarted is simply asked again.
 """
 
-import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,9 +16,9 @@ from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
-from logdrive.net.retry import Exponential, Retrying, retry_blocking
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import HeaderDigest, SegmentState
+from logdrive.services.reader_calls import retry_call, tls_options
 from logdrive.services.s2.client.blocking import BlockingS2Client
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.client.sessions import ReadSession
@@ -33,8 +32,6 @@ from logdrive.wire.s2.queries import ReadQuery
 T = TypeVar("T")
 
 _CHUNK_BYTES: Final = 4 * MIB  # a chunk ends with the batch that reaches it
-_ATTEMPTS: Final = 8  # limit on the attempts of one call
-_WAIT: Final = Exponential(0.1, 5.0)  # seconds; all attempts together wait about 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +64,7 @@ class S2StreamReader:
 
         Spark blanks tokens in what it shows, by the option's name.
         """
-        tls = self.target.basins.tls
-        named: dict[str, str | None] = {"token": self.target.token or None}
-        if tls is not None:
-            named |= {"ca": tls.ca, "cert": tls.cert, "key": tls.key, "serverName": tls.server_name}
+        named = {"token": self.target.token or None} | tls_options(self.target.basins.tls)
         return {name: value for name, value in named.items() if value is not None}
 
     def name_of_segment(self, number: int) -> str:
@@ -143,7 +137,7 @@ class S2StreamReader:
         """
         with _OpenSession(self, end) as reading:
             while start < end:
-                following, data = _retrying()(reading.next_chunk, start)
+                following, data = retry_call()(reading.next_chunk, start)
                 yield start, data
                 start = following
 
@@ -156,7 +150,7 @@ class S2StreamReader:
                 return client.call(ask)
 
         try:
-            return _retrying()(connect_and_ask)
+            return retry_call()(connect_and_ask)
         except S2Error as error:
             raise self.refused(error) from error
 
@@ -257,13 +251,3 @@ def s2_stream(
 def _login_as_token(login: Login) -> str:
     # in base64: a header takes no characters beyond ASCII
     return b64encode(f"{login.user}:{login.password}".encode()).decode()
-
-
-def _retrying() -> Retrying:
-    """Return what calls a function again after `TransientError`, and raises the last of them."""
-    return retry_blocking(
-        TransientError,
-        sleep=time.sleep,
-        wait=_WAIT,
-        give_up=lambda attempts: attempts >= _ATTEMPTS,
-    )
