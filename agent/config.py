@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import orjson
 
-from agent.records.flatten import OWN_KEYS, flatten_labels
 from logdrive.address import host_port
 from logdrive.config.bounds import Positive
 from logdrive.model.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH
 from logdrive.model.units import GIB, KIB, MIB
 from logdrive.net.settings import ClientTlsConfig
+from logdrive.records.flatten import OWN_KEYS, flatten_labels
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol
 from agent.config import OutputTable
 from agent.delivery.reader import SourceReader
 from agent.delivery.window import WindowRoom
-from agent.records.runs import Run
 from agent.sources.file_log import FileLog
 from agent.sources.input import Input
 from agent.sources.queue import SendQueue
@@ -17,6 +16,7 @@ from agent.sources.source import Source
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.reader import FrameReader

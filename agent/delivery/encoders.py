@@ -3,13 +3,13 @@
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from agent.records.blocks import BlockEncoder, Encoder
-from agent.records.flatten import flatten_labels
-from agent.records.full_records import FullEncoder
-from agent.records.pairs import PairEncoder
 from agent.sources.paths import printable_path
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
+from logdrive.records.blocks import BlockEncoder, Encoder
+from logdrive.records.flatten import flatten_labels
+from logdrive.records.full_records import FullEncoder
+from logdrive.records.pairs import PairEncoder
 
 EncodingForm = Literal["block", "full", "beats", "pairs"]
 """What lines become: blocks, full records, full records with Beats' `@metadata`, or pairs."""

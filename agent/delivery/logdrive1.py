@@ -9,7 +9,6 @@ from uuid import UUID
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.source_indices import SourceIndices
 from agent.delivery.window import WindowRoom
-from agent.records.runs import Run
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import printable_path
 from agent.sources.registration import NextStep, SourceState
@@ -17,6 +16,7 @@ from agent.sources.source import Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.net.retry import Exponential
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,

@@ -15,11 +15,11 @@ from typing import Final, Literal
 from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
-from agent.records.runs import Run
 from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK

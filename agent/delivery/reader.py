@@ -5,12 +5,12 @@ All reading for delivery happens here.
 
 from collections.abc import Callable
 
-from agent.records.blocks import Encoder
-from agent.records.runs import NOT_WANTED, SHIPPED, GapOrEndMark, Run, make_gap_run
 from agent.sources.input import Input
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
+from logdrive.records.blocks import Encoder
+from logdrive.records.runs import NOT_WANTED, SHIPPED, GapOrEndMark, Run, make_gap_run
 
 
 class SourceReader:

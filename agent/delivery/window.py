@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.delivery.reader import SourceReader
-from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec, pack
 from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from agent.records.runs import Run
 from logdrive.model.numbers import position_of
+from logdrive.records.runs import Run
 
 
 class Acknowledged(msgspec.Struct, gc=False):  # in no cycle

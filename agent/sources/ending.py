@@ -1,6 +1,7 @@
 """The last runs of a generation: gaps for what was not read of it, then its end record (G3, P4)."""
 
-from agent.records.runs import (
+from logdrive.model.numbers import position_of
+from logdrive.records.runs import (
     NOT_WANTED,
     GapOrEndMark,
     Run,
@@ -8,7 +9,6 @@ from agent.records.runs import (
     make_gap_run,
     number_without_check,
 )
-from logdrive.model.numbers import position_of
 
 
 def make_last_runs(

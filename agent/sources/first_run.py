@@ -14,7 +14,6 @@ between would take its own record for that of an earlier run.
 from typing import Any
 from uuid import UUID
 
-from agent.records.runs import FIRST_RUN, GapOrEndMark, make_end_run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
@@ -24,6 +23,7 @@ from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.model.numbers import LOST, NOT_KEPT
+from logdrive.records.runs import FIRST_RUN, GapOrEndMark, make_end_run
 
 
 def log_start_decision(log: Any, number: int, files: int) -> None:

@@ -6,9 +6,9 @@ bytes before it (rule P1).
 
 from typing import Any, Protocol
 
-from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
+from logdrive.records.chunk import TextChunk
 
 
 class SourceTruncatedError(Exception):

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import orjson
 
-from agent.records.blocks import Encoder
-from agent.records.chunk import TextChunk
-from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
-from agent.records.pairs import PairList, PairRecords, decode_pairs
-from agent.records.runs import Run, number_without_check
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.model.records import file_bytes
+from logdrive.records.blocks import Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.flatten import EOL, FLAGS, LINE, ORIGINAL
+from logdrive.records.pairs import PairList, PairRecords, decode_pairs
+from logdrive.records.runs import Run, number_without_check
 
 
 def recast(source: Source, encoder: Encoder) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from agent.config import InputTable
-from agent.records.runs import FIRST_RUN, REMOVED, GapOrEndMark
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity
@@ -20,6 +19,7 @@ from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
 from logdrive.model.records import compact_json
+from logdrive.records.runs import FIRST_RUN, REMOVED, GapOrEndMark
 
 _FEW = 4
 """Limit on the sources that register only to see whether the store went back (rule D9)."""

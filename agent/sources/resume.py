@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.records.runs import ELSEWHERE, REMOVED, GapOrEndMark, Run, make_gap_run
-from agent.records.trim import trim_runs
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
+from logdrive.records.runs import ELSEWHERE, REMOVED, GapOrEndMark, Run, make_gap_run
+from logdrive.records.trim import trim_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ the input `end_generation`. All fields are read-only outside of this file.
 
 from uuid import UUID
 
-from agent.records.runs import GapOrEndMark, Run, make_end_run
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.ending import make_last_runs
@@ -26,6 +25,7 @@ from agent.sources.stored_number_check import StoredNumberCheck
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
+from logdrive.records.runs import GapOrEndMark, Run, make_end_run
 
 
 class Source:

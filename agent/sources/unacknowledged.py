@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agent.records.runs import Run
+from logdrive.records.runs import Run
 
 
 class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle

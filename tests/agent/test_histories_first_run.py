@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.records.runs import FIRST_RUN
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.model.records import GAP
+from logdrive.records.runs import FIRST_RUN
 from tests.agent.test_dialects import plain_world
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import ReaderModel

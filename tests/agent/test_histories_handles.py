@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.records.runs import OUT_OF_SIGHT
+from logdrive.records.runs import OUT_OF_SIGHT
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -5,7 +5,7 @@ generations begin with the same bytes (G2, P4).
 import orjson
 import pytest
 
-from agent.records.runs import UNSURE
+from logdrive.records.runs import UNSURE
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from agent.inputs.files.file import Generation
-from agent.records.blocks import Encoder
-from agent.records.chunk import TextChunk
-from agent.records.runs import GapOrEndMark
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
+from logdrive.records.blocks import Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.runs import GapOrEndMark
 
 
 class EndRecorder:

@@ -11,9 +11,9 @@ from agent.inputs.files.end_recorder import EndRecorder
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
-from agent.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, GapOrEndMark
 from agent.sources.file_log import FileLog
 from agent.sources.place import FileKey
+from logdrive.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, GapOrEndMark
 
 
 class Endings:

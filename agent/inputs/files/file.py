@@ -9,13 +9,13 @@ ten thousand files.
 from zlib import crc32
 
 from agent.config import InputTable
-from agent.records.chunk import CHUNK_BYTES, TextChunk
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, number_with_crc, position_of
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 
 
 class Generation:

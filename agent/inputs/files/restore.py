@@ -24,7 +24,6 @@ from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
-from agent.records.runs import REMOVED, TRUNCATED, UNSURE, GapOrEndMark
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
@@ -36,6 +35,7 @@ from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.numbers import position_of
+from logdrive.records.runs import REMOVED, TRUNCATED, UNSURE, GapOrEndMark
 
 
 class Restorer:

@@ -37,8 +37,6 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
-from agent.records.blocks import Encoder
-from agent.records.runs import OUT_OF_SIGHT, GapOrEndMark
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine
 from agent.sources.incarnation_search import Counting
@@ -50,6 +48,8 @@ from agent.sources.source import Source
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
+from logdrive.records.blocks import Encoder
+from logdrive.records.runs import OUT_OF_SIGHT, GapOrEndMark
 
 
 class Tailer:

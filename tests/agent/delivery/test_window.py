@@ -7,13 +7,13 @@ import pytest
 from agent.delivery.reader import SourceReader
 from agent.delivery.session import _split_writes
 from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
-from agent.records.runs import Run
 from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import ZSTD_MAGIC, Codec
 from logdrive.wire.lumberjack.frames import JsonRun, WindowFrame, json_frames
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.runs import NOT_WANTED, TRUNCATED, GapOrEndMark
 from agent.sources.ending import make_last_runs
 from logdrive.model.numbers import CLOSED, number_of, position_of
 from logdrive.model.records import END, GAP
+from logdrive.records.runs import NOT_WANTED, TRUNCATED, GapOrEndMark
 
 positions = st.integers(0, 200)
 MARK = GapOrEndMark(TRUNCATED, exact=False)

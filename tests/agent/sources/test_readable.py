@@ -4,9 +4,6 @@ from uuid import UUID
 
 from agent.config import InputTable
 from agent.delivery.reader import SourceReader
-from agent.records.blocks import BlockEncoder
-from agent.records.chunk import TextChunk
-from agent.records.runs import TRUNCATED, GapOrEndMark, Run
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
@@ -18,6 +15,9 @@ from logdrive.host.clock import SystemClock
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, position_of
 from logdrive.model.records import DATA, END, GAP
+from logdrive.records.blocks import BlockEncoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.runs import TRUNCATED, GapOrEndMark, Run
 
 TEXT = b"one\ntwo\nthree\n"
 STORE = UUID(int=7)

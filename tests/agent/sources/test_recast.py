@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import TextChunk
-from agent.records.full_records import FullEncoder
-from agent.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
-from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
+from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_records import FullEncoder
+from logdrive.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
+from logdrive.records.runs import REMOVED, GapOrEndMark, Run
 from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.v1_model import file_bytes_of
 

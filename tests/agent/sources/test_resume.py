@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.runs import (
+from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
+from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
+from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
+from logdrive.records.runs import (
     ELSEWHERE,
     REMOVED,
     TRUNCATED,
@@ -16,9 +19,6 @@ from agent.records.runs import (
     make_end_run,
     make_gap_run,
 )
-from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
-from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
-from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
 
 A, B = UUID(int=1), UUID(int=2)
 

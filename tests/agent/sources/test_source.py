@@ -5,7 +5,6 @@ Without files and network.
 
 from uuid import UUID
 
-from agent.records.runs import REMOVED, GapOrEndMark, Run
 from agent.sources.identity import Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.incarnations import Incarnations
@@ -13,6 +12,7 @@ from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import Source
 from logdrive.model.numbers import ABSENT, CLOSED, number_of
 from logdrive.model.records import DATA, END
+from logdrive.records.runs import REMOVED, GapOrEndMark, Run
 
 STORE = UUID(int=7)
 IDENTITY = Identity("a", "h", "/", 1, 2, b"first")

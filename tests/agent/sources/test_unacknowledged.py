@@ -3,9 +3,9 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.records.runs import Run
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.records import DATA
+from logdrive.records.runs import Run
 
 
 class Model(RuleBasedStateMachine):

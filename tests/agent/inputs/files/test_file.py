@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from agent.config import InputTable
 from agent.inputs.files.file import Generation
-from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
 from logdrive.model.numbers import number_of, position_of
+from logdrive.records.chunk import TextChunk
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "/logs/a.log"

@@ -13,7 +13,6 @@ from agent.inputs.files.globs import DirectoryListing, FileInputs
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
-from agent.records.blocks import BlockEncoder
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.incarnation_search import Counting
@@ -21,6 +20,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.disk import Disk, FileStat
+from logdrive.records.blocks import BlockEncoder
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run

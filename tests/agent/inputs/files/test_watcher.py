@@ -11,13 +11,13 @@ from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher
-from agent.records.blocks import BlockEncoder
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
+from logdrive.records.blocks import BlockEncoder
 
 
 def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import TextChunk
-from agent.records.full_records import FullEncoder
-from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
+from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_records import FullEncoder
+from logdrive.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader

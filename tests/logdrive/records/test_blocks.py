@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import TextChunk
-from agent.records.full_records import FullEncoder
-from agent.records.runs import Run
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_records import FullEncoder
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import json_frames
 from tests.agent.inputs.files.rebuild import rebuilt
 

@@ -3,7 +3,7 @@
 Peers that know nothing of sources get them. The records of one run differ only in message and
 offset, so a run is kept as these two and encoded only when its frames are sent. No Python code runs
 for a single line (`logdrive.kernel`): about 0.3 µs for a line of 188 bytes, from file to frame.
-Lines that are not plain are encoded one by one (`agent.records.lines`).
+Lines that are not plain are encoded one by one (`logdrive.records.lines`).
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.records.blocks import LinePart
-from agent.records.chunk import TextChunk
-from agent.records.lines import cut_lines
-from agent.records.runs import Records, Run
 from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
+from logdrive.records.blocks import LinePart
+from logdrive.records.chunk import TextChunk
+from logdrive.records.lines import cut_lines
+from logdrive.records.runs import Records, Run
 
 _SEPARATOR: Final = b"\x7f"
 """DEL, the separator of messages: JSON does not escape it.

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.blocks import LINE_PART_BYTES
-from agent.records.chunk import TextChunk
-from agent.records.flatten import flatten_labels
-from agent.records.pairs import PairEncoder, PairList, PairRecords
-from agent.records.runs import Run
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
+from logdrive.records.blocks import LINE_PART_BYTES
+from logdrive.records.chunk import TextChunk
+from logdrive.records.flatten import flatten_labels
+from logdrive.records.pairs import PairEncoder, PairList, PairRecords
+from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader

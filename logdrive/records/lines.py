@@ -6,10 +6,10 @@ those that end with CR LF or lack an end, are not UTF-8, or are too long for a r
 
 from typing import Final, Protocol
 
-from agent.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
-from agent.records.chunk import TextChunk
-from agent.records.runs import Records, Run, RunBuilder
 from logdrive.kernel.loops import place_lines
+from logdrive.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
+from logdrive.records.chunk import TextChunk
+from logdrive.records.runs import Records, Run, RunBuilder
 
 RUN_EVENTS: Final = 512
 """Events in a run. Four runs make 2,048 events, the usual window of other Lumberjack writers."""

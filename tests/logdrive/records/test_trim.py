@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.records.blocks import BlockEncoder, Encoder
-from agent.records.chunk import TextChunk
-from agent.records.full_records import FullEncoder
-from agent.records.trim import trim_run
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import number_of
 from logdrive.model.records import file_bytes
+from logdrive.records.blocks import BlockEncoder, Encoder
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_records import FullEncoder
+from logdrive.records.trim import trim_run
 
 _LINES = st.lists(
     st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"),

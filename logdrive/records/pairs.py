@@ -1,8 +1,8 @@
 """Encodes bytes of a file as the pairs of Lumberjack v1's D frames, one event a line (R1, R2).
 
 Each event has `line`, `offset`, `host` and `file`, then the pairs that all lines of a file share
-(`agent.records.flatten`). `log.eol` names a line end other than LF, `log.flags` the parts of a long
-line, and `event.original_base64` has the bytes of a line that is not UTF-8.
+(`logdrive.records.flatten`). `log.eol` names a line end other than LF, `log.flags` the parts of a
+long line, and `event.original_base64` has the bytes of a line that is not UTF-8.
 
 A record here is a D frame without its version, type and sequence number. The records of one run of
 plain lines differ only in line and offset, so a run is kept as these two and encoded only when its
@@ -13,14 +13,14 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.records.blocks import LinePart
-from agent.records.chunk import TextChunk
-from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
-from agent.records.lines import cut_lines
-from agent.records.runs import FramedRecords, Records, Run
 from logdrive.kernel.plain import packed_numbers
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
+from logdrive.records.blocks import LinePart
+from logdrive.records.chunk import TextChunk
+from logdrive.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
+from logdrive.records.lines import cut_lines
+from logdrive.records.runs import FramedRecords, Records, Run
 from logdrive.wire.lumberjack.frames import LENGTH, KeyValueFrame
 
 _KIND: Final = b"1D"

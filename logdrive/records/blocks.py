@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.records.chunk import TextChunk
-from agent.records.runs import Run, RunBuilder
 from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB
+from logdrive.records.chunk import TextChunk
+from logdrive.records.runs import Run, RunBuilder
 
 LINE_PART_BYTES: Final = 96 * KIB
 """Limit on the bytes of a line, or part of one, in a record of its own.

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.records.chunk import TextChunk
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.model.numbers import CLOSED, number_of, position_of
 from logdrive.model.records import DATA, END, GAP
+from logdrive.records.chunk import TextChunk
 from logdrive.wire.lumberjack.frames import json_frames
 
 # Reasons of gap records: why these bytes are not in this stream.

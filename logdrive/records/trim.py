@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from agent.records.runs import Run, make_end_run, make_gap_run
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END, GAP, file_bytes
+from logdrive.records.runs import Run, make_end_run, make_gap_run
 
 
 def trim_run(run: Run, previous: int) -> Run:
