@@ -15,6 +15,11 @@ ATTRIBUTES_BYTES = 16 * KIB  # JSON of a source's attributes
 ATTRIBUTES_DEPTH = 32
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 
+# Packs (rule R8); compressed, a pack is a record.
+PACK_BYTES = 4 * MIB  # content of one pack; a line of more is several events
+PACK_RATIO = 1200  # content for one compressed byte: deflate's own ceiling is 1,032
+PACK_RATIO_FREE = 64 * KIB  # content up to which the ratio does not count
+
 # Events of foreign peers that are longer than a record, sent in pieces (rule R6).
 EVENT_BYTES = 16 * MIB  # size of a whole event
 PIECES_WITHIN = 1 * GIB  # distance in a segment from an event's first piece to its last

@@ -9,12 +9,13 @@ unpacked twice: once for the check, keeping nothing, and once part by part (adr/
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import zstandard
 from isal import isal_zlib
 
 from logdrive.model.units import KIB, MIB
+from logdrive.packs.pack import INFLATE_ERROR
 from logdrive.wire.lumberjack.limits import LumberjackLimits
 
 Codec = Literal["zlib", "zstd"]
@@ -26,8 +27,6 @@ _FED: Final = 1 * MIB  # packed bytes fed at a time; zlib copies what a step lea
 KEPT: Final = 8 * MIB
 """Limit on what is kept and returned as one part, as every `logdrive/1` envelope is."""
 _MEASURED_STEP: Final = 64 * KIB  # bytes unpacked at a time to find only the size
-# its type stub takes the class for an instance
-_InflateError: Final = cast("type[Exception]", isal_zlib.error)
 
 
 class EnvelopeError(Exception):
@@ -127,7 +126,7 @@ class Unpacking:
                     raise _too_much(self._allowed)
                 source = inflater.unconsumed_tail
                 yield step
-        except _InflateError as error:
+        except INFLATE_ERROR as error:
             raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
 
         if self._exact and (inflater.unused_data or at < len(view)):
