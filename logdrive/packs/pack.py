@@ -34,7 +34,7 @@ class PackForm(IntEnum):
     TEXT = 1
     """The file's own bytes, from previous position to position; an event is a line."""
     CUT_TEXT = 2
-    """The same, after the lengths of its events and of what was left out (`logdrive.packs.cuts`)."""
+    """The same, after the lengths of its events and of what was left out (see `cuts`)."""
     RECORDS = 3
     """Records, framed as Pravega events (`logdrive.model.framing`), one event each."""
 
