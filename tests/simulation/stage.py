@@ -150,6 +150,13 @@ class Stage:
                 "no program fails", repr(self.network.failures[0])
             ) from self.network.failures[0]
 
+        for receiver in self.receivers:
+            if receiver.misled:
+                raise BrokenPromise(
+                    "packs go where they are taken",
+                    f"{receiver.misled[0]} sent one to {receiver.name}, which did not agree to it",
+                )
+
         for agent in self.agents:
             if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
                 raise BrokenPromise(

@@ -98,6 +98,9 @@ class Steps(Stage):
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)
 
+    def _install(self, who: str, old: bool, killed: bool, down: float, seed: int) -> None:
+        self.processes[who].install(old=old, killed=killed, down=down)
+
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
         self._agent(who).forget(power=power, down=down)
 
