@@ -294,7 +294,7 @@ class ReceiverHost(Process):
         self._memory: MemoryBudget | None = None
         self._plan = plan
         # limit on its peers
-        self._clients = len(plan.agents) + len(plan.beats)
+        self._clients = len(plan.agents) + len(plan.beats) + len(plan.liars)
         # its receiver.toml
         self._config = _receiver_config(name, plan)
         self.installed_old = name in plan.old

@@ -6,7 +6,6 @@ the audit names its source and interval. Nothing else is harmed.
 
 import asyncio
 import struct
-from collections.abc import Sequence
 from random import Random
 from typing import Final
 from uuid import UUID, uuid5
@@ -28,7 +27,7 @@ from logdrive.wire.lumberjack.frames import (
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
-from tests.simulation.lies import PackRun, honest, loud_lie, quiet_lie
+from tests.simulation.lies import PackRun, honest, loud_lie, quiet_lie, rest_of
 from tests.simulation.versions import NATIVE, PACKED
 from tests.support.memory_transport import MemoryNetwork
 
@@ -36,6 +35,9 @@ _SPACE: Final = UUID("5d0fca9d-1bc5-4a67-8dd1-6b7b4ec6a8ce")
 _Z: Final = struct.Struct("!2sII")
 _PATIENCE_SECONDS = 30.0  # limit on the wait for an answer
 _PAUSE_SECONDS = 1.0  # between two connections
+_READ_MS = 1_700_000_000_000  # when its runs were read, as it says
+_LOUD = 0.1
+"""Share of runs before which a loud lie is sent, which ends the connection."""
 
 
 class LiesSource:
@@ -61,8 +63,12 @@ class LiesSource:
         return b"".join(run.text for run in self.runs)
 
     def next_run(self, position: int) -> PackRun | None:
-        """Return the run that begins at *position*; None at the end."""
-        return next((run for run in self.runs if run.previous == position), None)
+        """Return the run that begins at *position*; None at the end.
+
+        A receiver that opens packs may have stored a part of one before it died.
+        """
+        run = next((run for run in self.runs if position < run.position), None)
+        return run if run is None or run.previous == position else rest_of(run, position)
 
 
 class Liar:
@@ -77,6 +83,8 @@ class Liar:
         self._hosts, self._network, self._random = hosts, network, random
         alpn = (PACKED, NATIVE)
         self._tls = ClientTls("ca.pem", "client.pem", "client.key", alpn=alpn) if tls else None
+        # the loud lie that a receiver acknowledged; "" for none
+        self.taken = ""
         # set when a run is added
         self._more = asyncio.Event()
 
@@ -91,6 +99,12 @@ class Liar:
         for _ in range(runs):
             source = pick.choice(self.sources)
             source.runs.append(pick.choice((honest, honest, quiet_lie))(pick, source.end))
+        self._more.set()
+
+    def forget(self) -> None:
+        """Forget what was acknowledged: it may be lost rightly."""
+        for source in self.sources:
+            source.acknowledged = 0
         self._more.set()
 
     async def run(self) -> None:
@@ -123,17 +137,23 @@ class Liar:
         if source.acknowledged == source.end:
             return
         number = await connection.register(source)
-        while (run := source.next_run(_position(number, source))) is not None:
-            if self._random.random() < 0.1:
+        # no numbers are kept there: go on from what was acknowledged
+        if number == NOT_KEPT:
+            number = _number(source.acknowledged)
+        source.acknowledged = max(source.acknowledged, position_of(number))
+        while (run := source.next_run(position_of(number))) is not None:
+            if self._random.random() < _LOUD:
                 lie = loud_lie(self._random, run.previous)
-                await connection.send(source, lie, number)
-                raise AssertionError(f"a receiver took a loud lie: {lie.lie}")
-            number = await connection.send(source, run, number)
+                if await connection.send(source, lie, number) is None:
+                    self.taken = lie.lie
+            told = await connection.send(source, run, number)
+            number = _number(run.position) if told is None else told
             source.acknowledged = max(source.acknowledged, position_of(number))
 
 
-def _position(number: int, source: LiesSource) -> int:
-    return source.acknowledged if number == NOT_KEPT else position_of(number)
+def _number(position: int) -> int:
+    """Return the number of *position*, with check bits that do not matter (rule P1)."""
+    return position << 16 | 1 if position else 0
 
 
 class _Connection:
@@ -148,23 +168,24 @@ class _Connection:
         """Register *source*; return its number."""
         frame = SourceFrame(source.index, source.origin, source.attributes)
         await self._stream.write([frame.encode()])
-        return await self._answer(source)
+        number = await self._answer(source)
+        assert number is not None, "an acknowledgement, and no P"
+        return number
 
-    async def send(self, source: LiesSource, run: PackRun, number: int) -> int:
-        """Send *run* after *number*, as a window of its own; return the number then."""
-        previous = number if position_of(number) else run.previous << 16
-        after = run.position << 16 | 1
+    async def send(self, source: LiesSource, run: PackRun, number: int) -> int | None:
+        """Send *run* after *number*, as a window of its own.
+
+        Return None once it is acknowledged, or the number that a P tells.
+        """
         self._sequence += 1
-        begin = RunFrame(
-            source.index, DATA, previous, after, 1_700_000_000_000, run.skipped, run.events, 1
-        )
+        numbers = max(number, 0), _number(run.position)
+        begin = RunFrame(source.index, DATA, *numbers, _READ_MS, run.skipped, run.events, 1)
         head = _Z.pack(b"2Z", self._sequence, len(run.pack))
         await self._stream.write([WindowFrame(1).encode(), begin.encode(), head + run.pack])
-        told = await self._answer(source)
-        return after if told is _DONE else told
+        return await self._answer(source)
 
-    async def _answer(self, source: LiesSource) -> int:
-        """Return the number in a P, `_DONE` for an acknowledgement. Raises `TransientError`."""
+    async def _answer(self, source: LiesSource) -> int | None:
+        """Return the number in a P, None for an acknowledgement. Raises `TransientError`."""
         while True:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 data = await self._stream.read()
@@ -176,4 +197,4 @@ class _Connection:
                 if isinstance(frame, PositionFrame) and frame.index == source.index:
                     return frame.number
                 if isinstance(frame, AckFrame) and frame.sequence == self._sequence != 0:
-                    return _DONE
+                    return None

@@ -37,6 +37,7 @@ class PackRun:
     text: bytes  # the file from previous to position; what was left out is NULs
     skipped: int = 0
     lie: str = ""  # "" for an honest one
+    opens: bool = False  # the pack can be opened: it is its records that lie
 
 
 def honest(pick: Random, previous: int) -> PackRun:
@@ -64,6 +65,13 @@ def loud_lie(pick: Random, previous: int) -> PackRun:
     run = PackRun(previous, previous + len(text), text.count(b"\n"), b"", text)
     lie = pick.choice(list(LOUD))
     return replace(LOUD[lie](run), lie=lie)
+
+
+def rest_of(run: PackRun, position: int) -> PackRun:
+    """Return an honest run of the bytes of *run* from *position* on."""
+    text = run.text[position - run.previous :]
+    events = text.count(b"\n") + (not text.endswith(b"\n"))
+    return PackRun(position, run.position, events, packed(TEXT, text), text)
 
 
 def _lines(pick: Random, previous: int) -> bytes:
@@ -107,13 +115,18 @@ def _one_event_more(run: PackRun) -> PackRun:
     return replace(run, pack=packed(TEXT, run.text), events=run.events + 1)
 
 
+def _records_of_another_place(run: PackRun) -> PackRun:
+    records = _records(run.previous + 1, run.text)
+    return replace(run, pack=packed(RECORDS, records), opens=True)
+
+
 def _lengths_of_less(run: PackRun) -> PackRun:
     lengths = [len(run.text) - 1]
     return replace(run, pack=packed(CUT_TEXT, cut_text(lengths, run.text)), events=1)
 
 
 def _too_many_lengths(run: PackRun) -> PackRun:
-    content = b"\x7f\xff\xff\xff" + run.text
+    content = b"\x7f\xff\xff\xff" + cut_text([], run.text)
     return replace(run, pack=packed(CUT_TEXT, content), events=1)
 
 
@@ -128,9 +141,7 @@ QUIET: Final[dict[str, _Lie]] = {
     "cut off": _of(lambda run: packed(TEXT, run.text)[:-1]),
     "bytes behind its end": _of(lambda run: packed(TEXT, run.text) + b"\0\0"),
     "text as records": _of(lambda run: packed(RECORDS, run.text)),
-    "records of another place": _of(
-        lambda run: packed(RECORDS, _records(run.previous + 1, run.text))
-    ),
+    "records of another place": _records_of_another_place,
     "lengths of less": _lengths_of_less,
     "too many lengths": _too_many_lengths,
 }

@@ -122,6 +122,9 @@ ODD: Final[dict[str, type[Beat]]] = {
 """Kinds of odd peers, by the beginning of their names."""
 
 
-def beat_of(name: str, hosts: list[str], network: MemoryNetwork) -> Beat:
+def beat_of(name: str, hosts: list[str], network: MemoryNetwork, *, tls: bool) -> Beat:
     """Return the foreign peer of that *name*."""
-    return ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)
+    beat = ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)
+    if not tls:
+        beat.tls = None
+    return beat

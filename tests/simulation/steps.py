@@ -75,6 +75,9 @@ class Steps(Stage):
     def _burst(self, who: str, lines: int, **_: Any) -> None:
         next(beat for beat in self.beats if beat.name == who).burst(lines)
 
+    def _lie(self, who: str, runs: int, seed: int) -> None:
+        next(liar for liar in self.liars if liar.name == who).lie(runs)
+
     # Programs ------------------------------------------------------------------------------------
 
     def _kill(self, who: str, power: bool, down: float, seed: int) -> None:
@@ -216,6 +219,8 @@ class Steps(Stage):
         self.set_back, self.tables = True, Tables()
         for beat in self.beats:
             beat.acknowledged.clear()
+        for liar in self.liars:
+            liar.forget()
         for agent in self.agents:
             agent.let_go()
 

@@ -24,6 +24,8 @@ from logdrive.wire.lumberjack.reader import FrameReader
 
 PACKED: Final = "logdrive/1.1"
 """Name by which both ends agree in the TLS handshake that Z frames may come."""
+NATIVE: Final = "logdrive/1"
+"""Name of the dialect without them."""
 UNKNOWN_BEFORE: Final = frozenset({PACKED})
 """Names of dialects that the version before packs does not know."""
 
