@@ -33,7 +33,7 @@ from logdrive.pipeline.decode.schema import (
     TORN,
 )
 
-HELD_BYTES = 48 * MIB
+HELD_BYTES = 64 * MIB
 """Limit on the rows that a decoder holds, if its caller names none; one batch may exceed it."""
 _TOGETHER_BYTES = 256 * KIB  # limit on the text that is cut into lines at once, unless it is one
 _ROW_BYTES = 64  # memory of a row, about, besides its text
@@ -202,9 +202,7 @@ class Decoder:
             else:
                 self._next_single(row).add_quarantined(payload, str(value))
 
-    def _decode_pack(
-        self, header: BatchHeader, payloads: list[bytes], row: BatchRow
-    ) -> None:
+    def _decode_pack(self, header: BatchHeader, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the pack that is the one record of a batch (rule R8)."""
         pack = payloads[0] if len(payloads) == 1 else frame_events(payloads)
         try:
@@ -215,7 +213,7 @@ class Decoder:
             self._next_single(row).add_damaged(pack, str(error))
             return
 
-        start = header.previous or 0  # a header of a pack has positions
+        start, end = header.previous or 0, header.position or 0  # a header of a pack has both
         if isinstance(content, RecordsContent):
             self._held += sum(map(len, content.records))
             for record in content.records:
@@ -225,7 +223,7 @@ class Decoder:
         if content.lengths is None:
             self._add_text(content.text, start, row, TEXT)
         else:
-            self._add_cut_text(content.text, start, content.lengths, row, TEXT)
+            self._add_cut_text(content.text, start, end, content.lengths, row, TEXT)
 
     def _decode_packed_record(self, record: bytes, row: BatchRow) -> None:
         """Decode one record of a pack, which is one event."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from logdrive.pipeline.decode.lines import LF, LINE_ENDS, Lines
 from logdrive.pipeline.decode.columns import Sparse, dictionary_column, label_column, parse_times
 from logdrive.pipeline.decode.headers import BatchRow
+from logdrive.pipeline.decode.lines import LF, LINE_ENDS, Lines
 from logdrive.pipeline.decode.records import TIMESTAMP, UNKNOWN, SingleEvents
 from logdrive.pipeline.decode.schema import EVENTS, TIME
 
