@@ -34,7 +34,7 @@ class Unpacked:
     skipped: int = 0  # bytes of the file that were left out
 
 
-def packed(form: int, content: bytes, by: int = DEFLATE, **lies: int) -> bytes:
+def packed(form: int, content: bytes, by: int = DEFLATE, /, **lies: int) -> bytes:
     """Return *content*, compressed *by* a codec, as a pack.
 
     *lies* replace what its head says: form, codec, size, crc.
