@@ -383,7 +383,7 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
             log_file_bytes=plan.log_file_bytes,
             direct_io=plan.direct,
             tls="off" if plan.shared else None,
-            **({"unpack": plan.unpack[name]} if name in plan.unpack else {}),
+            unpack=plan.unpack.get(name, "no"),
         ),
         limits=LimitsConfig(
             connection_bytes=plan.receiver_bytes // 2,

@@ -10,6 +10,7 @@ from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.services.pravega.client.controller import ControllerClient
+from receiver.config import Unpack
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
@@ -139,7 +140,7 @@ async def scene(
     faulty_iggy: str = "",
     tls: bool = True,
     old: tuple[str, ...] = (),
-    unpack: str = "no",
+    unpack: Unpack = "no",
     liars: int = 0,
     **output: Any,
 ) -> AsyncIterator[Scene]:

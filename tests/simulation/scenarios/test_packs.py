@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict
+from receiver.config import Unpack
 from tests.receiver.world import in_virtual_time
 from tests.simulation.lies import QUIET
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene
@@ -65,7 +66,7 @@ async def test_packs_become_blocks_though_their_file_is_gone(tls: bool) -> None:
         verdict = await world.rest()
         (gone,) = [one for one in verdict.by_source if one.ended == "truncated"]
         assert world.content(gone) == before + data
-        assert verdict.complete
+        assert not verdict.lost_bytes
         assert _forms(world) == ["", "text"]
 
 
@@ -80,10 +81,11 @@ async def test_blocks_are_sent_on_by_an_agent_whose_receiver_takes_packs_by_now(
         world.applications.truncate("a", seed=1)
         await asyncio.sleep(10)
         await _replace_receiver(world, old=NEW)
+        world.append("a", lines(0, 10, "next life"))
         verdict = await world.rest()
-        (gone,) = verdict.by_source
+        (gone,) = [one for one in verdict.by_source if one.ended == "truncated"]
         assert world.content(gone) == before + data
-        assert verdict.complete
+        assert not verdict.lost_bytes
         assert _forms(world) == ["", "text"]
 
 
@@ -120,7 +122,9 @@ async def _replace_receiver(world: Scene, *, old: bool) -> None:
 @pytest.mark.parametrize("unpack", ["no", "blocks", "full"])
 @pytest.mark.parametrize("lie", QUIET)
 @in_virtual_time
-async def test_a_pack_that_lies_is_quarantined_and_harms_nobody_else(lie: str, unpack: str) -> None:
+async def test_a_pack_that_lies_is_quarantined_and_harms_nobody_else(
+    lie: str, unpack: Unpack
+) -> None:
     """The judge looks at each pack and its rows; the audit names source and interval (R8)."""
     async with scene(records="packed", liars=1, unpack=unpack) as world:
         life = world.append("a", lines(0, 500))
