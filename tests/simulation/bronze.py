@@ -83,7 +83,16 @@ class Bronze:
         return (
             what
             and Fault(
-                head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what
+                head.batch,
+                head.source,
+                head.path,
+                head.kind,
+                head.previous,
+                head.position,
+                head.events,
+                head.rows,
+                0,
+                what,
             )
         ) or None
 
