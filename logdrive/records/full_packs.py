@@ -21,7 +21,7 @@ _SURE_BYTES: Final = RECORD_BYTES - PACK_HEAD
 class FullPackEncoder:
     """Encodes the lines of one file as packs of full records."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def __init__(self, encoder: FullEncoder, packing: Packing) -> None:
         self._encoder = encoder  # makes the records

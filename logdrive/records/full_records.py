@@ -85,7 +85,7 @@ class FullRecords(Records):
 class FullEncoder:
     """Encodes the lines of one file as full records."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def __init__(
         self, common: dict[str, Any], path: str, origin: str, now_ms: Callable[[], int]

@@ -132,7 +132,7 @@ class PairRecords(Records):
 class PairEncoder:
     """Encodes the lines of one file as pairs."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def __init__(self, fields: Sequence[Pair], host: str, path: str, origin: str) -> None:
         """Put *fields* into each record: the input's labels, flattened (`flatten_labels`)."""
