@@ -112,9 +112,8 @@ def pack_window(
     head = WindowFrame(records).encode(version)
     if codec is None:
         return [head + b"".join(frames)]
-    text = b"".join(frames)
-    payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
+    payload = pack(frames, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     # such text takes no time to compress once more
-    if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
-        payload = pack(text, "zlib", 1)
+    if codec == "zstd" and len(payload) * _SAFE_RATIO < sum(map(len, frames)):
+        payload = pack(frames, "zlib", 1)
     return [head, EnvelopeFrame(payload).encode(version)]
