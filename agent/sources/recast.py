@@ -1,12 +1,13 @@
 """Re-encodes unacknowledged runs for a dialect that can't carry the form they are in.
 
 Runs whose bytes can be read again are dropped, and read again. Where the bytes are gone, the runs
-in memory are all there is: the bytes are taken out of their records, at the cost of a parse a
-record. That happens seldom.
+in memory are all there is: the bytes are taken out of their packs, or out of their records at the
+cost of a parse a record. That happens seldom.
 """
 
 import base64
 from dataclasses import replace
+from itertools import zip_longest
 
 import orjson
 
@@ -14,10 +15,12 @@ from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.model.records import file_bytes
+from logdrive.packs.pack import PackForm
 from logdrive.records.blocks import Encoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.flatten import EOL, FLAGS, LINE, ORIGINAL
 from logdrive.records.pairs import PairList, PairRecords, decode_pairs
+from logdrive.records.run_pack import RunPack
 from logdrive.records.runs import Run, number_without_check
 
 
@@ -28,16 +31,17 @@ def recast(source: Source, encoder: Encoder) -> None:
 
     source.drop_rereadable_runs()
     runs: list[Run] = []
-    for run in source.unacknowledged.runs:
+    kept = source.unacknowledged.runs
+    for run, following in zip_longest(kept, kept[1:]):
+        goes_on = following is not None and following.mark is None
         # gaps and ends have one form: plain dialects leave them out
-        runs += [run] if run.mark is not None else _reencode(run, encoder)
+        runs += [run] if run.mark is not None else _reencode(run, encoder, goes_on=goes_on)
     source.replace_runs(runs)
 
 
-def _reencode(run: Run, encoder: Encoder) -> list[Run]:
-    """Return the bytes of *run* as runs of *encoder*'s form."""
-    parsed = [_bytes_of(run, payload) for payload in run.records]
-    text, open_end = b"".join(data for data, _ in parsed), parsed[-1][1]
+def _reencode(run: Run, encoder: Encoder, *, goes_on: bool) -> list[Run]:
+    """Return the bytes of *run* as runs of *encoder*'s form; *goes_on*: more text follows it."""
+    text, open_end = _text_of(run, goes_on=goes_on)
     start, at, previous = position_of(run.previous), 0, run.previous
 
     runs = list[Run]()
@@ -63,6 +67,18 @@ def _number(position: int, before: bytes) -> int:
         if len(tail) == min(position, TAIL_BYTES)
         else number_without_check(position)
     )
+
+
+def _text_of(run: Run, *, goes_on: bool) -> tuple[bytes, bool]:
+    """Return the file's bytes in *run*, and whether its last line goes on after it."""
+    pack = run.records if isinstance(run.records, RunPack) else None
+    if pack is not None and pack.form is not PackForm.RECORDS:
+        text = pack.content
+        # nothing in a pack of text says that its last line is only a part
+        return text, goes_on and not text.endswith(b"\n")
+    payloads = run.records if pack is None else pack.records
+    parsed = [_bytes_of(run, payload) for payload in payloads]
+    return b"".join(data for data, _ in parsed), parsed[-1][1]
 
 
 def _bytes_of(run: Run, payload: bytes) -> tuple[bytes, bool]:

@@ -69,24 +69,30 @@ class PackHead(NamedTuple):
     crc: int  # CRC-32 of the content
 
 
-def make_pack(form: PackForm, content: bytes, codec: PackCodec, level: int = 1) -> bytes:
+def make_pack(
+    form: PackForm, content: bytes | memoryview, codec: PackCodec, level: int = 1
+) -> bytes:
     """Return *content*, 1 to `PACK_BYTES` bytes, as a pack; stored where compression saves nothing.
 
-    Level 1 is the fast one of both codecs. The interpreter's lock is released meanwhile.
+    Level 1 is the fast one of both codecs. The interpreter's lock is released meanwhile. Raises
+    ValueError for content of no byte, and of too many.
     """
+    if not 0 < len(content) <= PACK_BYTES:
+        raise ValueError(f"a pack of {len(content)} bytes, not between 1 and {PACK_BYTES}")
     packed = _compress(content, codec, level)
     # a reader takes more than this for an attack; such text loses nothing by the other codec
     if codec is PackCodec.ZSTD and _ratio_exceeded(len(content), len(packed)):
         codec, packed = PackCodec.DEFLATE, _compress(content, PackCodec.DEFLATE, 1)
     if len(packed) >= len(content):
         codec, packed = PackCodec.STORED, content
-    return _HEAD.pack(form, codec, len(content), isal_zlib.crc32(content)) + packed
+    return b"".join((_HEAD.pack(form, codec, len(content), isal_zlib.crc32(content)), packed))
 
 
 def parse_head(pack: bytes | memoryview) -> PackHead:
     """Return the head of *pack*, after all checks that need no decompression.
 
-    Raises `PackError` for an unknown form or codec, and a size over its limits.
+    Raises `PackError` for an unknown form or codec, and for a size over its limits, or one that the
+    compressed bytes can't have.
     """
     if len(pack) <= PACK_HEAD:
         raise PackError(f"a pack of {len(pack)} bytes")
@@ -100,6 +106,9 @@ def parse_head(pack: bytes | memoryview) -> PackHead:
         raise PackError(f"a pack of {size} bytes, not between 1 and {PACK_BYTES}")
     if codec == PackCodec.STORED and size != packed:
         raise PackError(f"a stored pack of {size} bytes that has {packed}")
+    # compression that makes it longer hides something, which a reader would keep in memory
+    if packed > size + PACK_RATIO_FREE:
+        raise PackError(f"a pack of {size} bytes in {packed}, {PACK_RATIO_FREE} more at least")
     if _ratio_exceeded(size, packed):
         raise PackError(f"a pack of {size} bytes in {packed}, more than {PACK_RATIO} times as many")
     return PackHead(PackForm(form), PackCodec(codec), size, crc)
@@ -108,7 +117,8 @@ def parse_head(pack: bytes | memoryview) -> PackHead:
 def open_pack(pack: bytes | memoryview) -> tuple[PackHead, bytes]:
     """Return the head of *pack*, and its content, whose size and CRC-32 are as the head says.
 
-    Takes memory for one byte more than the head says, at most. Raises `PackError`.
+    Takes memory for what the head says and some 300 KiB, and for a copy of *pack* while it proves
+    that a pack lies. Raises `PackError`.
     """
     head = parse_head(pack)
     content = _decompress(head, memoryview(pack)[PACK_HEAD:])
@@ -123,7 +133,7 @@ def _ratio_exceeded(size: int, packed: int) -> bool:
     return size > PACK_RATIO_FREE and size > PACK_RATIO * packed
 
 
-def _compress(content: bytes, codec: PackCodec, level: int) -> bytes:
+def _compress(content: bytes | memoryview, codec: PackCodec, level: int) -> bytes | memoryview:
     match codec:
         case PackCodec.STORED:
             return content
@@ -157,7 +167,7 @@ def _decompress_zstd(head: PackHead, packed: memoryview) -> bytes:
         # the library takes memory for what the frame says
         if said.content_size != head.size:
             raise PackError(f"a pack of {head.size} bytes whose zstd frame names another size")
-        if said.window_size > max(PACK_BYTES, 1024):
+        if said.window_size > PACK_BYTES:
             raise PackError(f"a pack whose zstd window is {said.window_size} bytes")
         return zstandard.ZstdDecompressor(max_window_size=PACK_BYTES).decompress(
             packed, allow_extra_data=False

@@ -16,7 +16,7 @@ import orjson
 from logdrive.kernel.loops import line_events, line_frames
 from logdrive.model.framing import EVENT_HEAD, unframe_events
 from logdrive.records.blocks import LinePart
-from logdrive.records.chunk import TextChunk
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.lines import PlainLines, cut_lines
 from logdrive.records.runs import Records, Run
 
@@ -69,6 +69,8 @@ class FullRecords(Records):
 class FullEncoder:
     """Encodes the lines of one file as full records."""
 
+    longest_line = CHUNK_BYTES
+
     def __init__(
         self, common: dict[str, Any], path: str, origin: str, now_ms: Callable[[], int]
     ) -> None:
@@ -89,6 +91,10 @@ class FullEncoder:
     def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or for its beginning if they would be too many."""
         return cut_lines(chunk, _FullForm(self._prefix()), previous, read_ms)
+
+    def encode_part(self, part: LinePart) -> bytes:
+        """Return one event, or a part of one, as a full record."""
+        return _FullForm(self._prefix()).encode_part(part)
 
     def _prefix(self) -> bytes:
         moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(

@@ -15,6 +15,7 @@ from logdrive.host.transport import ClientTls
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
+from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
@@ -74,7 +75,7 @@ class World:
         self, host: str = "web-1", identity: str = "cn:web-1", *, plain: bool = False
     ) -> NativePeer:
         """Return a connected `logdrive/1` peer."""
-        return NativePeer(await self.connect(host, identity, alpn=("logdrive/1",), plain=plain))
+        return NativePeer(await self.connect(host, identity, alpn=(PACKED, NATIVE), plain=plain))
 
     async def foreign(
         self, host: str = "beat-1", identity: str = "cn:beat-1", *, plain: bool = False
@@ -101,9 +102,10 @@ class World:
 
 
 def configuration(**changes: Any) -> ReceiverConfig:
-    """Return a receiver's configuration; *changes* are fields of the listener, of the limits, or
-    `drain_seconds`.
+    """Return a receiver's configuration; *changes* are fields of the listener, of the limits,
+    `drain_seconds`, or `unpack` of the sink.
     """
+    unpack = changes.pop("unpack", "no")
     drain = changes.pop("drain_seconds", 20.0)
     limits = {
         name: changes.pop(name)
@@ -111,7 +113,7 @@ def configuration(**changes: Any) -> ReceiverConfig:
         if name in changes
     }
     listen: dict[str, Any] = {"address": "127.0.0.1:5044", "tls": TLS} | changes
-    sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2)
+    sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2, unpack=unpack)
     return ReceiverConfig(
         listen=ListenConfig(**listen), sink=sink, limits=LimitsConfig(**limits), drain_seconds=drain
     )

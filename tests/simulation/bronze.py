@@ -14,13 +14,14 @@ from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.audit.audit import Head, Verdict, audit_sources, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import trim_rows
-from logdrive.pipeline.decode.coverage import Coverage
+from logdrive.pipeline.decode.coverage import Coverage, intersect
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.schema import EVENTS, plain_schema
+from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, plain_schema
 from tests.simulation.arrivals import covered
 
 _COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")
+_PACKS = ("batch", "original")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Bronze:
     heads: list[BatchRow] = field(default_factory=list)
     # by source; those of foreign peers have no positions and are left out
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    # batch id -> what is left of its packs that could not be opened
+    damaged: dict[int, list[bytes]] = field(default_factory=dict)
     # batch id -> intervals of its rows
     _found: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -69,6 +72,7 @@ class Bronze:
             and head.kept is not None
         ):
             kept = sum(end - start for start, end in head.kept)
+            intervals = [*intervals, *head.dropped]
             if kept == head.position - head.previous and head.events != head.rows:
                 what = "rows do not match the header"
             elif (
@@ -80,7 +84,16 @@ class Bronze:
         return (
             what
             and Fault(
-                head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what
+                head.batch,
+                head.source,
+                head.path,
+                head.kind,
+                head.previous,
+                head.position,
+                head.events,
+                head.rows,
+                0,
+                what,
             )
         ) or None
 
@@ -88,8 +101,16 @@ class Bronze:
         self, stream: str, segment: str, data: bytes, cover: Coverage, unit: OffsetUnit
     ) -> None:
         """Add the rows of *segment*, whose bytes are *data*, as commits of the pipeline would."""
-        decoder = Decoder(stream, unit)
-        decoder.decode_batches(segment, 0, data)
+        decoder, at, used = Decoder(stream, unit), 0, 0
+        while True:
+            at, more = decoder.decode_batches(segment, at, data[used:])
+            self._take(decoder, cover)
+            used += more
+            if not more:
+                return
+
+    def _take(self, decoder: Decoder, cover: Coverage) -> None:
+        """Add what *decoder* has, without what is covered already."""
         events, heads = decoder.take_tables()
         self.heads += heads
 
@@ -104,12 +125,16 @@ class Bronze:
             ):
                 kept = cover.cover_interval(head.source, head.previous, head.position)
                 if kept != head.kept:
-                    head.kept = kept
+                    head.kept, head.dropped = kept, intersect(head.dropped, kept)
                     partial[head.batch] = head
 
-        for batch, source, row in _rows(_kept(events, partial)):
+        kept = _kept(events, partial)
+        for batch, source, row in _rows(kept):
             self.rows.setdefault(source, []).append(row)
             self._found.setdefault(batch, []).append((row.start, row.end))
+        packs = kept.filter(pc.equal(kept["flag"], DAMAGED_PACK))
+        for batch, pack in zip(*(packs[name].to_pylist() for name in _PACKS), strict=True):
+            self.damaged.setdefault(batch, []).append(pack)
 
 
 def bronze_of(
