@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_packs import FullPackEncoder
 from logdrive.records.full_records import FullEncoder
-from logdrive.records.packed import PackEncoder
+from logdrive.records.packed import TEXT_BYTES, PackEncoder
 from logdrive.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
 from logdrive.records.run_pack import Packing, RunPack
 from logdrive.records.runs import REMOVED, GapOrEndMark, Run
@@ -64,6 +65,21 @@ def content(run: Run) -> bytes:
 odd = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".encode(), b"\0" * 9, b'"\\\x7f'])
 ).map(b"".join)
+
+
+def test_parts_of_a_line_stay_parts_for_readers_of_single_events__R2() -> None:
+    line = random.Random(8).randbytes(3 * TEXT_BYTES).replace(b"\n", b"")
+    kept = ENCODERS["packed"].encode_chunk(TextChunk.from_whole_file(line), 0, 0)
+    source = gone(kept)
+    recast(source, ENCODERS["full"])
+    records = [
+        orjson.loads(record)["log"]
+        for run in source.unacknowledged.runs
+        if run.mark is None
+        for record in run.records
+    ]
+    assert len(kept) > 1
+    assert [("flags" in log) for log in records] == [True] * (len(records) - 1) + [False]
 
 
 @pytest.mark.parametrize("before", ENCODERS)
