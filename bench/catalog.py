@@ -11,6 +11,7 @@ from bench import (
     iggy_store,
     receiver_idle,
     s2_store,
+    small_runs,
     spark_table,
     store_append,
     store_flood,
@@ -26,6 +27,7 @@ def groups() -> Sequence[Sequence[Benchmark]]:
     """Return the groups in the order in which they are run."""
     return (
         [*end_to_end.BENCHMARKS, *peers()],
+        small_runs.BENCHMARKS,
         acknowledgement.BENCHMARKS,
         agent_idle.BENCHMARKS,
         receiver_idle.BENCHMARKS,

@@ -84,6 +84,19 @@ def carry(payload: Path, work: Path, certificates: Certificates, seconds: float)
     return Passage(ended.ended - began, _cpu(senders), _cpu(receivers))
 
 
+def compress(payload: Path, work: Path, seconds: float) -> float:
+    """Return the CPU seconds that igzip takes to compress *payload*, as in the pipeline.
+
+    Nothing reads what it writes.
+    """
+    with family() as children:
+        igzip = Child(["igzip", "-1", "-c", payload], log=work / "c_tools.err")
+        children.append(igzip)
+        igzip.wait(seconds)
+        demand_success(children)
+        return igzip.cpu_seconds()
+
+
 def _tls(mode: str, ca: Path, cert: Path, key: Path) -> list[str | Path]:
     return [
         "openssl",
