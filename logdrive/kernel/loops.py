@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Final
 from logdrive.kernel import plain
 from logdrive.kernel.choose import compiled_or
 
+LOOPS: Final = ("cut_events", "count_lines", "place_lines", "full_frames", "walk_plain")
+
 if TYPE_CHECKING:
     chosen = plain
 else:
-    chosen = compiled_or(plain, "_loops", "cut_events", "place_lines", "full_frames", "walk_plain")
+    chosen = compiled_or(plain, "_loops", *LOOPS)
 
 COMPILED: Final[bool] = chosen is not plain
 
 cut_events = chosen.cut_events
+count_lines = chosen.count_lines
 place_lines = chosen.place_lines
 full_frames = chosen.full_frames
 walk_plain = chosen.walk_plain

@@ -1,11 +1,14 @@
 """The header record at the start of each batch (rules R4, R5)."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 """The bytes that every header begins with; other versions also begin with `{"logdrive":{"v":`."""
+
+HeaderForm = Literal["text", "records"]
+"""What a pack holds, as headers name it: a file's own bytes, or records."""
 
 
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,6 +16,8 @@ class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = 1  # version of the format
     kind: str  # one of `records.KINDS`, or "foreign"
+    # what its one record packs (rule R8); left out where the records are JSON
+    form: HeaderForm | msgspec.UnsetType = msgspec.UNSET
     source: str  # the source's id
     origin: str | None = None  # the origin id; None for foreign peers
     previous: int | None = None  # position before the batch, in bytes; None for foreign peers

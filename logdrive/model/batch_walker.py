@@ -13,6 +13,8 @@ looks for.
 from dataclasses import dataclass
 from zlib import crc32
 
+from msgspec import UNSET
+
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader, parse_header
 from logdrive.model.framing import EVENT_HEAD, Part, event_length
@@ -74,6 +76,10 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
         min(header.size, header.records, header.events, header.skipped) < 0
         or header.size > RUN_BYTES
     ):
+        return None
+    packed = header.form is not UNSET
+    # a pack is the one record of a data batch
+    if packed and (header.kind, header.records) != ("data", 1):
         return None
     # foreign peers have no positions
     if header.kind == "foreign":

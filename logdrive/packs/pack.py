@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, cast
 import zstandard
 from isal import isal_zlib
 
+from logdrive.model.batch import HeaderForm
 from logdrive.model.limits import PACK_BYTES, PACK_RATIO, PACK_RATIO_FREE
 
 _HEAD: Final = struct.Struct("!BBII")
@@ -37,6 +38,11 @@ class PackForm(IntEnum):
     """The same, after the lengths of its events and of what was left out (see `cuts`)."""
     RECORDS = 3
     """Records, framed as Pravega events (`logdrive.model.framing`), one event each."""
+
+    @property
+    def in_header(self) -> HeaderForm:
+        """The form as the header of the pack's batch names it (rule R4)."""
+        return "records" if self is PackForm.RECORDS else "text"
 
 
 class PackCodec(IntEnum):

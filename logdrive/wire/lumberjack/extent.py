@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import ProtocolError
+from logdrive.packs.pack import PACK_HEAD
 from logdrive.wire.lumberjack.frames import (
     EVENT,
     LENGTH,
@@ -70,6 +71,16 @@ class FrameMeter:
             raise ProtocolError("a J frame without JSON", offset=offset)
         return EVENT.size + length
 
+    def _pack(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have < EVENT.size:
+            return EVENT.size
+        length = self._check(
+            "a pack of {} bytes", EVENT.unpack_from(data, at)[2], self._limits.payload, offset
+        )
+        if length <= PACK_HEAD:
+            raise ProtocolError(f"a pack of {length} bytes", offset=offset)
+        return EVENT.size + length
+
     def _source(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have < SOURCE.size:
             return SOURCE.size
@@ -130,6 +141,7 @@ _MEASURES: Final[dict[int, Callable[[FrameMeter, _Bytes, int, int, int], int]]] 
     ord("A"): lambda extent, data, at, have, offset: SHORT.size,
     ord("C"): FrameMeter._envelope,
     ord("J"): FrameMeter._json,
+    ord("Z"): FrameMeter._pack,
     ord("D"): FrameMeter._data,
     ord("S"): FrameMeter._source,
     ord("P"): lambda extent, data, at, have, offset: POSITION.size,

@@ -18,7 +18,14 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from logdrive.model.framing import Part, event_size, frame_events, unframe_events
+from logdrive.model.framing import (
+    EVENT_HEAD,
+    Part,
+    event_size,
+    frame_event,
+    frame_events,
+    unframe_events,
+)
 
 VERSION_1: Final = b"1"
 VERSION_2: Final = b"2"
@@ -30,7 +37,7 @@ SEQUENCES: Final = 2**32
 """Number of different sequence numbers, which are u32."""
 
 SHORT = struct.Struct("!2sI")  # W, A, C: version and type, one number
-EVENT = struct.Struct("!2sII")  # J: sequence, length; D: sequence, pairs
+EVENT = struct.Struct("!2sII")  # J, Z: sequence, length; D: sequence, pairs
 SOURCE = struct.Struct("!2sI16sI")  # S: index, origin id, length
 POSITION = struct.Struct("!2sIq16s")  # P: index, number, store id
 # B: index, kind, previous, number, read, skipped, events, records
@@ -176,6 +183,31 @@ class JsonRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PackFrame:
+    """Z (`logdrive/1`): the bytes of a run, packed (rule R8); in place of its J frames."""
+
+    sequence: int  # number on the connection
+    parts: Sequence[Part]  # the pack as one Pravega event, as the store takes it
+    size: int  # bytes of *parts*: 8 and the pack
+    envelope: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, sequence: int, pack: bytes) -> "PackFrame":
+        """Return the frame of *pack*."""
+        return cls(sequence, (frame_event(pack),), EVENT_HEAD + len(pack))
+
+    @property
+    def pack(self) -> Part:
+        """The pack, not copied: the last part has all of it."""
+        last = memoryview(self.parts[-1])
+        return last[EVENT_HEAD - (self.size - len(last)) :]
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return b"".join(pack_frame(self.sequence, self.pack, version))
+
+
+@dataclass(frozen=True, slots=True)
 class EnvelopeFrame:
     """C: frames packed together; *payload* is what `envelope.pack` returns.
 
@@ -258,8 +290,8 @@ class PositionFrame:
 
 @dataclass(frozen=True, slots=True)
 class RunFrame:
-    """B (`logdrive/1`): begins a run of *records* J frames that takes a source from *previous* to
-    *number*.
+    """B (`logdrive/1`): begins a run of *records* J frames, or of one Z frame, that takes a source
+    from *previous* to *number*.
     """
 
     index: int  # that of the source's S frame
@@ -269,7 +301,7 @@ class RunFrame:
     read: int  # when the agent read it, ms since 1970
     skipped: int  # bytes of the file that the run leaves out
     events: int  # events in its records
-    records: int  # J frames that follow
+    records: int  # J or Z frames that follow
     envelope: int = field(default=0, compare=False)
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
@@ -320,6 +352,7 @@ Frame = (
     WindowFrame
     | KeyValueFrame
     | JsonRun
+    | PackFrame
     | AckFrame
     | SourceFrame
     | PositionFrame
@@ -339,3 +372,8 @@ def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:
     for sequence, payload in enumerate(payloads, first):
         parts += (head(b"2J", sequence, len(payload)), payload)
     return parts
+
+
+def pack_frame(sequence: int, pack: Part, version: bytes = VERSION_2) -> tuple[bytes, Part]:
+    """Return the Z frame of *pack* as parts to join or write; the pack is not copied."""
+    return EVENT.pack(version + b"Z", sequence, len(pack)), pack

@@ -1,9 +1,17 @@
-"""Limits on what a Lumberjack peer may send, compared before memory is taken for it."""
+"""Limits on what a Lumberjack peer may send, compared before memory is taken for it; and the names
+by which the two ends agree on a dialect.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
 from logdrive.model.limits import ATTRIBUTES_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB, MIB
+
+NATIVE: Final = "logdrive/1"
+"""The dialect's name: in TLS ALPN, in logs and in headers of batches."""
+PACKED: Final = "logdrive/1.1"
+"""The same dialect in ALPN, from a reader that takes Z frames. Nothing else is different."""
 
 
 @dataclass(frozen=True, slots=True)

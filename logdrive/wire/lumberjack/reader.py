@@ -32,7 +32,7 @@ from logdrive.wire.lumberjack.frames import (
     WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
-from logdrive.wire.lumberjack.runs import run_at
+from logdrive.wire.lumberjack.runs import pack_at, run_at
 
 Side = Literal["reader", "writer"]
 FrameDialect = Literal["lumberjack", "logdrive/1", "detect"]
@@ -44,7 +44,7 @@ _ENVELOPE: Final = ord("C")
 _VERSIONS: Final = {"lumberjack": b"12", "logdrive/1": b"2"}
 _KINDS: Final = {  # what the peer may send: bare, and inside an envelope
     ("reader", "lumberjack"): (b"WDJC", b"WDJ"),
-    ("reader", "logdrive/1"): (b"SWBJC", b"BJ"),
+    ("reader", "logdrive/1"): (b"SWBJZC", b"BJZ"),
     ("writer", "lumberjack"): (b"A", b""),
     ("writer", "logdrive/1"): (b"APE", b""),
 }
@@ -55,6 +55,7 @@ _DECODE: Final[dict[int, Callable[[bytes, int, int], Frame]]] = {
     ord("S"): SourceFrame.decode,
     ord("P"): PositionFrame.decode,
     ord("B"): RunFrame.decode,
+    ord("Z"): pack_at,
     ord("E"): RefusalFrame.decode,
 }
 

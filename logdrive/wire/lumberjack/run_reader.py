@@ -10,16 +10,19 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import ProtocolError
-from logdrive.model.framing import Part, unframe_events
+from logdrive.model.framing import EVENT_HEAD, Part, unframe_events
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
-from logdrive.model.numbers import CLOSED
+from logdrive.model.numbers import CLOSED, position_of
 from logdrive.model.records import DATA, END, GAP
+from logdrive.packs.contents import check_run
+from logdrive.packs.pack import PackError, PackHead, parse_head
 from logdrive.wire.lumberjack.frames import (
     EVENT,
     RUN,
     SEQUENCES,
     Frame,
     JsonRun,
+    PackFrame,
     RefusalCode,
     RunFrame,
     SourceFrame,
@@ -33,9 +36,10 @@ class RunReceived:
     """A run with all its records, framed as Pravega events."""
 
     run: RunFrame  # the B frame that began it
-    last: int  # sequence number of the last J frame
+    last: int  # sequence number of the last J frame, or of the Z frame
     parts: Sequence[Part]  # the events
     size: int  # bytes of *parts*
+    pack: PackHead | None = None  # what the one record says of itself, if it is a pack
 
     @property
     def payloads(self) -> list[bytes]:
@@ -47,13 +51,14 @@ class RunReceived:
 class WindowEnd:
     """The end of a window: `A last` is due once all its runs are durable or refused."""
 
-    last: int  # sequence number of its last J frame
+    last: int  # sequence number of its last J or Z frame
 
 
 # A connection's frames are: (S | window)*, where
 #
 #     window = W run+     as many records in all as W announces
 #     run    = B J+       as many records as B announces
+#            | B Z        a pack, which B announces as one record
 #
 # so that each state has its frames:
 
@@ -63,7 +68,8 @@ class _Due(Enum):
 
     BETWEEN = "S or W"  # no window is open
     RUN = "B"  # a window is open, no run
-    RECORDS = "J"  # a run is open
+    RECORDS = "J"  # a run is open, and has several records, or is a gap or an end
+    PACK = "J or Z"  # a run is open that may be a pack
 
 
 _LETTERS: Final[dict[type, str]] = {
@@ -71,11 +77,13 @@ _LETTERS: Final[dict[type, str]] = {
     WindowFrame: "W",
     RunFrame: "B",
     JsonRun: "J",
+    PackFrame: "Z",
 }
 _DUE: Final[dict[_Due, tuple[type, ...]]] = {
     _Due.BETWEEN: (SourceFrame, WindowFrame),
     _Due.RUN: (RunFrame,),
     _Due.RECORDS: (JsonRun,),
+    _Due.PACK: (JsonRun, PackFrame),
 }
 
 
@@ -122,7 +130,7 @@ class RunReader:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of the unfinished run that are kept here."""
-        return self._size if self._due is _Due.RECORDS else 0
+        return self._size
 
     def check_frames(
         self, frames: Iterable[Frame], *, offset: int = 0
@@ -145,6 +153,8 @@ class RunReader:
                 self._begin_run(frame)
             elif isinstance(frame, JsonRun):
                 self._add_records(frame, given)
+            elif isinstance(frame, PackFrame):
+                self._add_pack(frame, given)
             else:
                 raise TypeError(f"{type(frame).__name__} may come, but nothing acts on it")
         return given
@@ -185,19 +195,15 @@ class RunReader:
         if run.records > self._left:
             raise self._error(f"a run of {run.records} records in a window that lacks {self._left}")
         self._grow(RUN.size)
-        self._run, self._parts, self._count, self._size, self._due = run, [], 0, 0, _Due.RECORDS
+        self._run, self._parts, self._count, self._size = run, [], 0, 0
+        self._due = _Due.PACK if (run.kind, run.records) == (DATA, 1) else _Due.RECORDS
 
     def _add_records(
         self, records: JsonRun, given: list[SourceFrame | RunReceived | WindowEnd]
     ) -> None:
         run, count = self._run, len(records)
         assert run is not None
-        # numbers run on over the connection, and must not wrap around
-        if records.first != self._sequence + 1 or records.last >= SEQUENCES - 1:
-            raise self._error(f"sequence number {records.first} after {self._sequence}")
-        if records.envelope != run.envelope:
-            raise self._error("a run that is not in one envelope")
-
+        self._check_place(run, records.first, records.last, records.envelope)
         self._count += count
         if self._count > run.records:
             raise self._error(f"more than the {run.records} records that their run announced")
@@ -206,17 +212,52 @@ class RunReader:
             raise self._error(f"a run of more than {RUN_BYTES} bytes", RefusalCode.LIMIT)
 
         # as frames: their heads are longer than those of events
-        self._grow(records.size + (EVENT.size - 8) * count)
+        self._grow(records.size + (EVENT.size - EVENT_HEAD) * count)
         self._sequence = records.last
         self._left -= count
         self._parts += records.parts
 
         if self._count == run.records:
-            given.append(RunReceived(run, self._sequence, tuple(self._parts), self._size))
-            self._run, self._parts, self._due = None, [], _Due.RUN
-            if self._left == 0:
-                given.append(WindowEnd(self._sequence))
-                self._due = _Due.BETWEEN
+            self._end_run(RunReceived(run, self._sequence, tuple(self._parts), self._size), given)
+
+    def _add_pack(
+        self, frame: PackFrame, given: list[SourceFrame | RunReceived | WindowEnd]
+    ) -> None:
+        run = self._run
+        assert run is not None
+        self._check_place(run, frame.sequence, frame.sequence, frame.envelope)
+        try:
+            head = parse_head(frame.pack)
+            check_run(
+                head,
+                previous=position_of(run.previous),
+                position=position_of(run.number),
+                events=run.events,
+                skipped=run.skipped,
+            )
+        except PackError as error:
+            raise self._error(f"a run with {error}") from error
+
+        self._grow(EVENT.size - EVENT_HEAD + frame.size)
+        self._sequence = frame.sequence
+        self._left -= 1
+        self._end_run(RunReceived(run, frame.sequence, frame.parts, frame.size, head), given)
+
+    def _check_place(self, run: RunFrame, first: int, last: int, envelope: int) -> None:
+        # numbers run on over the connection, and must not wrap around
+        if first != self._sequence + 1 or last >= SEQUENCES - 1:
+            raise self._error(f"sequence number {first} after {self._sequence}")
+        if envelope != run.envelope:
+            raise self._error("a run that is not in one envelope")
+
+    def _end_run(
+        self, run: RunReceived, given: list[SourceFrame | RunReceived | WindowEnd]
+    ) -> None:
+        given.append(run)
+        self._run, self._parts, self._size, self._due = None, [], 0, _Due.RUN
+        if self._left == 0:
+            given.append(WindowEnd(self._sequence))
+            self._due = _Due.BETWEEN
 
     def _grow(self, size: int) -> None:
         self._bytes += size

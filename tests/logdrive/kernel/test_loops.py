@@ -131,6 +131,22 @@ def test_frames_written_are_those_of_the_codec(loops: ModuleType) -> None:
     )
 
 
+@given(
+    st.lists(st.sampled_from([b"\n", b"a", b"\n" * 700, b"b\n" * 9000]), max_size=9).map(b"".join),
+    st.integers(-1, 300),
+    st.integers(-1, 300),
+)
+@example(b"\n" * (64 * 255 * 2 + 7), 0, 0)
+def test_the_same_lines_are_counted(
+    compiled: ModuleType, data: bytes, begin: int, less: int
+) -> None:
+    for end in (len(data) - less, begin + less):
+        counted = given_by(compiled.count_lines, data, begin, end)
+        assert counted == given_by(plain.count_lines, memoryview(data), begin, end)
+        within = 0 <= begin <= end <= len(data)
+        assert counted == (data.count(b"\n", begin, end) if within else ValueError)
+
+
 def test_a_frame_that_is_not_whole_is_none(loops: ModuleType) -> None:
     frame = JsonFrame(7, b"{}").encode()
     for short in range(len(frame)):

@@ -13,6 +13,7 @@ import zstandard
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
+from logdrive.packs.pack import PACK_HEAD
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
@@ -21,6 +22,7 @@ from logdrive.wire.lumberjack.frames import (
     JsonFrame,
     JsonRun,
     KeyValueFrame,
+    PackFrame,
     PositionFrame,
     RefusalFrame,
     RunFrame,
@@ -56,6 +58,7 @@ datas = st.builds(
 )
 jsons = st.builds(JsonFrame, u32, st.binary(min_size=1, max_size=40))
 runs = st.builds(RunFrame, u32, st.integers(0, 255), i64, i64, i64, i64, u32, u32)
+packs = st.builds(PackFrame.of, u32, st.binary(min_size=PACK_HEAD + 1, max_size=40))
 sources = st.builds(SourceFrame, u32, uuids, st.binary(max_size=40))
 acks = st.builds(AckFrame, u32)
 positions = st.builds(PositionFrame, u32, i64, uuids)
@@ -65,6 +68,7 @@ Sent = (
     WindowFrame
     | KeyValueFrame
     | JsonFrame
+    | PackFrame
     | RunFrame
     | SourceFrame
     | AckFrame
@@ -124,7 +128,7 @@ def logdrive_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
             group = draw(
-                st.one_of(st.lists(st.one_of(runs, jsons), min_size=1, max_size=3), bursts)
+                st.one_of(st.lists(st.one_of(runs, jsons, packs), min_size=1, max_size=3), bursts)
             )
             content = encoded(group)
             packed = draw(
@@ -137,7 +141,11 @@ def logdrive_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
             group = draw(
                 st.lists(
                     st.one_of(
-                        windows.filter(lambda w: w.count <= LOGDRIVE_1.window), runs, jsons, sources
+                        windows.filter(lambda w: w.count <= LOGDRIVE_1.window),
+                        runs,
+                        jsons,
+                        packs,
+                        sources,
                     ),
                     max_size=3,
                 )

@@ -17,6 +17,7 @@ from logdrive.wire.lumberjack.frames import (
     JsonFrame,
     JsonRun,
     KeyValueFrame,
+    PackFrame,
     PositionFrame,
     RefusalCode,
     RefusalFrame,
@@ -31,6 +32,8 @@ def built(kind: str, fields: dict[str, Any]) -> Frame:
     fields = dict(fields)
     if kind == "JsonRun":
         return JsonRun.of(fields["first"], [payload.encode() for payload in fields["payloads"]])
+    if kind == "PackFrame":
+        return PackFrame.of(fields["sequence"], bytes.fromhex(fields["pack"]))
     if kind == "KeyValueFrame":
         fields["pairs"] = tuple((key, value) for key, value in fields["pairs"])
     if "attributes" in fields:
@@ -70,6 +73,7 @@ def test_frames_have_the_lengths_that_the_tables_give() -> None:
     assert len(SourceFrame(1, ORIGIN, b"{}").encode()) == 26 + 2
     assert len(RefusalFrame(1, RefusalCode.LIMIT, "é").encode()) == 12 + 2
     assert EnvelopeFrame(b"abc").encode() == b"2C\0\0\0\3abc"
+    assert len(PackFrame.of(1, b"p" * 11).encode()) == 10 + 11
 
 
 def test_data_that_is_not_utf_8_becomes_replacement_characters() -> None:
