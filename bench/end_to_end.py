@@ -149,7 +149,7 @@ def _run(
         demand_same_text(uri, [one, setting.log], home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return _figures(setting, *delivered, stored, receiver_rss)
+    return _figures(setting, delivered[0], delivered[1], stored, receiver_rss)
 
 
 def _figures(

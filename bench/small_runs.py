@@ -115,7 +115,7 @@ def _run(setting: Setting, lines: int, output: str) -> Mapping[str, Sample]:
 def _runs_of_a_burst(uri: str, lines: int, home: Path) -> float:
     """Return how many runs a burst made. Raises `BenchmarkError` if bursts came together."""
     listed = orjson.loads(output_of(["store", "ls", uri, "--json"], home))["segments"]
-    runs, bursts = sum(segment["batches"] for segment in listed), 1 + _BURSTS[lines]
+    runs, bursts = sum(int(segment["batches"]) for segment in listed), 1 + _BURSTS[lines]
     if runs < bursts:
         raise BenchmarkError(f"{bursts} bursts made {runs} runs: some came together")
     return runs / bursts
