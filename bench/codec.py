@@ -124,7 +124,7 @@ def _timed(work: Callable[[], int], lines: int) -> float:
     return used / lines * 1e6
 
 
-def _read_runs(stream: bytes) -> list[RunReceived]:
+def runs_in(stream: bytes) -> list[RunReceived]:
     """Return the runs in what a writer of `logdrive/1` has sent."""
     frames = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1")
     order = RunReader()
@@ -145,7 +145,7 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
         return lines
 
     def read() -> int:
-        return sum(given.run.events for given in _read_runs(stream))
+        return sum(given.run.events for given in runs_in(stream))
 
     writing = _timed(write, lines)
     stream = b"".join(sent)
@@ -162,7 +162,7 @@ def _packed(setting: Setting, codec: PackCodec) -> Mapping[str, Sample]:
         return lines
 
     def read() -> int:
-        runs.extend(_read_runs(stream))
+        runs.extend(runs_in(stream))
         return sum(given.run.events for given in runs)
 
     def opened() -> int:

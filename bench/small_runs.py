@@ -29,7 +29,7 @@ from bench.processes import (
 )
 
 _STREAM: Final = "bench/small"
-_BURSTS: Final = {1: 20, 10: 20, 100: 20, 10_000: 5}
+BURSTS: Final = {1: 20, 10: 20, 100: 20, 10_000: 5}
 """Counted bursts, by their lines."""
 _LOOK_SECONDS: Final = 0.02
 _QUIET_SECONDS: Final = 0.3
@@ -37,15 +37,15 @@ _QUIET_SECONDS: Final = 0.3
 _LIMIT_SECONDS: Final = 60.0
 
 
-def _stored(store: Path) -> int:
+def stored_bytes(store: Path) -> int:
     """Return the bytes of the log of *store*, without the zeros at its end."""
     return sum(len(path.read_bytes().rstrip(b"\0")) for path in store.glob("log-*"))
 
 
-def _bursts(log: Path, lines: int) -> Iterator[bytes]:
+def bursts_of(log: Path, lines: int) -> Iterator[bytes]:
     """Yield pieces of *log* of so many *lines*: one, and then those that are counted."""
     with log.open("rb") as file:
-        for _ in range(1 + _BURSTS[lines]):
+        for _ in range(1 + BURSTS[lines]):
             burst = list(islice(file, lines))
             if len(burst) < lines:
                 raise BenchmarkError(f"bursts of {lines} lines need a longer log: --lines")
@@ -54,11 +54,11 @@ def _bursts(log: Path, lines: int) -> Iterator[bytes]:
 
 def _write(burst: bytes, log: Path, receiver: Child, store: Path) -> None:
     """Append *burst* to *log*, and return when the store has it and the connection is quiet."""
-    before, deadline = _stored(store), time.monotonic() + _LIMIT_SECONDS
+    before, deadline = stored_bytes(store), time.monotonic() + _LIMIT_SECONDS
     with log.open("ab") as file:
         file.write(burst)
     seen, since = -1, time.monotonic()
-    while _stored(store) == before or time.monotonic() < since + _QUIET_SECONDS:
+    while stored_bytes(store) == before or time.monotonic() < since + _QUIET_SECONDS:
         if receiver.poll() is not None or time.monotonic() > deadline:
             raise BenchmarkError(f"a burst of {len(burst)} bytes is not stored: {receiver.said()}")
         time.sleep(_LOOK_SECONDS)
@@ -90,21 +90,21 @@ def _run(setting: Setting, lines: int, output: str) -> Mapping[str, Sample]:
                 [*LOGDRIVE, "agent", "run", "--config", home / "agent.toml"], log=home / "agent.err"
             )
             children.append(agent)
-            bursts = _bursts(setting.log, lines)
+            bursts = bursts_of(setting.log, lines)
             _write(next(bursts), log, receiver, store)
-            wire, disk = read_bytes(receiver.pid), _stored(store)
+            wire, disk = read_bytes(receiver.pid), stored_bytes(store)
             for burst in bursts:
                 _write(burst, log, receiver, store)
-            wire, disk = read_bytes(receiver.pid) - wire, _stored(store) - disk
+            wire, disk = read_bytes(receiver.pid) - wire, stored_bytes(store) - disk
             for child in (agent, receiver):
                 child.ask_to_end()
                 child.wait(60)
             demand_success([agent, receiver])
-        runs = _runs_of_a_burst(uri, lines, home)
+        runs = runs_of_a_burst(uri, lines, home)
         demand_same_text(uri, [log], home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    counted = lines * _BURSTS[lines]
+    counted = lines * BURSTS[lines]
     return {
         "wire_bytes": Sample(wire / counted, "B/line"),
         "disk_bytes": Sample(disk / counted, "B/line"),
@@ -112,10 +112,10 @@ def _run(setting: Setting, lines: int, output: str) -> Mapping[str, Sample]:
     }
 
 
-def _runs_of_a_burst(uri: str, lines: int, home: Path) -> float:
+def runs_of_a_burst(uri: str, lines: int, home: Path) -> float:
     """Return how many runs a burst made. Raises `BenchmarkError` if bursts came together."""
     listed = orjson.loads(output_of(["store", "ls", uri, "--json"], home))["segments"]
-    runs, bursts = sum(int(segment["batches"]) for segment in listed), 1 + _BURSTS[lines]
+    runs, bursts = sum(int(segment["batches"]) for segment in listed), 1 + BURSTS[lines]
     if runs < bursts:
         raise BenchmarkError(f"{bursts} bursts made {runs} runs: some came together")
     return runs / bursts
@@ -132,5 +132,5 @@ BENCHMARKS = tuple(
         ("packed_zstd", "packs with zstd", ZSTD),
         ("blocks", "block records", BLOCKS),
     )
-    for lines in _BURSTS
+    for lines in BURSTS
 )
