@@ -16,6 +16,7 @@ from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
 from logdrive.model.pieces import EventPiece, piece_ranges
 from logdrive.model.records import DATA, KINDS, mark_in_record
+from logdrive.packs.pack import PackHead
 from logdrive.wire.lumberjack.frames import RunFrame
 
 FOREIGN: Final = "foreign"
@@ -36,15 +37,22 @@ class SourceBatches:
         self._peer = peer
 
     def run_batch(
-        self, run: RunFrame, events: Sequence[Part], size: int, received: int
+        self,
+        run: RunFrame,
+        events: Sequence[Part],
+        size: int,
+        received: int,
+        pack: PackHead | None = None,
     ) -> list[Part]:
-        """Return the batch of *run*, whose records are *events*, *size* bytes of Pravega events.
+        """Return the batch of *run*, whose records are *events*, *size* bytes of Pravega events;
+        they are one pack with the head *pack*, unless that is None.
 
         *received* is in ms since 1970. Raises ValueError if a gap or end run lacks its record, or
         the record makes the header too long.
         """
         header = BatchHeader(
             kind=KINDS[run.kind],
+            form=msgspec.UNSET if pack is None else pack.form.in_header,
             source=self._source,
             origin=self._origin,
             previous=position_of(run.previous),

@@ -36,8 +36,9 @@ from logdrive.services.pravega.server.config import ControllerConfig, PravegaFac
 from logdrive.services.s2.client.target import S2Target, target_of
 from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.store.config import RetentionConfig
+from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 
-ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
+ALPN = (PACKED, NATIVE, "lumberjack/2", "lumberjack/1")
 """The dialects offered in TLS, the best first; a client that names none speaks plain Lumberjack."""
 
 MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]

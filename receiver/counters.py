@@ -17,6 +17,7 @@ class Counters:
     records: int = 0
     events: int = 0
     bytes: int = 0  # of the records, as they are stored
+    packs: int = 0  # of the records, those that are packs
     runs_refused: int = 0
     positions_corrected: int = 0  # P frames sent because a run was refused
     dead_letters: int = 0

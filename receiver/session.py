@@ -2,7 +2,7 @@
 
 A session has two phases:
 
-1. `DialectDetection`: until it is known which dialect the peer speaks. TLS with the ALPN name
+1. `DialectDetection`: until it is known which dialect the peer speaks. TLS with an ALPN name of
    `logdrive/1` says so before the first byte; otherwise the first two bytes of the first frame do.
 2. `Conversation` (`receiver.conversation`): the frames, in that dialect.
 
@@ -17,7 +17,7 @@ from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.transport import ByteStream, Peer
 from logdrive.wire.lumberjack.extent import KIND_HEAD
 from logdrive.wire.lumberjack.frames import RefusalCode
-from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, NATIVE, PACKED, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.conversation import Conversation, ReceivingDialect, warn_if_truncated
@@ -115,7 +115,7 @@ class DialectDetection:
         self._input = peer_input
         dialect = dialect_of(peer)
         self._reader = FrameReader(
-            LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK,
+            LOGDRIVE_1 if dialect == NATIVE else PLAIN_LUMBERJACK,
             side="reader",
             dialect=dialect,
         )
@@ -126,7 +126,7 @@ class DialectDetection:
 
         Raises `ProtocolError` if they begin no frame, `Disconnect` and `TransientError`.
         """
-        if self._reader.dialect != "logdrive/1":
+        if self._reader.dialect != NATIVE:
             if not await self._read_head():  # the peer has ended its side
                 warn_if_truncated(
                     self._link, self._reader, len(self._data), window_unfinished=False
@@ -150,7 +150,7 @@ class DialectDetection:
         return False
 
     def _dialect(self) -> ReceivingDialect:
-        if self._reader.dialect == "logdrive/1":
+        if self._reader.dialect == NATIVE:
             return Logdrive1Receiver(self._link)
         return LumberjackReceiver(self._link, self._reader.version)
 
@@ -170,6 +170,6 @@ class DialectDetection:
 
 def dialect_of(peer: Peer) -> FrameDialect:
     """Return the dialect that TLS agreed on, or "detect" without TLS: the first frame decides."""
-    if peer.alpn == "logdrive/1":
-        return "logdrive/1"
+    if peer.alpn in (PACKED, NATIVE):
+        return NATIVE
     return "lumberjack" if peer.secure else "detect"

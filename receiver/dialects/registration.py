@@ -148,7 +148,7 @@ class Registration:
         faults.reach("receiver.window.before_append")
         try:
             batch = self._batches.run_batch(
-                run, received.parts, received.size, link.services.clock.now_ms()
+                run, received.parts, received.size, link.services.clock.now_ms(), received.pack
             )
         except ValueError as error:
             raise ProtocolError(str(error), offset=link.offset) from error
@@ -168,6 +168,8 @@ class Registration:
         batch_bytes = len(batch[0]) + received.size
         link.allocation.add_submitted(batch_bytes)
         link.services.counters.count_batch(run.records, run.events, received.size)
+        if received.pack is not None:
+            link.services.counters.packs += 1
         future.add_done_callback(partial(self._on_settled, window, batch_bytes, self._era))
 
     def _on_settled(

@@ -9,12 +9,15 @@ import orjson
 from logdrive.host.transport import ByteStream
 from logdrive.model.numbers import number_of
 from logdrive.model.records import DATA, block_record, gap_record
+from logdrive.packs.contents import count_text_lines
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
     EnvelopeFrame,
     Frame,
     JsonRun,
+    PackFrame,
     PositionFrame,
     RefusalFrame,
     RunFrame,
@@ -25,6 +28,9 @@ from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader
 
 ATTRIBUTES = {"host": "web-1", "path": "/var/log/app.log", "fields": {"team": "a"}, "tags": ["x"]}
+
+SentRun = tuple[RunFrame, Sequence[bytes] | bytes]
+"""A run and its records, or its pack."""
 
 
 class Peer:
@@ -94,18 +100,24 @@ class NativePeer(Peer):
         assert answer.index == index
         return answer
 
-    def window(self, *runs: tuple[RunFrame, Sequence[bytes]], packed: bool = False) -> bytes:
+    def window(self, *runs: SentRun, packed: bool = False) -> bytes:
         """Return a window of *runs*, numbered on."""
         parts: list[bytes] = []
         count = 0
         for run, records in runs:
-            parts += [run.encode(), JsonRun.of(self.sequence + 1, records).encode()]
-            self.sequence += len(records)
-            count += len(records)
+            first = self.sequence + 1
+            frames = (
+                PackFrame.of(first, records)
+                if isinstance(records, bytes)
+                else JsonRun.of(first, records)
+            )
+            parts += [run.encode(), frames.encode()]
+            self.sequence += run.records
+            count += run.records
         body = EnvelopeFrame(pack(parts)).encode() if packed else b"".join(parts)
         return WindowFrame(count).encode() + body
 
-    async def send_window(self, *runs: tuple[RunFrame, Sequence[bytes]]) -> int:
+    async def send_window(self, *runs: SentRun) -> int:
         """Send a window, return the number that acknowledges it."""
         await self.send(self.window(*runs))
         return self.sequence
@@ -125,6 +137,21 @@ def run_of(
     data = content(end)[start:] if text is None else text
     run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
     return run, [block_record(start, end, lines, data.decode())]
+
+
+def pack_of(
+    index: int,
+    start: int,
+    end: int,
+    text: bytes | None = None,
+    *,
+    codec: PackCodec = PackCodec.DEFLATE,
+) -> tuple[RunFrame, bytes]:
+    """Return a run of one pack of text, otherwise as `run_of`."""
+    data = content(end)[start:] if text is None else text
+    events = count_text_lines(data)
+    run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, events, 1)
+    return run, make_pack(PackForm.TEXT, data, codec)
 
 
 def gap_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:

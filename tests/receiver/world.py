@@ -15,6 +15,7 @@ from logdrive.host.transport import ClientTls
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
+from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
@@ -74,7 +75,7 @@ class World:
         self, host: str = "web-1", identity: str = "cn:web-1", *, plain: bool = False
     ) -> NativePeer:
         """Return a connected `logdrive/1` peer."""
-        return NativePeer(await self.connect(host, identity, alpn=("logdrive/1",), plain=plain))
+        return NativePeer(await self.connect(host, identity, alpn=(PACKED, NATIVE), plain=plain))
 
     async def foreign(
         self, host: str = "beat-1", identity: str = "cn:beat-1", *, plain: bool = False
