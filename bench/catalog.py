@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bench import (
     acknowledgement,
     agent_idle,
+    agent_parts,
     codec,
     decode,
     end_to_end,
@@ -30,6 +31,7 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         small_runs.BENCHMARKS,
         acknowledgement.BENCHMARKS,
         agent_idle.BENCHMARKS,
+        agent_parts.BENCHMARKS,
         receiver_idle.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,
