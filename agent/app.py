@@ -12,7 +12,7 @@ import structlog
 from agent.config import STATE_DIR_REMEDY, AgentConfig, InputTable
 from agent.delivery.connection import Connector
 from agent.delivery.dialect import SessionServices
-from agent.delivery.encoders import Encoders
+from agent.delivery.encoders import Encoders, packing_of
 from agent.delivery.reader import SourceReader
 from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
@@ -83,7 +83,7 @@ class Agent:
         self.send_queue = SendQueue()  # sources that need to register or have data to send
 
         # from files to the receiver
-        encoders = Encoders(agent, host_name, host.clock)
+        encoders = Encoders(agent, host_name, host.clock, packing_of(config.output))
         self.tailer = self._make_tailer(encoders, open_files)
         self.connection = Connector(self._make_services(encoders), host.transport, encoders)
         self._scanner = self._make_scanner()  # finds files that inputs match

@@ -18,6 +18,7 @@ from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WIND
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 DialectSetting = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
+RecordsSetting = Literal["packed", "block", "full"]
 
 _LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
 """Limit on the JSON of an input's fields and tags.
@@ -144,11 +145,11 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     dialect: DialectSetting = "logdrive/1"
     """The dialect to speak, or "auto" for the best one that the receiver offers."""
 
-    records: Literal["block", "full"] = "block"
-    """Form of the records (rule R1)."""
+    records: RecordsSetting = "block"
+    """Form of the records (rules R1, R8)."""
 
     compression: Literal["zstd", "zlib", "none"] = "zlib"
-    """Compression of windows."""
+    """Compression of packs and windows."""
 
     level: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1
     """Level of the compression; zlib has 1 to 3 here."""

@@ -19,7 +19,7 @@ import structlog
 from agent.config import InputTable, OutputTable
 from agent.delivery.connection import Connector
 from agent.delivery.dialect import SessionServices
-from agent.delivery.encoders import Encoders
+from agent.delivery.encoders import Encoders, packing_of
 from agent.delivery.reader import SourceReader
 from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
@@ -91,7 +91,7 @@ async def ship(
         agent or _machine_agent(host.disk), host_name or os.uname().nodename, host.disk
     )
     settings = labels or InputTable(paths=["/"])
-    encoders = Encoders(fingerprinter.agent, fingerprinter.host, host.clock)
+    encoders = Encoders(fingerprinter.agent, fingerprinter.host, host.clock, packing_of(output))
 
     services, tailer = _make_services(host, output, settings, fingerprinter, encoders, len(files))
     _follow(files, settings, tailer, fingerprinter, host.disk)

@@ -7,9 +7,15 @@ import contextlib
 from typing import Final
 
 from agent.config import OutputTable
-from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
-from agent.delivery.dialect_choice import NATIVE, DialectChoice, choose_dialect, offered_protocols
-from agent.delivery.encoders import Encoders, EncodingForm
+from agent.delivery.dialect import (
+    EndedError,
+    ReceiverRefusedError,
+    SendingDialect,
+    SessionServices,
+    SilentPeerError,
+)
+from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
+from agent.delivery.encoders import Encoders, EncodingForm, native_form
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
 from agent.delivery.session import SenderSession
@@ -21,6 +27,7 @@ from logdrive.host.transport import ByteStream, ClientTls, Peer, Transport
 from logdrive.net.retry import Backoff, FullJitter, retry_async
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
+from logdrive.wire.lumberjack.limits import NATIVE
 
 _PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
@@ -29,6 +36,8 @@ _IDLE_SECONDS: Final = 60.0
 """A connection that the receiver closed while idle is made again after this time, or as soon as
 there is something to send.
 """
+_WITHOUT_PACKS_SECONDS: Final = 600.0
+"""A host that seems to refuse packs gets none for this time: perhaps it was only restarted."""
 _TOO_OFTEN: Final = 3
 """After this many connections in a row that ended before the first frame, it is no restart of the
 receiver but a wrong setting.
@@ -82,6 +91,8 @@ class Connector:
         self._choice: DialectChoice | None = None
         # Hosts that answered lumberjack/2 in version 1.
         self._answer_in_1: set[str] = set()
+        # Hosts that refused packs, and when to send them again (monotonic seconds).
+        self._without_packs: dict[str, float] = {}
 
         # Set where `is_settled` or `problem` may have changed.
         self._changed = asyncio.Event()
@@ -169,6 +180,11 @@ class Connector:
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
 
         except TransientError as error:
+            if session is not None and self._refuses_packs(choice, dialect, session, error):
+                now = self._services.clock.monotonic()
+                self._without_packs[host] = now + _WITHOUT_PACKS_SECONDS
+                raise TransientError(f"{error}; it gets no packs for now") from error
+
             # A connection that ended before the first frame of a peer that owed one: most often
             # the peer expects something else.
             if (
@@ -213,7 +229,10 @@ class Connector:
     def _choose(self, host: str, peer: Peer) -> DialectChoice:
         """Return the dialect for *peer*. Raises `RejectedError` if it speaks none that may be."""
         choice = choose_dialect(
-            self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1
+            self._services.settings.dialect,
+            peer,
+            answers_in_1=host in self._answer_in_1,
+            refused_packs=self._services.clock.monotonic() < self._without_packs.get(host, 0.0),
         )
         if choice is None:
             raise RejectedError(
@@ -222,10 +241,33 @@ class Connector:
             )
         return choice
 
+    def _refuses_packs(
+        self,
+        choice: DialectChoice,
+        dialect: SendingDialect,
+        session: SenderSession,
+        error: TransientError,
+    ) -> bool:
+        """Return whether *error* is how a peer of an earlier version ends a connection with packs.
+
+        It calls a Z frame a broken protocol, or just closes. One that agreed on them knows them.
+        """
+        if choice.agreed or session.acknowledged:
+            return False
+        if not isinstance(dialect, Logdrive1Sender) or not dialect.packs_sent:
+            return False
+        if isinstance(error, ReceiverRefusedError):
+            return error.code == RefusalCode.PROTOCOL
+        return not isinstance(error, SilentPeerError)
+
     def _open_dialect(self, choice: DialectChoice) -> SendingDialect:
         """Return the dialect of *choice*, after re-encoding runs that it can't carry."""
         services, settings = self._services, self._services.settings
-        form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
+        form = (
+            native_form(settings.records, packs=choice.packs)
+            if choice.dialect == NATIVE
+            else _PLAIN_FORMS[choice.dialect]
+        )
         # Runs of the connection before may have a form that this dialect can't carry.
         if self._encoders.set_form(form):
             for source in services.registry.sources:

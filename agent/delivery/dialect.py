@@ -16,6 +16,7 @@ from agent.sources.source import Source
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
+from logdrive.records.run_pack import FramePart
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
@@ -72,6 +73,10 @@ class EndedError(TransientError):
         self.idle = idle
 
 
+class SilentPeerError(EndedError):
+    """The agent ended the connection, because its peer kept it waiting."""
+
+
 class SendingDialect(Protocol):
     """One dialect on one connection. A `SenderSession` makes all the calls, from one task each.
 
@@ -118,8 +123,10 @@ class SendingDialect(Protocol):
         """
         ...
 
-    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[FramePart]:
         """Return the frames of a window's *runs*, which take the next sequence numbers.
+
+        Their packs need not be compressed yet.
 
         Raises `TransientError` if the connection has no sequence numbers left.
         """

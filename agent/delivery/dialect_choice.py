@@ -6,8 +6,8 @@ from typing import Final, Literal
 from agent.config import DialectSetting
 from logdrive.host.transport import Peer
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
+from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 
-NATIVE: Final = "logdrive/1"
 _V2: Final = "lumberjack/2"
 _V1: Final = "lumberjack/1"
 
@@ -27,6 +27,12 @@ class DialectChoice:
     fell_back: bool = False
     """`logdrive/1` was wanted, and the peer does not speak it."""
 
+    packs: bool = False
+    """Whether Z frames may be sent (rule R8)."""
+
+    agreed: bool = True
+    """Whether the peer itself said what it takes; else it may refuse it."""
+
     @property
     def version(self) -> bytes:
         """The version byte of its frames."""
@@ -39,22 +45,28 @@ def offered_protocols(configured: DialectSetting) -> tuple[str, ...]:
     None for a plain dialect: its readers may not know ALPN.
     """
     if configured == "auto":
-        return (NATIVE, _V2, _V1)
-    return (NATIVE,) if configured == NATIVE else ()
+        return (PACKED, NATIVE, _V2, _V1)
+    return (PACKED, NATIVE) if configured == NATIVE else ()
 
 
 def choose_dialect(
-    configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False
+    configured: DialectSetting,
+    peer: Peer,
+    *,
+    answers_in_1: bool = False,
+    refused_packs: bool = False,
 ) -> DialectChoice | None:
     """Return the dialect to speak with *peer*; None if it does not speak the *configured* one.
 
-    *answers_in_1*: this host answered a window of version 2 in version 1 before.
+    *answers_in_1*: this host answered a window of version 2 in version 1 before. *refused_packs*:
+    it refused a Z frame before.
     """
-    if peer.alpn == NATIVE and configured in (NATIVE, "auto"):
-        return DialectChoice(NATIVE, "agreed on in the TLS handshake")
+    if peer.alpn in (PACKED, NATIVE) and configured in (NATIVE, "auto"):
+        packs = peer.alpn == PACKED
+        agreed = "agreed on in the TLS handshake" + ("" if packs else ", without packs")
+        return DialectChoice(NATIVE, agreed, packs=packs)
     if configured == NATIVE:
-        # without TLS there is nothing to agree in: trust the configuration
-        return None if peer.secure else DialectChoice(NATIVE, "configured")
+        return None if peer.secure else _choose_unasked(refused_packs=refused_packs)
     if configured != "auto":
         return DialectChoice(configured, "configured")
 
@@ -72,3 +84,12 @@ def choose_dialect(
             fell_back=True,
         )
     return DialectChoice(_V2, "the receiver did not agree on logdrive/1", fell_back=True)
+
+
+def _choose_unasked(*, refused_packs: bool) -> DialectChoice:
+    """Return the choice for a peer without TLS, which has nothing to agree in.
+
+    The configuration is trusted, and packs are sent until they are refused.
+    """
+    reason = "configured" + ("; without packs, which it refused" if refused_packs else "")
+    return DialectChoice(NATIVE, reason, packs=not refused_packs, agreed=False)

@@ -16,6 +16,7 @@ from agent.sources.source import Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.net.retry import Exponential
+from logdrive.records.run_pack import FramePart, RunPack
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
@@ -70,8 +71,10 @@ class Logdrive1Sender:
         self.room = WindowRoom(services.settings.window_bytes)
         self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self._indices = SourceIndices(services.send_queue.wake)
-        # The sequence number of the last J frame.
+        # The sequence number of the last J or Z frame.
         self._sequence = 0
+        # Whether a Z frame was sent.
+        self.packs_sent = False
 
         # Refused sources, in the order in which they were refused.
         self._paused: dict[Source, None] = {}
@@ -147,12 +150,12 @@ class Logdrive1Sender:
 
     # Sending -------------------------------------------------------------------------------------
 
-    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return the B and J frames of *runs*.
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[FramePart]:
+        """Return the B frames of *runs*, and the J frames or the Z frame of each.
 
         Raises `TransientError` if the connection has no sequence numbers left.
         """
-        frames: list[bytes] = []
+        frames: list[FramePart] = []
         for source, _, run in runs:
             index = self._indices.index_of(source)
             records = len(run.records)
@@ -165,6 +168,7 @@ class Logdrive1Sender:
             )
             frames += run.encode_frames(self._sequence + 1)
             self._sequence += records
+            self.packs_sent |= isinstance(run.records, RunPack)
         return frames
 
     # Answers -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
+from logdrive.records.run_pack import FramePart
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
@@ -82,9 +83,9 @@ class LumberjackSender:
         """Return None: such peers refuse no single source."""
         return None
 
-    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[FramePart]:
         """Return the J or D frames of one window, without gaps and end records."""
-        frames: list[bytes] = []
+        frames: list[FramePart] = []
         first = 1
         for _, _, run in runs:
             if run.mark is None:

@@ -6,7 +6,7 @@ All reading for delivery happens here.
 from collections.abc import Callable
 
 from agent.sources.input import Input
-from agent.sources.readable import SourceTruncatedError
+from agent.sources.readable import Readable, SourceTruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.records.blocks import Encoder
@@ -43,14 +43,21 @@ class SourceReader:
                     [make_gap_run(source.cursor, number, GapOrEndMark(NOT_WANTED), now_ms)]
                 )
                 generation.resume_from(number)  # the next read begins there
-            elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
-                encoder = self._encoder_of(source)
-                runs = encoder.encode_chunk(chunk, source.cursor, now_ms)
-                source.add_runs(runs)
-                # the encoder stops early where the runs get too many: the rest is read again
-                if runs[-1].position < generation.position:
-                    generation.give_back(chunk, runs[-1].position)
-            elif source.end_is_due:
+            elif not self._read_lines(source, generation, now_ms) and source.end_is_due:
                 source.end_generation(GapOrEndMark(SHIPPED), now_ms)
         except (SourceTruncatedError, OSError) as error:
             self._input.on_read_failed(source, error)
+
+    def _read_lines(self, source: Source, generation: Readable, now_ms: int) -> bool:
+        """Add the runs of the next lines to *source*; return whether there were any."""
+        encoder = self._encoder_of(source)
+        chunk = generation.read_lines(self._clock.monotonic(), encoder.longest_line)
+        if chunk is None:
+            return False
+
+        runs = encoder.encode_chunk(chunk, source.cursor, now_ms)
+        source.add_runs(runs)
+        # the encoder stops early where the runs get too many: the rest is read again
+        if runs[-1].position < generation.position:
+            generation.give_back(chunk, runs[-1].position)
+        return True

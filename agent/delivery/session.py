@@ -4,8 +4,8 @@
     send queue ─▶ builder ─(frames, packing)─▶ outbox ─▶ sender ═▶ receiver ═▶ reader ─▶ sources
 
 The builder reads files only while fewer windows are in flight than the settings allow, so memory is
-bounded by these. zstd packs a window in a thread while the next one is read; the outbox keeps them
-in order.
+bounded by these: the text of a few, and the packs of all. Threads compress packs, and what zstd
+packs, while the next window is read; the outbox keeps the windows in order.
 """
 
 import asyncio
@@ -14,14 +14,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from agent.delivery.dialect import EndedError, SendingDialect, SentRuns, SessionServices
+from agent.delivery.dialect import (
+    EndedError,
+    SendingDialect,
+    SentRuns,
+    SessionServices,
+    SilentPeerError,
+)
 from agent.delivery.window import OutgoingWindow, gather_window, pack_window, packs_inline
 from agent.delivery.window_size import WindowSizer
 from agent.failures import first_cause
 from agent.sources.registration import SourceState
 from logdrive.host import faults
 from logdrive.host.transport import ByteStream
+from logdrive.model.framing import Part
 from logdrive.model.units import KIB
+from logdrive.records.run_pack import FramePart
 from logdrive.wire.lumberjack.ack_tracker import AckTracker
 from logdrive.wire.lumberjack.frames import AckFrame
 
@@ -56,7 +64,7 @@ class SenderSession:
         # Windows in flight, with their runs.
         self._acks: AckTracker[SentRuns] = AckTracker(dialect.numbering, dialect.version)
         # What the sender writes next: bytes, or windows that are being packed.
-        self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(
+        self._outbox: asyncio.Queue[list[Part] | asyncio.Task[list[Part]]] = asyncio.Queue(
             _PACKED_AHEAD
         )
         # Adapts the windows' size to the link.
@@ -71,6 +79,8 @@ class SenderSession:
         self.progress = 0
         # Whether anything was received.
         self.frame_received = False
+        # Whether a window was acknowledged.
+        self.acknowledged = False
 
     @property
     def in_flight(self) -> int:
@@ -147,7 +157,7 @@ class SenderSession:
         return True
 
     async def _pack(
-        self, group: asyncio.TaskGroup, window: OutgoingWindow, frames: list[bytes]
+        self, group: asyncio.TaskGroup, window: OutgoingWindow, frames: list[FramePart]
     ) -> None:
         """Put a window into the outbox: packed, or as the task that packs it in a thread."""
         services, dialect = self._services, self._dialect
@@ -212,6 +222,7 @@ class SenderSession:
 
     def _on_ack(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
+            self.acknowledged = True
             faults.reach("agent.ack.before_apply")
             self._sizer.on_window_acknowledged(self._services.clock.monotonic())
             self._acknowledge_runs(runs)
@@ -251,19 +262,19 @@ class SenderSession:
                     raise EndedError("looking for logdrive/1 again", idle=False)
 
             if now - self._heard > settings.timeout_seconds:
-                raise EndedError(
+                raise SilentPeerError(
                     f"the receiver said nothing for {settings.timeout_seconds:g} s", idle=False
                 )
             if now - self._moved > settings.stall_seconds:
-                raise EndedError(
+                raise SilentPeerError(
                     f"the receiver acknowledged nothing for {settings.stall_seconds:g} s",
                     idle=False,
                 )
 
 
-def _split_writes(parts: list[bytes]) -> Iterator[list[bytes]]:
+def _split_writes(parts: list[Part]) -> Iterator[list[Part]]:
     """Yield *parts* as writes of about `_WRITE_BYTES`; what is short goes in one."""
-    gathered, size = list[bytes](), 0
+    gathered, size = list[Part](), 0
     for part in parts:
         for at in range(0, len(part), _WRITE_BYTES):
             piece = part[at : at + _WRITE_BYTES]  # a short part is not copied

@@ -7,8 +7,10 @@ from typing import Final
 from agent.delivery.reader import SourceReader
 from agent.sources.queue import SendQueue
 from agent.sources.source import Source
+from logdrive.model.framing import Part
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
+from logdrive.records.run_pack import FramePart, PendingFrame, RunPack
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec, pack
 from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFrame
@@ -16,6 +18,12 @@ from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 
 _SMALL_BYTES: Final = 4 * KIB
 """Below this size zstd takes less time than handing the window to a thread."""
+_INLINE_BYTES: Final = 64 * KIB
+"""Packs of no more than this are compressed sooner than handed to a thread and back."""
+_SMALL_RUN: Final = 1 * KIB
+"""Packs that are smaller, on average, are put into an envelope: so little text compresses badly by
+itself, and shares much with its neighbours.
+"""
 _SAFE_RATIO: Final = LOGDRIVE_1.ratio - 100
 """A window that zstd compresses more than this is compressed by zlib: readers refuse the ratio."""
 _ZLIB_LEVEL: Final = 3
@@ -35,7 +43,9 @@ class OutgoingWindow:
     records: int = 0
     """How many J or D frames they make."""
     size: int = 0
-    """Encoded bytes of these."""
+    """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
+    compresses: bool = False
+    """Whether it has packs that are not compressed yet."""
 
     def add_run(self, source: Source, run: Run, *, sent: bool) -> None:
         """Add a run. One that is not *sent* makes no frames, and is acknowledged in its turn."""
@@ -43,6 +53,7 @@ class OutgoingWindow:
         if sent:
             self.records += len(run.records)
             self.size += run.size
+            self.compresses |= isinstance(run.records, RunPack) and not run.records.is_compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +101,41 @@ def gather_window(
 def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Return whether packing *window* is not worth a thread.
 
-    Always with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
-    and back, to a processor that does not have them in its cache, costs a tenth of all CPU time
-    that the agent takes.
+    Without packs, always with zlib, whose levels here are all fast (2 ms for a full window):
+    handing windows over and back, to a processor that does not have them in its cache, costs a
+    tenth of all CPU time that the agent takes. Packs are worth it, as two threads compress two
+    windows at a time.
     """
+    if window.compresses:
+        return window.size <= _INLINE_BYTES
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
 def pack_window(
-    frames: Sequence[bytes],
+    frames: Sequence[FramePart],
     records: int,
     codec: Codec | None,
     level: int,
     version: bytes = VERSION_2,
-) -> list[bytes]:
+) -> list[Part]:
     """Return a window as it travels: W and C frames, or W and bare *frames* without *codec*.
 
-    Releases the interpreter while it compresses. Text so monotonous that readers would take its
-    zstd frame for a bomb is compressed by zlib, which can't compress that much.
+    Compresses the packs among the frames, which then travel bare: an envelope would save nothing,
+    unless they are very small. Releases the interpreter while it compresses. Text so monotonous
+    that readers would take its zstd frame for a bomb is compressed by zlib, which can't compress
+    that much.
     """
     head = WindowFrame(records).encode(version)
-    if codec is None:
-        return [head + b"".join(frames)]
-    text = b"".join(frames)
+    parts = list[Part]()
+    for frame in frames:
+        parts += frame.encode() if isinstance(frame, PendingFrame) else (frame,)
+    if codec is None or (
+        any(isinstance(frame, PendingFrame) for frame in frames)
+        and sum(map(len, parts)) > records * _SMALL_RUN
+    ):
+        return [head, *parts]
+
+    text = b"".join(parts)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     # such text takes no time to compress once more
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):

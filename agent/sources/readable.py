@@ -120,10 +120,11 @@ class Readable(Protocol):
         """
         ...
 
-    def read_lines(self, now: float) -> TextChunk | None:
+    def read_lines(self, now: float, longest: int) -> TextChunk | None:
         """Return the next lines, and move the position behind them; None without any.
 
-        *now* is the monotonic time in seconds. Raises OSError, or `SourceTruncatedError` before any
+        *now* is the monotonic time in seconds. A line longer than *longest* bytes comes in parts,
+        of which that is the first. Raises OSError, or `SourceTruncatedError` before any
         byte of another generation is returned.
         """
         ...

@@ -69,7 +69,9 @@ class PackHead(NamedTuple):
     crc: int  # CRC-32 of the content
 
 
-def make_pack(form: PackForm, content: bytes, codec: PackCodec, level: int = 1) -> bytes:
+def make_pack(
+    form: PackForm, content: bytes | memoryview, codec: PackCodec, level: int = 1
+) -> bytes:
     """Return *content*, 1 to `PACK_BYTES` bytes, as a pack; stored where compression saves nothing.
 
     Level 1 is the fast one of both codecs. The interpreter's lock is released meanwhile.
@@ -80,7 +82,7 @@ def make_pack(form: PackForm, content: bytes, codec: PackCodec, level: int = 1) 
         codec, packed = PackCodec.DEFLATE, _compress(content, PackCodec.DEFLATE, 1)
     if len(packed) >= len(content):
         codec, packed = PackCodec.STORED, content
-    return _HEAD.pack(form, codec, len(content), isal_zlib.crc32(content)) + packed
+    return b"".join((_HEAD.pack(form, codec, len(content), isal_zlib.crc32(content)), packed))
 
 
 def parse_head(pack: bytes | memoryview) -> PackHead:
@@ -123,7 +125,7 @@ def _ratio_exceeded(size: int, packed: int) -> bool:
     return size > PACK_RATIO_FREE and size > PACK_RATIO * packed
 
 
-def _compress(content: bytes, codec: PackCodec, level: int) -> bytes:
+def _compress(content: bytes | memoryview, codec: PackCodec, level: int) -> bytes | memoryview:
     match codec:
         case PackCodec.STORED:
             return content

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES
 from logdrive.model.units import KIB
-from logdrive.records.chunk import TextChunk
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.runs import Run, RunBuilder
 
 LINE_PART_BYTES: Final = 96 * KIB
@@ -33,6 +33,11 @@ _RETURN: Final = 0x0D
 
 class Encoder(Protocol):
     """Turns the text of one source into runs of records. Each source has its own encoder."""
+
+    @property
+    def longest_line(self) -> int:
+        """Bytes that are read to find the end of a line; beyond these it comes in parts."""
+        ...
 
     def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, which is not empty.
@@ -76,6 +81,8 @@ class LinePart:
 
 class BlockEncoder:
     """Encodes blocks where possible, lean records elsewhere."""
+
+    longest_line = CHUNK_BYTES
 
     def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or for its beginning if they would be too many."""
@@ -191,7 +198,7 @@ def split_line(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> 
     chunk.
     """
     while end - at > LINE_PART_BYTES:
-        cut = _character_start(text, at + LINE_PART_BYTES)
+        cut = character_start(text, at + LINE_PART_BYTES)
         yield _line_part(text[at:cut], zero + at, "", PARTIAL)
         at = cut
 
@@ -215,7 +222,7 @@ def _line_part(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -
         )
 
 
-def _character_start(text: bytes, at: int) -> int:
+def character_start(text: bytes, at: int) -> int:
     """Return the start of the UTF-8 character that includes *text[at]*: up to 3 bytes before."""
     for back in range(4):
         if text[at - back] & 0xC0 != 0x80:

@@ -16,7 +16,7 @@ from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
 from logdrive.records.blocks import LinePart
-from logdrive.records.chunk import TextChunk
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.lines import cut_lines
 from logdrive.records.runs import Records, Run
 
@@ -84,6 +84,8 @@ class FullRecords(Records):
 
 class FullEncoder:
     """Encodes the lines of one file as full records."""
+
+    longest_line = CHUNK_BYTES
 
     def __init__(
         self, common: dict[str, Any], path: str, origin: str, now_ms: Callable[[], int]

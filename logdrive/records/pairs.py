@@ -17,7 +17,7 @@ from logdrive.kernel.plain import packed_numbers
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
 from logdrive.records.blocks import LinePart
-from logdrive.records.chunk import TextChunk
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from logdrive.records.lines import cut_lines
 from logdrive.records.runs import FramedRecords, Records, Run
@@ -131,6 +131,8 @@ class PairRecords(Records):
 
 class PairEncoder:
     """Encodes the lines of one file as pairs."""
+
+    longest_line = CHUNK_BYTES
 
     def __init__(self, fields: Sequence[Pair], host: str, path: str, origin: str) -> None:
         """Put *fields* into each record: the input's labels, flattened (`flatten_labels`)."""

@@ -16,6 +16,7 @@ from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.model.numbers import CLOSED, number_of, position_of
 from logdrive.model.records import DATA, END, GAP
 from logdrive.records.chunk import TextChunk
+from logdrive.records.run_pack import FramePart, PendingFrame, RunPack
 from logdrive.wire.lumberjack.frames import json_frames
 
 # Reasons of gap records: why these bytes are not in this stream.
@@ -118,7 +119,9 @@ class Run:
     """Events in the records; 0 for a gap or an end."""
 
     size: int
-    """Bytes that the records take in a batch, compared with `RUN_BYTES`."""
+    """Bytes that the records take in a batch, compared with `RUN_BYTES`; of a pack that is not
+    compressed yet the most that it can take.
+    """
 
     read_ms: int
     """When the last byte was read, in milliseconds since the epoch."""
@@ -131,12 +134,14 @@ class Run:
         """The position after this run, in bytes."""
         return position_of(self.number)
 
-    def encode_frames(self, first: int) -> list[bytes]:
+    def encode_frames(self, first: int) -> Sequence[FramePart]:
         """Return the records as frames numbered from *first*, in parts for the caller to join.
 
-        Pairs become D frames, all other records J frames.
+        Pairs become D frames, a pack a Z frame, all other records J frames.
         """
         records = self.records
+        if isinstance(records, RunPack):
+            return [PendingFrame(first, records)]
         return (
             [records.encode_frames(first)]
             if isinstance(records, FramedRecords)

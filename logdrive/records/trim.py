@@ -13,37 +13,43 @@ import orjson
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END, GAP, file_bytes
+from logdrive.packs.pack import PackForm
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_packs import pack_records
+from logdrive.records.packed import PackEncoder
+from logdrive.records.run_pack import RunPack
 from logdrive.records.runs import Run, make_end_run, make_gap_run
 
 
-def trim_run(run: Run, previous: int) -> Run:
+def trim_run(run: Run, previous: int) -> list[Run]:
     """Return the part of *run* that follows the number *previous*, which must be before its end.
 
-    Parses each record of a data run, but is needed seldom.
+    It is one run, unless it is a part of a line that is too long for one. Opens a pack, and parses
+    each record of a data run, but is needed seldom.
     """
     if run.previous == previous:
-        return run
+        return [run]
 
     # a gap or an end is made again from its mark
     if run.kind == GAP and run.mark is not None:
-        return make_gap_run(previous, run.number, run.mark, run.read_ms)
+        return [make_gap_run(previous, run.number, run.mark, run.read_ms)]
     if run.kind == END and run.mark is not None:
-        return make_end_run(previous, run.mark, run.read_ms)
+        return [make_end_run(previous, run.mark, run.read_ms)]
+
+    pack = run.records if isinstance(run.records, RunPack) else None
+    if pack is not None and pack.form is not PackForm.RECORDS:
+        return _trim_text(run, pack, previous)
 
     records, events = list[bytes](), 0
-    for payload in run.records:
+    for payload in run.records if pack is None else pack.records:
         later = _trim_record(payload, position_of(previous))
         if later is not None:
             records.append(later[0])
             events += later[1]
 
-    return replace(
-        run,
-        previous=previous,
-        records=records,
-        events=events,
-        size=sum(map(len, records)) + EVENT_HEAD * len(records),
-    )
+    size = sum(map(len, records)) + EVENT_HEAD * len(records)
+    rest = replace(run, previous=previous, records=records, events=events, size=size)
+    return [rest if pack is None else pack_records(rest, pack.packing)]
 
 
 def trim_runs(runs: list[Run], previous: int) -> list[Run]:
@@ -51,10 +57,18 @@ def trim_runs(runs: list[Run], previous: int) -> list[Run]:
     left: list[Run] = []
     for run in runs:
         if is_closed(run.number) or run.position > position_of(previous):
-            left.append(trim_run(run, previous))
+            left += trim_run(run, previous)
             # an end closes the number: nothing follows it
             previous = run.number if run.kind != END else previous
     return left
+
+
+def _trim_text(run: Run, pack: RunPack, previous: int) -> list[Run]:
+    text = pack.content[position_of(previous) - position_of(run.previous) :]
+    chunk = TextChunk(position_of(previous), text, 0, len(text))
+    *runs, last = PackEncoder(pack.packing).encode_chunk(chunk, previous, run.read_ms)
+    # the bytes before *previous* are not in the chunk, and the check may need them
+    return [*runs, replace(last, number=run.number)]
 
 
 def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:

@@ -229,14 +229,31 @@ class Generation:
             raise SourceTruncatedError
         return number_of(position, tail)
 
-    def read_lines(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
-        """Return the next lines, None without any; a line longer than *limit* comes in parts.
+    def read_lines(
+        self, now: float, longest: int = 0, *, limit: int = CHUNK_BYTES
+    ) -> TextChunk | None:
+        """Return the next lines, None without any; *limit* bytes are read at once.
 
-        Raises OSError, or `SourceTruncatedError` before any byte of another generation is returned.
+        Where they have no line end, up to *longest* are read; a longer line comes in parts. Raises
+        OSError, or `SourceTruncatedError` before any byte of another generation is returned.
         """
-        assert self.file is not None
         self._verify_first_line()
+        chunk = self._read_chunk(limit, now)
+        # its only line goes on: a writer may be about to end it
+        if chunk.open_end and longest > limit:
+            chunk = self._read_chunk(longest, now)
+        if chunk.end == chunk.begin:
+            return None
 
+        self.position += chunk.end - chunk.begin
+        self._crc = crc32(chunk.tail_at(self.position))
+        if self._end is not None and self._end[0] == self.position:
+            self._end = None  # the same bytes
+        return chunk
+
+    def _read_chunk(self, limit: int, now: float) -> TextChunk:
+        """Return the lines in the next *limit* bytes, none if these end in the first."""
+        assert self.file is not None
         # one read for the bytes before the position, to compare, and the new ones
         crc, before = self._known_crc(), min(self.position, TAIL_BYTES)
         data = self.file.pread(before + limit, self.position - before)
@@ -245,18 +262,9 @@ class Generation:
 
         size = len(data) - before
         self._grow_to(self.position + size, now)
-        whole = size == limit  # the file may have more
+        self._more = whole = size == limit  # the file may have more
         end, open_end = _end_of_lines(data, before, whole=whole, final=self.final or self.impatient)
-        self._more = whole
-        if end == before:
-            return None
-
-        chunk = TextChunk(self.position, data, before, end, open_end)
-        self.position += end - before
-        self._crc = crc32(chunk.tail_at(self.position))
-        if self._end is not None and self._end[0] == self.position:
-            self._end = None  # the same bytes
-        return chunk
+        return TextChunk(self.position, data, before, end, open_end)
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
         """Move back to *position* in *chunk*, the last one read: what follows is read again."""
