@@ -21,6 +21,7 @@ from logdrive.services.iggy.reader.polling import (
 from logdrive.services.iggy.reader.stream import iggy_stream
 from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
+from logdrive.services.record_lines import OnFault
 from logdrive.wire.iggy.errors import IggyError
 
 T = TypeVar("T")
@@ -44,7 +45,9 @@ def count_iggy_topic(address: IggyAddress, access: AccessOptions) -> list[Segmen
     return _query(address, access, count)
 
 
-def copy_iggy_lines(address: IggyAddress, access: AccessOptions, *, follow: bool) -> None:
+def copy_iggy_lines(
+    address: IggyAddress, access: AccessOptions, on_fault: OnFault, *, follow: bool
+) -> None:
     """Write the lines of the topic to standard output; with *follow* for ever.
 
     Raises `UnavailableError` if there is no such topic.
@@ -53,7 +56,12 @@ def copy_iggy_lines(address: IggyAddress, access: AccessOptions, *, follow: bool
     async def copy(machine: Machine, service: IggyClientSession) -> None:
         await _existing_partitions(service, address)
         lines = read_topic_lines(
-            service, address.scope, address.stream, follow=follow, sleep=machine.clock.sleep
+            service,
+            address.scope,
+            address.stream,
+            follow=follow,
+            sleep=machine.clock.sleep,
+            on_fault=on_fault,
         )
         async for text in lines:
             sys.stdout.buffer.write(text)

@@ -13,6 +13,7 @@ from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import abort_on_stop, no_such_stream
 from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
+from logdrive.services.record_lines import OnFault
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.reader.headers import segment_state
 from logdrive.services.s2.reader.lines import count_contents, read_lines
@@ -34,14 +35,17 @@ def count_s2_stream(address: S2Address, access: AccessOptions) -> list[SegmentCo
     return [_query(address, access, count)]
 
 
-def copy_s2_lines(address: S2Address, access: AccessOptions, *, follow: bool) -> None:
+def copy_s2_lines(
+    address: S2Address, access: AccessOptions, on_fault: OnFault, *, follow: bool
+) -> None:
     """Write the lines of the stream to standard output; with *follow* for ever.
 
     Raises `UnavailableError` if there is no such stream.
     """
 
     async def copy(client: S2Client, state: SegmentState) -> None:
-        async for text in read_lines(client, address.stream, state, follow=follow):
+        lines = read_lines(client, address.stream, state, follow=follow, on_fault=on_fault)
+        async for text in lines:
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 

@@ -3,26 +3,18 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from types import ModuleType
 
 import click
 import structlog
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
 
-from logdrive.address import IggyAddress, S2Address, StreamAddress
+from logdrive.address import IggyAddress, S2Address
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
-from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.pack_faults import PackFaultPrinter
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     no_such_stream,
@@ -31,8 +23,8 @@ from logdrive.cli.streams import (
     query_segments,
 )
 from logdrive.cli.users import user
+from logdrive.cli.verifying import verify
 from logdrive.config.load import load_config, name_keys_in_errors
-from logdrive.host.disk import SystemDisk
 from logdrive.services.config import StoreConfig
 from logdrive.services.lines import SegmentContents
 from logdrive.services.optional_libraries import libraries_of
@@ -46,8 +38,6 @@ from logdrive.services.pravega.reader.stream import (
 )
 from logdrive.services.reader import SegmentState
 from logdrive.services.serve import serve_store as serve
-from logdrive.store.verify.verify import Verification
-from logdrive.store.verify.verify import verify as verify_store
 
 
 @click.group(
@@ -63,6 +53,7 @@ def store() -> None:
 
 store.add_command(user)
 store.add_command(dead_letters_group)
+store.add_command(verify)
 
 
 @store.command(
@@ -173,22 +164,32 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 @access_options
 @click.option("--follow", is_flag=True, help="Keep printing lines as they arrive.")
 def cat(uri: str, access: AccessOptions, follow: bool) -> None:
-    """Print the lines of a stream as they were in their files, segment after segment."""
-    address = parse_stream_address(uri)
+    """Print the lines of a stream as they were in their files, segment after segment.
+
+    The lines of a pack that can't be opened are left out; standard error names it, and the command
+    exits with 1.
+    """
+    address, faults = parse_stream_address(uri), PackFaultPrinter()
 
     async def copy(segments: Sequence[ReadableSegment], later: FindNewSegments) -> None:
         if not segments:
             raise no_such_stream(address)
-        async for text in follow_lines(segments, later) if follow else read_all_lines(segments):
+        on_fault = faults.on_fault
+        async for text in (
+            follow_lines(segments, later, on_fault)
+            if follow
+            else read_all_lines(segments, on_fault)
+        ):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
     if isinstance(address, S2Address):
-        _import_s2_streams().copy_s2_lines(address, access, follow=follow)
+        _import_s2_streams().copy_s2_lines(address, access, faults.on_fault, follow=follow)
     elif isinstance(address, IggyAddress):
-        _import_iggy_streams().copy_iggy_lines(address, access, follow=follow)
+        _import_iggy_streams().copy_iggy_lines(address, access, faults.on_fault, follow=follow)
     else:
         query_segments(address, access, copy)
+    sys.exit(1 if faults.count else 0)
 
 
 @store.command(
@@ -253,73 +254,6 @@ def readers(
             f"{row['behind']:,}",
         )
     Console(width=None if sys.stdout.isatty() else 140).print(table)
-
-
-@store.command(
-    short_help="Verify every byte of a store.",
-    epilog="Example: logdrive store verify /var/lib/logdrive/store --json",
-)
-@click.argument("place", metavar="URI|DIR")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def verify(place: str, as_json: bool) -> None:
-    """Verify every byte of a store against checksums, links and indexes.
-
-    Works while the store is in use, and changes nothing. Exits with 1 on damage.
-    """
-    # a plain path is a store's directory
-    address = parse_stream_address(place) if "://" in place else None
-    if not isinstance(address, StreamAddress | None):
-        raise click.BadParameter(
-            "verify reads the store's files: give its directory, not the address of a service",
-            param_hint="URI|DIR",
-        )
-    directory = os.path.abspath(address.path if address is not None else place)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bars:
-        bar = bars.add_task("reading", total=None)
-        verification = verify_store(
-            SystemDisk(),
-            directory,
-            lambda done, whole: bars.update(bar, completed=done, total=whole),
-        )
-    if as_json:
-        emit_json({"intact": verification.intact, **asdict(verification)})
-    else:
-        for damage in verification.damages:
-            print(
-                escape_unprintable(
-                    f"{damage.file} is damaged at offset {damage.offset}: {damage.reason}"
-                )
-            )
-        print(escape_unprintable(_verdict(verification)))
-    sys.exit(0 if verification.intact else 1)
-
-
-def _verdict(verification: Verification) -> str:
-    verdict = (
-        "every byte is as it was written"
-        if verification.intact
-        else f"{len(verification.damages)} damaged places"
-    )
-    read = (
-        f"{verification.files} files, {verification.bytes:,} bytes, "
-        f"{verification.entries:,} entries, {verification.segments:,} segments"
-    )
-    torn = (
-        f", {verification.torn_bytes} torn bytes at the end, which the next start will cut off"
-        if verification.torn_bytes
-        else ""
-    )
-    in_use = ", in use meanwhile" if verification.held else ""
-    return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"
 
 
 def _import_s2_streams() -> ModuleType:

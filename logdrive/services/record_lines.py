@@ -1,15 +1,23 @@
-"""Lines and counts of a segment whose offsets count records, for a person (rules R4, R6)."""
+"""Lines and counts of a segment, for a person (rules R4, R6, R8)."""
 
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
+from logdrive.model.batch import BatchHeader
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.limits import PIECES_WITHIN_RECORDS
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header, pieces_within
+from logdrive.model.units import OffsetUnit
+from logdrive.packs.contents import TextContent, open_batch
+from logdrive.packs.faults import PackFault
+from logdrive.packs.pack import PackError
 from logdrive.services.lines import SegmentContents, foreign_text, record_text
 from logdrive.services.reader import SegmentState
 
 ReadBatches = Callable[[int, int], AsyncIterator[tuple[BatchRef, list[bytes]]]]
 """Reads the batches of a segment from one offset to another, each with its records."""
+OnFault = Callable[[PackFault], None]
+"""Called with a pack that can't be opened: its lines are left out."""
 
 
 async def count_batches(batches: AsyncIterator[BatchRef], state: SegmentState) -> SegmentContents:
@@ -30,16 +38,24 @@ async def count_batches(batches: AsyncIterator[BatchRef], state: SegmentState) -
 class BatchLines:
     """Makes text of the batches of one segment, given in order."""
 
-    def __init__(self, read_batches: ReadBatches) -> None:
-        """*read_batches* reads the earlier pieces of an event again."""
+    def __init__(
+        self, segment: str, read_batches: ReadBatches, unit: OffsetUnit, on_fault: OnFault
+    ) -> None:
+        """*segment* is for faults. *read_batches* reads the earlier pieces of an event again.
+
+        Offsets count *unit*.
+        """
+        self._segment = segment
         self._read_batches = read_batches
-        self._unfinished = UnfinishedEvents(PIECES_WITHIN_RECORDS)
+        self._unfinished = UnfinishedEvents(pieces_within(unit))
+        self._on_fault = on_fault
 
     async def text_of(self, batch: BatchRef, records: list[bytes]) -> bytes:
         """Return the lines of *batch* as they were written; b"" if it has none.
 
-        An event in pieces is in the text of its last piece, a torn batch as what is left of it.
-        Raises what *read_batches* raises.
+        An event in pieces is in the text of its last piece, a torn batch as what is left of it. Of
+        a pack that can't be opened there is no line, since none can be told. Takes memory for the
+        content of one pack. Raises what *read_batches* raises.
         """
         if batch.command:
             return b""
@@ -48,6 +64,8 @@ class BatchLines:
         if batch.header is None:
             return record_text(batch.payload)
         if batch.header.kind == "data":
+            if batch.header.form is not msgspec.UNSET:
+                return self._pack_text(batch, batch.header, records)
             return b"".join(map(record_text, records))
         if batch.header.kind != "foreign":
             return b""
@@ -57,6 +75,16 @@ class BatchLines:
             batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
         )
         return b"" if whole is None else foreign_text(await self._put_together(whole, records))
+
+    def _pack_text(self, batch: BatchRef, header: BatchHeader, records: list[bytes]) -> bytes:
+        try:
+            content = open_batch(header, b"".join(records))
+        except PackError as error:
+            self._on_fault(PackFault.of(self._segment, batch, error))
+            return b""
+        if isinstance(content, TextContent):
+            return content.text
+        return b"".join(map(record_text, content.records))
 
     async def _put_together(self, whole: WholeEvent, last: list[bytes]) -> bytes:
         """Return an event that was stored in pieces (rule R6), read again but for the last piece.

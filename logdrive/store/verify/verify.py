@@ -19,12 +19,16 @@ from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.log.scan import FileScan
 from logdrive.store.opening import is_held
+from logdrive.store.verify.inspection import Inspection, InspectSegment
 from logdrive.store.verify.replay import Replay
 
 _STEP_BYTES = 1 << 20
 """Bytes between two calls of *progress*."""
 _LOOKED_BACK = 1000
 """Damages that are searched for one of the same place."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far, and their total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Verification:
     """What was checked and found.
 
     *torn_bytes* is what an interrupted write left at the log's end; the next start cuts it off.
+    *unread_bytes* are those of segments that could not be inspected: they are damaged, or were
+    moved meanwhile.
     """
 
     directory: str
@@ -50,6 +56,7 @@ class Verification:
     bytes: int = 0
     segments: int = 0
     torn_bytes: int = 0
+    unread_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
 
     @property
@@ -75,15 +82,25 @@ class _Appends:
 
 
 def verify(
-    disk: Disk, directory: str, progress: Callable[[int, int], None] = lambda done, whole: None
+    disk: Disk,
+    directory: str,
+    progress: Progress = lambda done, whole: None,
+    *,
+    inspect: InspectSegment | None = None,
+    inspected: Progress = lambda done, whole: None,
 ) -> Verification:
-    """Verify the store in *directory*.
+    """Verify the store in *directory*; then have *inspect* look into each of its segments.
 
-    *progress* is called with the bytes of the log read so far, and their total. Raises
-    `StorageError` if there is no store, or the directory can't be read.
+    *progress* is called with the bytes of the log read so far, and their total; *inspected* with
+    those of the segments. Raises `StorageError` if there is no store, or the directory can't be
+    read.
     """
     try:
-        return _Verifier(disk, directory, progress).look()
+        verifier = _Verifier(disk, directory, progress)
+        result = verifier.look()
+        if inspect is not None:
+            verifier.inspect_segments(inspect, inspected)
+        return result
     except OSError as error:
         raise StorageError(
             f"the store in {directory} can't be read: {file_error_text(error)}"
@@ -93,7 +110,7 @@ def verify(
 class _Verifier:
     """One verification, of the files that exist when it begins, with their lengths at that time."""
 
-    def __init__(self, disk: Disk, directory: str, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, disk: Disk, directory: str, progress: Progress) -> None:
         self._disk = disk
         self._result = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
@@ -123,6 +140,15 @@ class _Verifier:
         self._look_at_segments()
         self._progress(self._whole, self._whole)
         return self._result
+
+    def inspect_segments(self, inspect: InspectSegment, progress: Progress) -> None:
+        """Have *inspect* read every segment again, once the log was verified."""
+        # what lives where can't be known: that was reported
+        if self._replay.index is None:
+            return
+        inspection = Inspection(self._disk, self._replay.index, self._seed, progress)
+        inspection.inspect_all(inspect)
+        self._result.unread_bytes = inspection.unread_bytes
 
     def _look_at_file(self, base: int, before: tuple[int, int]) -> tuple[int, int]:
         path = self._files.path(base)

@@ -11,6 +11,7 @@ import pytest
 
 from logdrive.cli.replaying import replay
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
+from logdrive.packs.faults import PackFault
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.spark.source import Options, read_rows_of_range
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
@@ -193,7 +194,10 @@ async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_ther
         assert await replay(letter, await there(S), dry_run=False) == "replayed"
         assert await replay(letter, await there(S), dry_run=False) == "already replayed"
         (whole,) = await there(S)
-        printed = [line async for line in read_lines(client, whole.state, follow=False)]
+        faults: list[PackFault] = []
+        lines = read_lines(client, whole.state, follow=False, on_fault=faults.append)
+        printed = [line async for line in lines]
+    assert not faults
     assert printed == [b"l" * (2 * RECORD_BYTES) + b"\n"]
 
 

@@ -13,6 +13,7 @@ from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
+from tests.logdrive.services.pack_batches import records_batch, text_batch
 from tests.support.iggy_face import IggyFace
 from tests.support.installation import command
 
@@ -36,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IggyFace]:
 
 @pytest.fixture
 def segment() -> Segment:
-    """Lines of two sources, a gap, and a foreign event in pieces."""
+    """Lines of four sources, packs among them, a gap, and a foreign event in pieces."""
     segment, at = Segment(), 0
     event = b'{"message":"%s"}' % (b"x" * 5000)
     segment.piece("f", event, 0, 2000)
@@ -44,6 +45,8 @@ def segment() -> Segment:
         at = add_lines(segment, "a", lines("a", turn, 30), at)
     segment.piece("f", event, 2000, len(event))
     add_lines(segment, "b", lines("b", 0, 100))
+    segment.data += text_batch("p", 0, b"of a pack\n\0\n")
+    segment.data += records_batch("r", 0, 9, [b'{"message":"of another"}'])
     segment.gap("b", 0, 1, "removed")
     return segment
 
@@ -80,7 +83,7 @@ def test_following_prints_what_is_sent_to_any_partition(server: IggyFace, segmen
     ) as reading:
         try:
             assert reading.stdout is not None
-            for _ in range(251):  # all lines that are there
+            for _ in range(254):  # all lines that are there
                 assert reading.stdout.readline()
             send(topic, [StoredMessage(b"one more")], 1)
             assert reading.stdout.readline() == b"one more\n"

@@ -12,6 +12,7 @@ from logdrive.wire.s2.records import Record, fence_record
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.storing import store
+from tests.logdrive.services.pack_batches import records_batch, text_batch
 from tests.logdrive.services.s2.reader.streams import SEGMENT, append, append_segment, stream_at
 from tests.support.installation import Process, command, free_port
 from tests.support.s2_face import S2Face
@@ -34,7 +35,7 @@ def face(tmp_path: Path) -> Iterator[S2Face]:
 
 @pytest.fixture
 def segment() -> Segment:
-    """Lines of two sources, a gap, and a foreign event in pieces."""
+    """Lines of four sources, packs among them, a gap, and a foreign event in pieces."""
     segment, at = Segment(), 0
     event = b'{"message":"%s"}' % (b"x" * 5000)
     segment.piece("f", event, 0, 2000)
@@ -42,6 +43,8 @@ def segment() -> Segment:
         at = send(segment, "a", lines("a", turn, 30), at)
     segment.piece("f", event, 2000, len(event))
     send(segment, "b", lines("b", 0, 100))
+    segment.data += text_batch("p", 0, b"of a pack\n\0\n")
+    segment.data += records_batch("r", 0, 9, [b'{"message":"of another"}'])
     segment.gap("b", 0, 1, "removed")
     return segment
 
@@ -73,7 +76,7 @@ def test_following_prints_what_is_appended(face: S2Face, segment: Segment) -> No
     ) as reading:
         try:
             assert reading.stdout is not None
-            for _ in range(251):  # all lines that are there
+            for _ in range(254):  # all lines that are there
                 assert reading.stdout.readline()
             append(stream, [Record(b"one more")])
             assert reading.stdout.readline() == b"one more\n"

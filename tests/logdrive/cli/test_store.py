@@ -15,6 +15,14 @@ from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
+from tests.logdrive.pipeline.segments import Segment
+from tests.logdrive.pipeline.storing import store
+from tests.logdrive.services.pack_batches import (
+    lying_batch,
+    records_batch,
+    source_id,
+    text_batch,
+)
 from tests.logdrive.store.harness import SEGMENT, submit
 from tests.support.installation import Process, command
 from tests.support.pki import Pki
@@ -166,3 +174,35 @@ def test_the_help_of_ls_says_what_a_running_receiver_must_serve_for_it() -> None
     told = CliRunner().invoke(cli, ["store", "ls", "--help"]).output
     assert "[listen.pravega]" in told
     assert "read over the network" in " ".join(told.split())
+
+
+def test_the_lines_of_a_pack_that_lies_are_left_out_and_it_is_named__R8(tmp_path: Path) -> None:
+    segment = Segment()
+    segment.data += text_batch("a", 0, b"first\n")
+    lying_at = len(segment.data)
+    segment.data += lying_batch("bad", 0, 50) + text_batch("a", 6, b"second\n")
+    done = _logdrive("store", "cat", store(tmp_path, segment))
+    assert (done.returncode, done.stdout) == (1, "first\nsecond\n")
+    said = f"at {lying_at}: a pack of source {source_id('bad')}, bytes 0 to 50, can't be opened"
+    assert said in done.stderr
+
+
+def test_a_deep_look_opens_every_pack_and_names_what_lies__R8(tmp_path: Path) -> None:
+    segment = Segment()
+    segment.data += text_batch("a", 0, b"first\n") + records_batch("b", 0, 7, [b"{}"])
+    lying_at = len(segment.data)
+    segment.data += lying_batch("bad", 0, 50)
+    store(tmp_path, segment)
+    assert _logdrive("store", "verify", str(tmp_path)).returncode == 0, "every byte is as it came"
+    done = _logdrive("store", "verify", str(tmp_path), "--deep")
+    assert done.returncode == 1
+    said = f"{segment.name} at {lying_at}: a pack of source {source_id('bad')}, bytes 0 to 50"
+    assert said in done.stdout
+    assert "every byte is as it was written" in done.stdout
+    assert "3 packs, 1 of which can't be opened" in done.stdout
+    found = orjson.loads(_logdrive("store", "verify", str(tmp_path), "--deep", "--json").stdout)
+    assert (found["intact"], found["packs"], found["faulty_packs"]) == (True, 3, 1)
+    (fault,) = found["pack_faults"]
+    assert (fault["segment"], fault["offset"]) == (segment.name, lying_at)
+    assert (fault["source"], fault["previous"], fault["position"]) == (source_id("bad"), 0, 50)
+    assert fault["reason"]

@@ -14,7 +14,7 @@ from logdrive.services.iggy.reader.polling import (
 )
 from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
-from logdrive.services.record_lines import BatchLines, count_batches
+from logdrive.services.record_lines import BatchLines, OnFault, count_batches
 
 _FOLLOW_SECONDS: Final = 0.2  # between two looks at a topic to which nothing is sent
 
@@ -40,9 +40,12 @@ def read_records(
 class _PartitionLines:
     """The lines of one partition, from where the last call has ended."""
 
-    def __init__(self, service: IggyRequester, partition: Partition, start: int) -> None:
+    def __init__(
+        self, service: IggyRequester, partition: Partition, start: int, on_fault: OnFault
+    ) -> None:
         self._reading = PartitionReading(service, partition, start)
-        self._lines = BatchLines(partial(read_records, service, partition))
+        read_again = partial(read_records, service, partition)
+        self._lines = BatchLines(partition.name, read_again, "records", on_fault)
 
     async def read_to(self, end: int) -> AsyncIterator[bytes]:
         """Yield the lines of the batches that are whole before *end*."""
@@ -58,6 +61,7 @@ async def read_topic_lines(
     *,
     follow: bool,
     sleep: Callable[[float], Awaitable[None]],
+    on_fault: OnFault,
 ) -> AsyncIterator[bytes]:
     """Yield the lines of a topic, partition after partition, in chunks of a batch.
 
@@ -70,7 +74,7 @@ async def read_topic_lines(
         for state in await partition_states(service, stream, topic):
             partition = Partition(stream, topic, partition_index(state.segment))
             if state.segment not in lines:
-                lines[state.segment] = _PartitionLines(service, partition, state.start)
+                lines[state.segment] = _PartitionLines(service, partition, state.start, on_fault)
             async for text in lines[state.segment].read_to(state.length):
                 some = True
                 yield text

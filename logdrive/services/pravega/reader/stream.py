@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 from logdrive.errors import StorageError
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import split_events
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
-from logdrive.services.lines import SegmentContents, foreign_text, record_text
+from logdrive.services.lines import SegmentContents
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.reader import SegmentState
+from logdrive.services.record_lines import BatchLines, OnFault, count_batches
 from logdrive.wire.pravega.names import segment_name
 
 
@@ -39,45 +41,26 @@ async def list_first_segments(client: SegmentClient, scope: str, stream: str) ->
 
 async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentContents:
     """Count batches, events and sources of a segment; reads headers only."""
-    batches = events = 0
-    sources: set[str] = set()
-    async for batch in SegmentReader(client, state.segment).read_batch_refs(
-        state.start, state.length
-    ):
-        batches += 1
-        if batch.header is not None:
-            events += batch.header.events
-            sources.add(batch.header.source)
-    return SegmentContents(state, batches, events, len(sources))
+    refs = SegmentReader(client, state.segment).read_batch_refs(state.start, state.length)
+    return await count_batches(refs, state)
 
 
 async def read_lines(
-    client: SegmentClient, state: SegmentState, *, follow: bool
+    client: SegmentClient, state: SegmentState, *, follow: bool, on_fault: OnFault
 ) -> AsyncIterator[bytes]:
     """Yield the lines of one segment, in chunks of a batch, in order.
 
     With *follow* it goes on when batches are appended, until the segment is sealed or deleted.
     """
     place, end = state.start, state.length
-    reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
+    lines = BatchLines(
+        state.segment, partial(_read_records, client, state.segment), "bytes", on_fault
+    )
     while True:
-        async for batch, records in reader.read_batches(place, end):
+        async for batch, records in _read_records(client, state.segment, place, end):
             place = batch.next
-            if batch.header is None:  # a record of another program
-                yield record_text(batch.payload)
-            elif (
-                batch.header.kind == "foreign"
-                and (piece := piece_in_header(batch.header)) is not None
-            ):
-                whole = unfinished.add_piece(
-                    batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
-                )
-                if whole is not None:
-                    yield foreign_text(await _put_together(client, state.segment, whole, records))
-            elif batch.header.kind == "foreign":
-                yield b"".join(foreign_text(record) for record in events_of(records))
-            elif batch.header.kind == "data":
-                yield b"".join(record_text(record) for record in events_of(records))
+            if text := await lines.text_of(batch, records):
+                yield text
         if not follow:
             return
 
@@ -89,39 +72,38 @@ async def read_lines(
         end = fresh.length
 
 
-async def _put_together(
-    client: SegmentClient, segment: str, whole: WholeEvent, last: bytes
-) -> bytes:
-    """Return an event that was stored in pieces (rule R6), read again but for the last piece.
-
-    So only one event is in memory at a time.
-    """
-    parts: list[bytes] = []
-    for start, end in whole.extents:
-        async for _, records in SegmentReader(client, segment).read_batches(start, end):
-            parts += events_of(records)
-    return b"".join([*parts, *events_of(last)])
+async def _read_records(
+    client: SegmentClient, segment: str, start: int, end: int
+) -> AsyncIterator[tuple[BatchRef, list[bytes]]]:
+    """Yield the batches in [*start*, *end*), each with its records."""
+    async for batch, records in SegmentReader(client, segment).read_batches(start, end):
+        yield batch, list(events_of(records))
 
 
-async def read_all_lines(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
+async def read_all_lines(
+    segments: Sequence[ReadableSegment], on_fault: OnFault
+) -> AsyncIterator[bytes]:
     """Yield what `read_lines` yields for each of *segments*, one after the other."""
     for segment in segments:
-        async for text in read_lines(segment.client, segment.state, follow=False):
+        async for text in read_lines(
+            segment.client, segment.state, follow=False, on_fault=on_fault
+        ):
             yield text
 
 
 async def follow_lines(
-    segments: Sequence[ReadableSegment], later: FindNewSegments
+    segments: Sequence[ReadableSegment], later: FindNewSegments, on_fault: OnFault
 ) -> AsyncIterator[bytes]:
     """Yield what `read_lines` yields for all of *segments* as it arrives, for ever.
 
     Whenever a segment ends, *later* is asked for the stream's other segments.
     """
-    arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+    # a text may be 4 MiB, or 16 for an event of a foreign peer
+    arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
     known = {segment.state.segment for segment in segments}
 
     async def feed(segment: ReadableSegment) -> None:
-        async for text in read_lines(segment.client, segment.state, follow=True):
+        async for text in read_lines(segment.client, segment.state, follow=True, on_fault=on_fault):
             await arrived.put(text)
         # The segment was sealed: follow its successors, unless another one's end has found them.
         for one in await later(known):

@@ -7,7 +7,7 @@ from logdrive.errors import TransientError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
-from logdrive.services.record_lines import BatchLines, count_batches
+from logdrive.services.record_lines import BatchLines, OnFault, count_batches
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.reader.batches import BatchCutter
 from logdrive.services.s2.reader.headers import read_batch_refs
@@ -23,14 +23,14 @@ async def count_contents(client: S2Client, stream: str, state: SegmentState) -> 
 
 
 async def read_lines(
-    client: S2Client, stream: str, state: SegmentState, *, follow: bool
+    client: S2Client, stream: str, state: SegmentState, *, follow: bool, on_fault: OnFault
 ) -> AsyncIterator[bytes]:
     """Yield the lines of a stream, in chunks of a batch, in order.
 
     With *follow* it goes on when batches are appended, for ever. Raises `TransientError` if the
     connection is lost.
     """
-    lines = BatchLines(partial(read_batches, client, stream))
+    lines = BatchLines(stream, partial(read_batches, client, stream), "records", on_fault)
     end = None if follow else state.length
     async for batch, records in read_batches(client, stream, state.start, end):
         if text := await lines.text_of(batch, records):

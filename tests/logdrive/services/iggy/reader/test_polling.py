@@ -28,6 +28,7 @@ from tests.logdrive.services.iggy.reader.memory_topic import (
     MemoryTopic,
     as_sent,
 )
+from tests.logdrive.services.pack_batches import no_fault
 from tests.support.virtual_time import run
 
 T = TypeVar("T")
@@ -61,7 +62,9 @@ def refs(topic: MemoryTopic, most: int | None = None) -> list[BatchRef]:
 
 def text(topic: MemoryTopic) -> bytes:
     async def main() -> bytes:
-        reading = read_topic_lines(topic, STREAM, TOPIC, follow=False, sleep=_no_sleep)
+        reading = read_topic_lines(
+            topic, STREAM, TOPIC, follow=False, sleep=_no_sleep, on_fault=no_fault
+        )
         return b"".join([text async for text in reading])
 
     return run(main())
@@ -247,7 +250,7 @@ def test_following_reads_what_is_sent_later(topic: MemoryTopic) -> None:
         topic.send(sent[:1] if len(naps) == 1 else sent[1:])  # half a batch, then the rest
 
     async def main() -> bytes:
-        reading = read_topic_lines(topic, STREAM, TOPIC, follow=True, sleep=nap)
+        reading = read_topic_lines(topic, STREAM, TOPIC, follow=True, sleep=nap, on_fault=no_fault)
         return await anext(reading)
 
     assert run(main()) == lines("a", 0, 2)
