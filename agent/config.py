@@ -145,7 +145,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     dialect: DialectSetting = "logdrive/1"
     """The dialect to speak, or "auto" for the best one that the receiver offers."""
 
-    records: RecordsSetting = "block"
+    records: RecordsSetting = "packed"
     """Form of the records (rules R1, R8)."""
 
     compression: Literal["zstd", "zlib", "none"] = "zlib"

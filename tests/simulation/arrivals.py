@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from tests.support.ledger import bytes_of
+from tests.support.packs import DamagedPackError, unpacked
+from tests.support.record_bytes import bytes_of
 
 NOT_WANTED = "not_wanted"
 _NO_FILE = "first_run"
@@ -137,6 +138,9 @@ def foreign_events(batches: Iterable[Batch]) -> list[bytes]:
 
 
 def _take_data(source: Arrived, batch: Batch) -> None:
+    if "form" in batch.header:
+        _take_pack(source, batch)
+        return
     at, events = batch.header["previous"], 0
     for record in map(orjson.loads, batch.records):
         data, count = bytes_of(record)
@@ -149,6 +153,17 @@ def _take_data(source: Arrived, batch: Batch) -> None:
     if (at, events) != (batch.header["position"], batch.header["events"]):
         raise NotAsWrittenError(f"{source.source}: {events} events up to {at} below {batch.header}")
     source.events += events
+
+
+def _take_pack(source: Arrived, batch: Batch) -> None:
+    if len(batch.records) != 1:
+        raise NotAsWrittenError(f"{source.source}: {len(batch.records)} packs below {batch.header}")
+    try:
+        held = unpacked(batch.records[0], batch.header)
+    except DamagedPackError as error:
+        raise NotAsWrittenError(f"{source.source}: {error}") from error
+    source.pieces += held.pieces
+    source.events += held.events
 
 
 def _take_mark(source: Arrived, batch: Batch) -> None:

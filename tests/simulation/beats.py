@@ -27,6 +27,8 @@ class Beat:
         # events that were not acknowledged, in order
         self.waiting: deque[bytes] = deque()
         self.network = network
+        # how it connects; None without TLS
+        self.tls: ClientTls | None = ClientTls("ca.pem", "client.pem", "client.key")
         self._hosts = hosts
         # set when an event is added
         self._more = asyncio.Event()
@@ -71,9 +73,7 @@ class Beat:
     async def serve(self, host: str) -> None:
         """Send on one connection to *host* until it fails. Raises its error."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(
-            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
-        )
+        stream = await transport.connect(host, 5044, self.tls)
         reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         try:
             while True:

@@ -17,10 +17,11 @@ from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.schema import EVENTS, plain_schema
+from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, plain_schema
 from tests.simulation.arrivals import covered
 
 _COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")
+_PACKS = ("batch", "original")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Bronze:
     heads: list[BatchRow] = field(default_factory=list)
     # by source; those of foreign peers have no positions and are left out
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    # batch id -> what is left of its packs that could not be opened
+    damaged: dict[int, list[bytes]] = field(default_factory=dict)
     # batch id -> intervals of its rows
     _found: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -88,8 +91,16 @@ class Bronze:
         self, stream: str, segment: str, data: bytes, cover: Coverage, unit: OffsetUnit
     ) -> None:
         """Add the rows of *segment*, whose bytes are *data*, as commits of the pipeline would."""
-        decoder = Decoder(stream, unit)
-        decoder.decode_batches(segment, 0, data)
+        decoder, at, used = Decoder(stream, unit), 0, 0
+        while True:
+            at, more = decoder.decode_batches(segment, at, data[used:])
+            self._take(decoder, cover)
+            used += more
+            if not more:
+                return
+
+    def _take(self, decoder: Decoder, cover: Coverage) -> None:
+        """Add what *decoder* has, without what is covered already."""
         events, heads = decoder.take_tables()
         self.heads += heads
 
@@ -107,9 +118,13 @@ class Bronze:
                     head.kept = kept
                     partial[head.batch] = head
 
-        for batch, source, row in _rows(_kept(events, partial)):
+        kept = _kept(events, partial)
+        for batch, source, row in _rows(kept):
             self.rows.setdefault(source, []).append(row)
             self._found.setdefault(batch, []).append((row.start, row.end))
+        packs = kept.filter(pc.equal(kept["flag"], DAMAGED_PACK))
+        for batch, pack in zip(*(packs[name].to_pylist() for name in _PACKS), strict=True):
+            self.damaged.setdefault(batch, []).append(pack)
 
 
 def bronze_of(

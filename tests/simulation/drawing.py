@@ -9,6 +9,7 @@ from logdrive.host import faults
 from logdrive.model.units import KIB
 from tests.simulation.files import APPLICATIONS
 from tests.simulation.hardship import hardened
+from tests.simulation.mixing import mixed
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 
@@ -49,7 +50,7 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    return hardened(widened(plan.with_steps(_steps(plan, pick))))
+    return mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))
 
 
 def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:

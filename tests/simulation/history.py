@@ -152,7 +152,7 @@ class World(Steps):
             self._look()
 
             # everything that was written and acknowledged, against everything that was read
-            judge(self.agents, self.beats, self.tables)
+            judge(self.agents, self.beats, self.liars, self.tables)
             if self.users:
                 judge_table(self.users, await entries_of(self.network, self.plan.stores[0]))
             if self.writers:

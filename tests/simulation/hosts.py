@@ -16,6 +16,7 @@ from agent.inputs.files.watcher import NoWatcher
 from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat
 from logdrive.host.host import Host
+from logdrive.host.transport import Peer, Transport
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
@@ -37,6 +38,7 @@ from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
+from tests.simulation.versions import TransportBefore
 from tests.simulation.witnesses import Starts, Witness, entry_of
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_rpc import reaching, serving
@@ -74,7 +76,8 @@ class AgentHost(Process):
         # the client identity in its certificate
         self.identity = f"dns:{plan.name}"
         # its agent.toml, read at each start
-        self.settings = _agent_settings(plan)
+        self.settings = _agent_settings(plan, tls=whole.tls)
+        self.installed_old = plan.name in whole.old
         # no other store can tell such lives apart for an agent that has lost its checkpoint
         alike = len(whole.stores) == 1
         self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
@@ -98,7 +101,7 @@ class AgentHost(Process):
         )
         self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
-        config = msgspec.convert(self.settings, AgentConfig)
+        config = msgspec.convert(self._settings_now, AgentConfig)
         # fewer open files than an operator may ask for
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)
         config = msgspec.structs.replace(config, agent=few)
@@ -115,6 +118,14 @@ class AgentHost(Process):
         )
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
+
+    @property
+    def _settings_now(self) -> dict[str, Any]:
+        """Its settings; an agent of the version before packs knows blocks in their place."""
+        output = self.settings["output"]
+        if not self.old or output.get("records") != "packed":
+            return self.settings
+        return {**self.settings, "output": {**output, "records": "block"}}
 
     def pose_as(self, name: str) -> None:
         """Become a clone of *name*: take its agent id, host name and certificate."""
@@ -248,7 +259,7 @@ def _look_again(witness: Witness, generation: Generation) -> None:
         witness.held = False
 
 
-def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
+def _agent_settings(plan: AgentPlan, *, tls: bool) -> dict[str, Any]:
     return {
         "agent": {
             "id": plan.name,
@@ -266,7 +277,7 @@ def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
                 "end_after_seconds": _END_AFTER_SECONDS,
             }
         ],
-        "output": {**plan.output, "tls": _CLIENT_TLS},
+        "output": {**plan.output, "tls": _CLIENT_TLS if tls else "off"},
     }
 
 
@@ -283,27 +294,40 @@ class ReceiverHost(Process):
         self._memory: MemoryBudget | None = None
         self._plan = plan
         # limit on its peers
-        self._clients = len(plan.agents) + len(plan.beats)
+        self._clients = len(plan.agents) + len(plan.beats) + len(plan.liars)
         # its receiver.toml
         self._config = _receiver_config(name, plan)
+        self.installed_old = name in plan.old
+        # peers whose packs it did not understand, with TLS
+        self.misled: list[str] = []
 
     async def _main(self, stop: asyncio.Event) -> None:
-        transport = self.network.host(self.name, f"cn:{self.name}")
+        host, config = self.network.host(self.name, f"cn:{self.name}"), self._config
+        transport: Transport = host
+        if self.old:
+            transport = TransportBefore(host, self._refused)
+            config = msgspec.structs.replace(
+                config, sink=msgspec.structs.replace(config.sink, unpack="no")
+            )
         await receiver_app.run(
-            self._config,
+            config,
             host=Host(
                 clock=self.clock,
                 disk=self.watched_disk,
                 transport=transport,
                 executor=self.executor,
                 random=self.random,
-                serve_rpc=serving(transport),
+                serve_rpc=serving(host),
             ),
             stop=stop,
             started=self._started,
-            controllers=reaching(transport),
+            controllers=reaching(host),
             outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
+
+    def _refused(self, peer: Peer) -> None:
+        if peer.secure:
+            self.misled.append(peer.address)
 
     def _started(self, started: receiver_app.Started) -> None:
         self.counters, self._memory, self.shares = started.counters, started.memory, started.shares
@@ -349,7 +373,7 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     return ReceiverConfig(
         listen=ListenConfig(
             address="0.0.0.0:5044",
-            tls=_TLS,
+            tls=_TLS if plan.tls else "off",
             pravega=face,
             controller=None if plan.shared else _controller(name, plan),
         ),
@@ -359,6 +383,7 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
             log_file_bytes=plan.log_file_bytes,
             direct_io=plan.direct,
             tls="off" if plan.shared else None,
+            unpack=plan.unpack.get(name, "no"),
         ),
         limits=LimitsConfig(
             connection_bytes=plan.receiver_bytes // 2,

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from logdrive.errors import LogdriveError
-from logdrive.host.transport import ByteStream, ClientTls
+from logdrive.host.transport import ByteStream
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     VERSION_1,
@@ -84,9 +84,7 @@ class LyingBeat(Beat):
     async def serve(self, host: str) -> None:
         """Send one lie on one connection to *host*."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(
-            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
-        )
+        stream = await transport.connect(host, 5044, self.tls)
         events = [self.waiting.popleft() for _ in range(min(len(self.waiting), _WINDOW_EVENTS))]
         try:
             await stream.write(self._lie(events))
@@ -124,6 +122,9 @@ ODD: Final[dict[str, type[Beat]]] = {
 """Kinds of odd peers, by the beginning of their names."""
 
 
-def beat_of(name: str, hosts: list[str], network: MemoryNetwork) -> Beat:
+def beat_of(name: str, hosts: list[str], network: MemoryNetwork, *, tls: bool) -> Beat:
     """Return the foreign peer of that *name*."""
-    return ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)
+    beat = ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)
+    if not tls:
+        beat.tls = None
+    return beat

@@ -5,14 +5,17 @@ Knows the promises, not how they are kept.
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
+from tests.simulation.liars import Liar
 from tests.simulation.plain import InventedError, NotThereError, judge_plain
 from tests.simulation.reader import Tables
+from tests.simulation.truth import BelievedError, NotKeptError, judge_lies
 from tests.simulation.witnesses import Witness
 
 
@@ -28,13 +31,15 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
         self.promise = promise
 
 
-def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> None:
+def judge(
+    hosts: Sequence[AgentHost], beats: Sequence[Beat], liars: Sequence[Liar], tables: Tables
+) -> None:
     """Raise `BrokenPromise` unless stores and tables are as they must be once all is at rest."""
     if tables.peer is None:
         _follow_on(tables.batches, unnumbered=tables.records)
     # what a peer of ours acknowledged and lost was delivered, as far as a receiver could know
     batches = tables.batches if tables.peer is None else tables.ever
-    sources = arrived(batches)
+    sources = arrived(_honest(batches, liars))
     by_origin = {source.origin: source for source in sources.values()}
     owners = _owners([life for host in hosts for life in host.applications.lives], sources)
     for host in hosts:
@@ -65,7 +70,7 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             raise BrokenPromise(
                 "nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts"
             )
-    _stored(hosts, tables, owners, sources)
+    _stored(hosts, liars, tables, owners, sources)
     for beat in beats:
         _foreign(beat, batches)
 
@@ -200,17 +205,18 @@ def _follow_on(batches: Iterable[Batch], *, unnumbered: Container[tuple[str, str
 
 def _stored(
     hosts: Sequence[AgentHost],
+    liars: Sequence[Liar],
     tables: Tables,
     owners: Mapping[Life, Arrived],
     sources: Mapping[str, Arrived],
 ) -> None:
     """Compare the tables with what the stores have: *sources*, unless a peer has faults."""
     if tables.peer is None:
-        _tables(owners, sources, tables.bronze())
+        _tables(owners, sources, liars, tables)
         return
-    there = arrived(tables.batches)
+    there = arrived(_honest(tables.batches, liars))
     left = {life: there[one.source] for life, one in owners.items() if one.source in there}
-    _tables(left, there, tables.bronze(), lossy=True)
+    _tables(left, there, liars, tables)
     on_disk = [life for host in hosts for life in host.applications.on_disk]
     _found(on_disk, owners, there)
 
@@ -218,25 +224,29 @@ def _stored(
 def _tables(
     owners: Mapping[Life, Arrived],
     sources: Mapping[str, Arrived],
-    bronze: Bronze,
-    *,
-    lossy: bool = False,
+    liars: Sequence[Liar],
+    tables: Tables,
 ) -> None:
     """Require that the tables have each byte of the stores once, and that the audit is right.
 
-    *lossy*: the store has lost what it had acknowledged, which the audit can't explain.
+    A faulty Iggy has lost what it had acknowledged, which the audit can't explain.
     """
-    # rows against headers
+    bronze, lossy = tables.bronze(), tables.peer is not None
     verdict = bronze.verdict()
-    if verdict.faults:
-        raise BrokenPromise("headers and rows agree", str(verdict.faults[0]))
+    _lies(liars, tables, bronze, verdict)
+    theirs = [source.source for liar in liars for source in liar.sources]
+
+    # rows against headers
+    if faults := [fault for fault in verdict.faults if fault.source not in theirs]:
+        raise BrokenPromise("headers and rows agree", str(faults[0]))
     if verdict.duplicate_events:
         raise BrokenPromise("once", f"the audit counts {verdict.duplicate_events} doubled events")
     for life, source in owners.items():
         _rows(life, source, bronze.rows.get(source.source, []))
 
     # sources and gaps
-    audited = {source.source: source for source in verdict.by_source if not source.foreign}
+    own = [source for source in verdict.by_source if source.source not in theirs]
+    audited = {source.source: source for source in own if not source.foreign}
     if audited.keys() != sources.keys():
         raise BrokenPromise(
             "the audit's verdict is true",
@@ -245,17 +255,35 @@ def _tables(
     for name, source in sources.items():
         _figures(source, audited[name])
 
-    unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
+    gaps = [gap for gap in verdict.gaps if gap.source not in theirs]
+    unexplained = [gap for gap in gaps if gap.reason == "unexplained" and gap.lost_bytes]
     if unexplained and not lossy:
         raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
     if verdict.complete != (
         bool(verdict.sources)
         and not any(source.lost or source.open_gap for source in sources.values())
+        and not verdict.faults
     ):
         raise BrokenPromise(
             "the audit's verdict is true",
             f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes",
         )
+
+
+def _honest(batches: Iterable[Batch], liars: Sequence[Liar]) -> list[Batch]:
+    """Return *batches* without those of *liars*."""
+    theirs = [source.source for liar in liars for source in liar.sources]
+    return [batch for batch in batches if batch.source not in theirs]
+
+
+def _lies(liars: Sequence[Liar], tables: Tables, bronze: Bronze, verdict: Verdict) -> None:
+    """Require that lies harm nobody but their liars, and are named."""
+    try:
+        judge_lies(liars, tables.batches, bronze, verdict)
+    except BelievedError as error:
+        raise BrokenPromise("a pack that lies is quarantined and named", str(error)) from error
+    except NotKeptError as error:
+        raise BrokenPromise("acknowledged is durable", str(error)) from error
 
 
 def _found(

@@ -6,7 +6,7 @@ import orjson
 
 from tests.simulation.arrivals import covered
 from tests.simulation.hosts import AgentHost
-from tests.support.ledger import bytes_of
+from tests.support.record_bytes import bytes_of
 
 
 class NotThereError(AssertionError):

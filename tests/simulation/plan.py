@@ -98,6 +98,10 @@ class Plan:
     # The shared store is no store of ours, but an Iggy with the faults of real ones: "drawn" from
     # the seed, or "scripted", which has those that a test asks for.
     faulty_iggy: str = ""
+    tls: bool = True  # between agents, foreign peers and receivers
+    old: tuple[str, ...] = ()  # hosts whose programs begin in the version before packs
+    unpack: dict[str, str] = field(default_factory=dict)  # receiver -> its [sink] unpack
+    liars: tuple[str, ...] = ()  # peers that send packs whose inside lies
 
     @property
     def retained(self) -> bool:
@@ -125,6 +129,21 @@ class Plan:
         return replace(
             self, beats=(), steps=tuple(step for step in self.steps if step.who not in self.beats)
         )
+
+    def without_liars(self) -> "Plan":
+        """Return the same without peers that send packs whose inside lies."""
+        return replace(
+            self, liars=(), steps=tuple(step for step in self.steps if step.who not in self.liars)
+        )
+
+    def of_one_version(self) -> "Plan":
+        """Return the same with programs of the present version only, and TLS."""
+        steps = tuple(step for step in self.steps if step.kind != "install")
+        return replace(self, old=(), tls=True, steps=steps)
+
+    def kept_packed(self) -> "Plan":
+        """Return the same with receivers that store packs as they come."""
+        return replace(self, unpack={})
 
     def without_clients(self) -> "Plan":
         """Return the same without users of a table."""

@@ -12,6 +12,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host import faults
 from tests.simulation.meddler import Countdown, Failures, Meddler
 from tests.simulation.trace import SPEAKER, Trace
+from tests.simulation.versions import UNKNOWN_BEFORE
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_transport import MemoryNetwork
@@ -76,6 +77,10 @@ class Process:
         # seconds until the next start
         self._restart_in = _RESTART_SECONDS
         self._armed: _Armed | None = None
+        # True: the program is of the version before packs
+        self.old = False
+        # True: it will be from its next start on
+        self.installed_old = False
         # True: no fault comes any more
         self._calmed = False
         # True: the program is not started again
@@ -125,6 +130,8 @@ class Process:
 
     def _begin(self) -> None:
         self.incarnation += 1
+        self.old = self.installed_old
+        self.network.host(self.name).unknown = UNKNOWN_BEFORE if self.old else frozenset()
         self._again.clear()
         self._stop, self._restart_in = asyncio.Event(), _RESTART_SECONDS
         self.executor = InlineExecutor(self.sync_seconds)
@@ -180,6 +187,15 @@ class Process:
             self.trace.add(self.name, "stopped")
             self._restart_in = down
             self._stop.set()
+
+    def install(self, *, old: bool, killed: bool, down: float) -> None:
+        """Install another version, or the present one again, and start it after *down* seconds."""
+        self.trace.add(self.name, f"{'the version before' if old else 'this version'} is installed")
+        self.installed_old = old
+        if killed:
+            self.kill(down=down)
+        else:
+            self.stop(down)
 
     def arm(
         self, point: str, passages: int, *, power: bool, down: float, then_off: float = 0.0

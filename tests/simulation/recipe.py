@@ -10,6 +10,7 @@ from tests.simulation.plan import Plan
 
 _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "alone": Plan.without_beats,
+    "truthful": Plan.without_liars,
     "untabled": Plan.without_clients,
     "unwritten": Plan.without_writers,
     "unticked": Plan.without_tickers,
@@ -17,6 +18,8 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "kept": Plan.kept_whole,
     "roomy": Plan.roomy,
     "ordinary": Plan.ordinary,
+    "one_version": Plan.of_one_version,
+    "kept_packed": Plan.kept_packed,
     "at_once": Plan.at_once,
     "over_s2": Plan.over_s2,
     "over_iggy": Plan.over_iggy,

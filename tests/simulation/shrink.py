@@ -42,11 +42,16 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
             yield plan.without_agent(agent.name)
     fewer = (
         plan.without_beats(),
+        plan.without_liars(),
         plan.without_clients(),
         plan.without_writers(),
         plan.without_tickers(),
     )
-    for smaller in (*fewer, plan.unscaled(), plan.kept_whole(), plan.roomy(), plan.ordinary()):
+    simpler = (
+        *(plan.unscaled(), plan.kept_whole(), plan.roomy(), plan.ordinary()),
+        *(plan.of_one_version(), plan.kept_packed()),
+    )
+    for smaller in (*fewer, *simpler):
         if smaller != plan:
             yield smaller
     size = len(plan.steps) // 2

@@ -13,6 +13,7 @@ from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
 from tests.simulation.faulty import FaultyIggyHost
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.liars import Liar
 from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
 from tests.simulation.oracle import BrokenPromise
@@ -54,9 +55,11 @@ class Stage:
         self.processes: dict[str, Process] = {
             process.name: process for process in (*self.agents, *receivers, *stores)
         }
-        self.beats = [
-            beat_of(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network)
-            for name in plan.beats
+        doors = ["balancer"] if plan.balanced else list(plan.receivers)
+        self.beats = [beat_of(name, doors, self.network, tls=plan.tls) for name in plan.beats]
+        self.liars = [
+            Liar(name, doors, self.network, Random(f"{name} {plan.seed}"), tls=plan.tls)
+            for name in plan.liars
         ]
         self.users = [
             TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"))
@@ -108,6 +111,7 @@ class Stage:
             for name, process in self.processes.items()
         ]
         tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
+        tasks += [asyncio.create_task(liar.run(), name=liar.name) for liar in self.liars]
         tasks += [asyncio.create_task(client.run(), name=client.name) for client in self.clients]
         try:
             yield
@@ -123,6 +127,7 @@ class Stage:
         for client in (
             *(agent.name for agent in plan.agents),
             *plan.beats,
+            *plan.liars,
             *plan.receivers,
             *clients,
         ):
@@ -150,6 +155,7 @@ class Stage:
                 "no program fails", repr(self.network.failures[0])
             ) from self.network.failures[0]
 
+        self._look_for_mistaken()
         for agent in self.agents:
             if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
                 raise BrokenPromise(
@@ -172,6 +178,20 @@ class Stage:
         self._looks += 1
         if self._looks % _WEIGHED_EACH == 0:
             self._weigh()
+
+    def _look_for_mistaken(self) -> None:
+        """Raise `BrokenPromise` for packs that went where none is taken, or that none may take."""
+        for receiver in self.receivers:
+            if receiver.misled:
+                raise BrokenPromise(
+                    "packs go where they are taken",
+                    f"{receiver.misled[0]} sent one to {receiver.name}, which did not agree to it",
+                )
+        for liar in self.liars:
+            if liar.taken:
+                raise BrokenPromise(
+                    "what contradicts itself is refused", f"{liar.name} sent {liar.taken}"
+                )
 
     def _weigh(self) -> None:
         """Raise `BrokenPromise` if a program holds more bytes than its limit."""
@@ -206,6 +226,7 @@ class Stage:
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]
+        waiting += [liar.name for liar in self.liars if not liar.settled]
         waiting += [client.name for client in self.clients if not client.settled]
         for host in self.agents:
             if not host.settled and host.agent is not None:
@@ -217,8 +238,10 @@ class Stage:
         return ", ".join(waiting)
 
     def _clients_settled(self) -> bool:
-        return all(beat.settled for beat in self.beats) and all(
-            client.settled for client in self.clients
+        return (
+            all(beat.settled for beat in self.beats)
+            and all(liar.settled for liar in self.liars)
+            and all(client.settled for client in self.clients)
         )
 
     def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:

@@ -75,6 +75,9 @@ class Steps(Stage):
     def _burst(self, who: str, lines: int, **_: Any) -> None:
         next(beat for beat in self.beats if beat.name == who).burst(lines)
 
+    def _lie(self, who: str, runs: int, seed: int) -> None:
+        next(liar for liar in self.liars if liar.name == who).lie(runs)
+
     # Programs ------------------------------------------------------------------------------------
 
     def _kill(self, who: str, power: bool, down: float, seed: int) -> None:
@@ -97,6 +100,9 @@ class Steps(Stage):
 
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)
+
+    def _install(self, who: str, old: bool, killed: bool, down: float, seed: int) -> None:
+        self.processes[who].install(old=old, killed=killed, down=down)
 
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
         self._agent(who).forget(power=power, down=down)
@@ -213,6 +219,8 @@ class Steps(Stage):
         self.set_back, self.tables = True, Tables()
         for beat in self.beats:
             beat.acknowledged.clear()
+        for liar in self.liars:
+            liar.forget()
         for agent in self.agents:
             agent.let_go()
 

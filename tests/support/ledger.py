@@ -3,16 +3,18 @@
 Shares no code with the pipeline.
 
 It knows the format from the rules alone: a batch is a header and records (R4, R5), records have the
-forms of R1, and the intervals of one source must follow on one another (A3).
+forms of R1 or are one pack (R8), and the intervals of one source must follow on one another (A3).
 """
 
-import base64
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+
+from tests.support.packs import unpacked
+from tests.support.record_bytes import bytes_of
 
 
 @dataclass
@@ -101,6 +103,9 @@ class Ledger:
     def _take_data(
         self, delivered: Delivered, header: dict[str, Any], records: list[bytes]
     ) -> None:
+        if "form" in header:
+            self._take_pack(delivered, header, records)
+            return
         position, events = header["previous"], 0
         for record in map(orjson.loads, records):
             log = record["log"]
@@ -120,6 +125,14 @@ class Ledger:
             f"{delivered.path}: {events} events, the header says {header['events']}"
         )
         delivered.events += events
+
+    def _take_pack(
+        self, delivered: Delivered, header: dict[str, Any], records: list[bytes]
+    ) -> None:
+        assert len(records) == 1, f"{delivered.path}: {len(records)} packs"
+        held = unpacked(records[0], header)
+        delivered.pieces += held.pieces
+        delivered.events += held.events
 
 
 def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
@@ -159,14 +172,3 @@ def _event(segment: bytes, place: int) -> tuple[bytes, int] | None:
     assert kind == 0, f"no event at {place}"
     end = place + 8 + length
     return (segment[place + 8 : end], end) if end <= len(segment) else None
-
-
-def bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:
-    """Return the file's bytes in a lean or block record, and how many events they are."""
-    log = record["log"]
-    if "lines" in log:
-        return record["message"].encode(), log["lines"]
-    eol = log.get("eol", "\n").encode()
-    original = record.get("event", {}).get("original_base64")
-    message = base64.b64decode(original) if original is not None else record["message"].encode()
-    return message + eol, 1

@@ -199,6 +199,8 @@ class MemoryHost:
     def __init__(self, network: "MemoryNetwork", name: str, identity: str) -> None:
         self.network, self.name, self.identity = network, name, identity
         self.listeners: dict[int, MemoryListener] = {}
+        # dialects that its programs neither offer nor choose: they are of an older version
+        self.unknown: frozenset[str] = frozenset()
         self._made: list[MemoryListener] = []
 
     async def connect(self, host: str, port: int, tls: ClientTls | None) -> MemoryStream:
@@ -214,7 +216,8 @@ class MemoryHost:
         listener = target.listeners.get(port) if target is not None else None
         if target is None or listener is None:
             raise TransientError(f"{where}: connection refused")
-        alpn = _agreed(where, tls, listener.tls) if link.alpn else None
+        unknown = self.unknown | target.unknown
+        alpn = _agreed(where, tls, listener.tls, unknown) if link.alpn else None
         secure = tls is not None
         brought = (
             tls is not None
@@ -279,8 +282,13 @@ async def _through(link: Link, where: str) -> None:
         await asyncio.sleep(1.0)
 
 
-def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> str | None:
-    """Return the dialect that both would agree on, or refuse as their handshake would."""
+def _agreed(
+    where: str, client: ClientTls | None, server: ServerTls | None, unknown: frozenset[str]
+) -> str | None:
+    """Return the dialect that both would agree on, none that is *unknown* to one of them.
+
+    Raises `TransientError` where their handshake would fail.
+    """
     if (client is None) != (server is None):
         raise TransientError(
             f"{where}: "
@@ -290,7 +298,8 @@ def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> s
         return None
     if server.ca is not None and client.cert is None:
         raise TransientError(f"{where}: refused this client: it asks for a certificate")
-    return next((name for name in server.alpn if name in client.alpn), None)
+    common = (name for name in server.alpn if name in client.alpn and name not in unknown)
+    return next(common, None)
 
 
 class MemoryNetwork:

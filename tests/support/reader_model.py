@@ -6,8 +6,10 @@ interval, and nothing comes after an end. It shares no code with agent or receiv
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
 import orjson
@@ -21,6 +23,7 @@ from logdrive.wire.lumberjack.frames import (
     CONNECTION,
     AckFrame,
     PositionFrame,
+    RefusalCode,
     RefusalFrame,
     RunFrame,
 )
@@ -29,6 +32,7 @@ from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from tests.agent.inputs.files.rebuild import rebuilt
+from tests.support.packs import unpacked
 
 Piece = tuple[int, int, bytes]
 """start, end, and the bytes; or, for a gap, its reason."""
@@ -79,8 +83,11 @@ class ReaderModel:
         """Tells with which E a source is refused."""
         self.number_for: Callable[[UUID, int], int] = lambda source, number: number
         """Tells what P says instead of the stored number."""
+        self.packs: Literal["taken", "refused", "hung up on"] = "taken"
+        """What becomes of Z frames; readers of the version before refuse them by an E."""
         self.registered: list[SourceFrame] = []
         self.most_unanswered = 0
+        self.packs_stored = 0
         self.refused_runs = 0
         self.windows = 0
         self.connections = 0
@@ -115,6 +122,10 @@ class ReaderModel:
         self.streams.clear()
 
 
+class _PackRefusedError(Exception):
+    """A pack came, and this reader takes none."""
+
+
 class _Connection:
     def __init__(self, model: ReaderModel, stream: ByteStream) -> None:
         self.model, self.stream = model, stream
@@ -134,9 +145,18 @@ class _Connection:
                     self._take(data)
             except TransientError:
                 pass
+            except _PackRefusedError:
+                await self._refuse_pack()
             except ProtocolError as error:
                 raise AssertionError(f"the agent broke the protocol: {error}") from error
             sender.cancel()
+
+    async def _refuse_pack(self) -> None:
+        refusal = RefusalFrame(CONNECTION, RefusalCode.PROTOCOL, "a frame that begins b'2Z'")
+        with contextlib.suppress(TransientError):
+            if self.model.packs == "refused":
+                await self.stream.write([refusal.encode()])
+            await self.stream.close()
 
     async def _send(self) -> None:
         loop = asyncio.get_running_loop()
@@ -195,6 +215,8 @@ class _Connection:
 
     def _run(self, received: RunReceived) -> None:
         run, model = received.run, self.model
+        if received.pack is not None and model.packs != "taken":
+            raise _PackRefusedError
         source = self.sources[run.index]
         if source is None:
             return
@@ -207,7 +229,7 @@ class _Connection:
             return
         self.told[run.index] = None
         self.corrections[run.index] = 0
-        self._store(stored, run, received.payloads)
+        self._store(stored, received)
 
     def _correct(self, index: int, source: UUID, stored: Stored) -> None:
         self.told[index] = stored.number
@@ -217,10 +239,13 @@ class _Connection:
             self.sources[index] = None
             self._put(RefusalFrame(index, 6, "no progress").encode())
 
-    def _store(self, stored: Stored, run: RunFrame, payloads: list[bytes]) -> None:
+    def _store(self, stored: Stored, received: RunReceived) -> None:
+        run, payloads = received.run, received.payloads
         assert stored.ended is None, f"a run after the end of {stored.path}"
         previous, position = position_of(run.previous), position_of(run.number)
-        if run.kind == DATA:
+        if received.pack is not None:
+            self._store_pack(stored, run, received.pack.form.in_header, payloads[0])
+        elif run.kind == DATA:
             data, events = rebuilt(payloads, previous)
             assert previous + len(data) == position, (
                 f"{len(data)} bytes from {previous} to {position}"
@@ -238,3 +263,16 @@ class _Connection:
                 assert (gap["start"], gap["end"]) == (previous, position)
                 stored.gaps.append((gap["start"], gap["end"], gap["reason"], gap["end_exact"]))
         stored.number = run.number
+
+    def _store_pack(self, stored: Stored, run: RunFrame, form: str, pack: bytes) -> None:
+        header = {
+            "form": form,
+            "previous": position_of(run.previous),
+            "position": position_of(run.number),
+            "events": run.events,
+            "skipped": run.skipped,
+        }
+        held = unpacked(pack, header)
+        stored.data += [(start, start + len(data), data) for start, data in held.pieces]
+        stored.events += held.events
+        self.model.packs_stored += 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from logdrive.pipeline.decode.blocks import LINE_ENDS
 from logdrive.pipeline.decode.coverage import Interval, intersect
+from logdrive.pipeline.decode.lines import LINE_ENDS
 from logdrive.pipeline.decode.schema import CUT, WHOLE
 
 Row = dict[str, Any]

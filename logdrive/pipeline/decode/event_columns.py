@@ -12,10 +12,10 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from logdrive.pipeline.decode.blocks import LF, LINE_ENDS, Lines
 from logdrive.pipeline.decode.columns import Sparse, dictionary_column, label_column, parse_times
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, SingleEvents
+from logdrive.pipeline.decode.lines import LF, LINE_ENDS, Lines
+from logdrive.pipeline.decode.records import TIMESTAMP, UNKNOWN, SingleEvents
 from logdrive.pipeline.decode.schema import EVENTS, TIME
 
 _ABSENT = -1  # position, or code of a line end, that an event lacks
@@ -40,13 +40,19 @@ class EventColumns:
     ends: list[npt.NDArray[np.int8]] = field(default_factory=list)
     # line ends that have no code: their rows have another one in `ends`
     odd_ends: Sparse = field(default_factory=Sparse)
+    # forms, each with the number of its rows; singles may have another in `sparse`
+    forms: list[tuple[str, int]] = field(default_factory=list)
     # columns of `_SPARSE`, where they differ from what the batch or most rows have
     sparse: dict[str, Sparse] = field(default_factory=_sparse_columns)
     # rows so far
     count: int = 0
 
-    def add_lines(self, lines: Lines) -> None:
-        """Add consecutive events of one batch, or of several."""
+    def add_lines(self, lines: Lines, form: str) -> None:
+        """Add consecutive events of one batch, or of several, that came in *form*."""
+        originals = self.sparse["original"]
+        for row, original in lines.originals.items():
+            originals.set_value(self.count + row, original)
+        self.forms.append((form, len(lines.starts)))
         self.messages.append(lines.messages)
         self.starts.append(lines.starts)
         self.stops.append(lines.stops)
@@ -72,7 +78,9 @@ class EventColumns:
                 _positions(columns["start"]),
                 _positions(columns["end"]),
                 np.array(codes, np.int8) if any(codes) else None,
-            )
+                {},
+            ),
+            UNKNOWN,
         )
 
 
@@ -114,7 +122,11 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "end": _position_column(columns.stops),
         "message": pa.chunked_array(columns.messages, pa.string()),
         "eol": _line_ends(columns),
-        "form": label_column([BLOCK], np.array([columns.count]), sparse["form"]),
+        "form": label_column(
+            [form for form, _ in columns.forms],
+            np.array([count for _, count in columns.forms], np.int64),
+            sparse["form"],
+        ),
         "flag": label_column([None], np.array([columns.count]), sparse["flag"]),
     }
     known["time"] = _times(columns)  # before `fields`, to which it may add

@@ -11,8 +11,9 @@ import orjson
 
 from logdrive.model.limits import MAX_POSITION
 from logdrive.pipeline.decode.exact import dump_as_written, may_have_lost_digits
-from logdrive.pipeline.decode.schema import CHANGED, MALFORMED, NOT_JSON, NOT_OBJECT
+from logdrive.pipeline.decode.schema import CHANGED, DAMAGED_PACK, MALFORMED, NOT_JSON, NOT_OBJECT
 
+TEXT: Final = "text"
 BLOCK: Final = "block"
 LEAN: Final = "lean"
 FULL: Final = "full"
@@ -70,9 +71,14 @@ class SingleEvents:
             )
         )
 
-    def add_line(self, message: str, start: int, end: int, eol: str) -> None:
-        """Add a line of a block."""
-        self.rows.append((message, BLOCK, start, end, eol, None, None, None, None, None, None))
+    def add_damaged(self, pack: bytes, why: str) -> None:
+        """Add the one event of a pack that does not hold what its batch says (rule R8).
+
+        `original` keeps the pack as it is stored.
+        """
+        fields = orjson.dumps({"error": {"message": why}}).decode()
+        row = ("", UNKNOWN, None, None, None, None, None, pack, fields, None, DAMAGED_PACK)
+        self.rows.append(row)
 
     def add_own(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a lean or full record of our own agents, with positions in its file."""

@@ -91,7 +91,7 @@ TORN: Final = "torn"
 flag of its row in `events`, which keeps what is left in `original`, one record a line.
 """
 
-# Values of `events.flag`, besides `TORN`; null for ordinary rows. The first five keep the record in
+# Values of `events.flag`, besides `TORN`; null for ordinary rows. The first six keep the record in
 # `original`.
 NOT_JSON: Final = "not_json"
 """The record is not JSON."""
@@ -103,6 +103,8 @@ HEADLESS_ROW: Final = "headless"
 """The record is where a header should be (rule R5)."""
 INCOMPLETE: Final = "incomplete"
 """The last piece of an event whose other pieces are gone (rule R6)."""
+DAMAGED_PACK: Final = "damaged_pack"
+"""The record is a pack that can't be opened, or does not hold what its batch says (rule R8)."""
 CHANGED: Final = "changed"
 """The message has another length than the event in its file, so it is not the file's bytes (rules
 R2, A2).

@@ -56,7 +56,7 @@ from logdrive.services.reader import ServiceReader
 MAX_BYTES_PER_BATCH = 256 * MIB  # default limit on the bytes of a micro-batch
 RANGE_BYTES = 64 * MIB  # default size of what one task reads
 _EARLIEST, _LATEST = "earliest", "latest"
-_ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
+_ROWS_BYTES = 4 * MIB  # decoded bytes that become one Arrow batch of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.Reco
     return (
         chunk_rows(stream.name, wanted, chunks)
         if options.raw
-        else _event_rows(Decoder(stream.name, stream.offset_unit), wanted, chunks)
+        else _event_rows(Decoder(stream.name, stream.offset_unit, _ROWS_BYTES), wanted, chunks)
     )
 
 
@@ -298,11 +298,14 @@ def _event_rows(
             continue
 
         # a chunk may end inside a batch: that part is decoded with the next chunk
-        data = rest + chunk.data
-        at, used = decoder.decode_batches(wanted.segment, at, data)
-        rest = data[used:]
-
-        if decoder.text_bytes >= _ROWS_BYTES or at == wanted.end:
+        rest += chunk.data
+        while True:
+            at, used = decoder.decode_batches(wanted.segment, at, rest)
+            rest = rest[used:]
+            if not decoder.is_full and at != wanted.end:
+                break
             yield from decoder.take_tables()[0].cast(columns).combine_chunks().to_batches()
+            if at == wanted.end:
+                break
     if rest:
         raise StorageError(f"{wanted.segment}: {len(rest)} bytes at {at} are no whole batch")

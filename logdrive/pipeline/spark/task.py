@@ -52,8 +52,6 @@ MESSAGES = pa.schema(
 )
 """Columns in which a `WrittenRange` goes to the driver; *headers* is a compressed Arrow stream."""
 
-_ROW_GROUP_BYTES = 48 << 20  # stored bytes that become one row group of a file
-
 
 def write_events(
     chunks: Iterable[pa.RecordBatch],
@@ -84,10 +82,12 @@ def write_events(
                 )
 
             # a chunk may end inside a batch: that part is decoded with the next chunk
-            data = rest + chunk.data
-            at, used = decoder.decode_batches(segment, at, data)
-            rest, size = data[used:], size + used
-            if decoder.text_bytes >= _ROW_GROUP_BYTES:
+            rest += chunk.data
+            while True:
+                at, used = decoder.decode_batches(segment, at, rest)
+                rest, size = rest[used:], size + used
+                if not decoder.is_full:
+                    break
                 headers += _flush(decoder, file)
         if rest:
             raise StorageError(f"{segment}: {len(rest)} bytes at {at} are no whole batch")

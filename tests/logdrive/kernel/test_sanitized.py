@@ -13,7 +13,7 @@ from tests.conftest import need_program
 KERNEL = Path(__file__).parents[3] / "logdrive" / "kernel"
 
 
-@pytest.mark.parametrize("loops", ["loops", "s2_loops", "iggy_loops"])
+@pytest.mark.parametrize("loops", ["loops", "text_loops", "s2_loops", "iggy_loops"])
 def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path, loops: str) -> None:
     need_program("gcc")
     built = tmp_path / f"_{loops}.abi3.so"

@@ -12,6 +12,8 @@ from logdrive.model import records as record
 from logdrive.model.batch import BatchHeader
 from logdrive.model.dead_letters import Decision, Letter, encode_note
 from logdrive.model.framing import frame_event, frame_events
+from logdrive.packs.contents import count_text_lines
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 
 STORE = str(UUID(int=7))
 STREAM = "logs/app"
@@ -42,6 +44,22 @@ class Segment:
         **more: object,
     ) -> None:
         self.batch("data", source, records, events, previous=previous, position=position, **more)
+
+    def pack(
+        self, source: str, previous: int, position: int, pack: bytes, events: int, **more: object
+    ) -> None:
+        """Append a batch of one pack (R8); *form* and *skipped* may be given."""
+        values = {"form": "text"} | more
+        self.data_batch(source, previous, position, [pack], events, **values)
+
+    def packed(
+        self, source: str, data: bytes, start: int = 0, codec: PackCodec = PackCodec.DEFLATE
+    ) -> int:
+        """Append *data*, which is at *start* in its file, as a pack; return its end there."""
+        position = start + len(data)
+        pack = make_pack(PackForm.TEXT, data, codec)
+        self.pack(source, start, position, pack, count_text_lines(data))
+        return position
 
     def gap(self, source: str, start: int, end: int, reason: str, *, exact: bool = True) -> None:
         payload = record.gap_record(start, end, reason, end_exact=exact)

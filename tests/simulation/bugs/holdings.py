@@ -170,9 +170,14 @@ HOLDINGS = (
     ),
     Mutant(
         "pipeline.line_end_mistaken",
-        "in a block, a line that ends with CR LF is taken for one that ends with LF",
-        "logdrive.pipeline.decode.blocks",
-        (("begins, stops, returns.astype(np.int8)), counts\n", "begins, stops, None), counts\n"),),
+        "in a text, a line that ends with CR LF is taken for one that ends with LF",
+        "logdrive.pipeline.decode.lines",
+        (
+            (
+                "    codes = None if ends is None else np.frombuffer(ends, np.int8)\n",
+                "    codes = None\n",
+            ),
+        ),
     ),
     Mutant(
         "pipeline.open_ends_overlooked",

@@ -1,0 +1,103 @@
+"""The compiled loops return what the Python ones return, byte for byte, for any text."""
+
+from array import array
+from itertools import accumulate
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from logdrive.kernel import text_plain
+from tests.logdrive.kernel.compiled import compiled_module
+
+
+@pytest.fixture(scope="module")
+def compiled() -> ModuleType:
+    return compiled_module("logdrive.kernel._text_loops")
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def loops(request: pytest.FixtureRequest) -> ModuleType:
+    """Each of the two implementations."""
+    return text_plain if request.param == "plain" else request.getfixturevalue("compiled")
+
+
+def places(*cuts: int) -> bytes:
+    return array("q", cuts).tobytes()
+
+
+def split(module: ModuleType, *arguments: Any) -> Any:
+    """Return what `split_text` returns, or that it refused its arguments."""
+    try:
+        return module.split_text(*arguments)
+    except ValueError:
+        return ValueError
+
+
+# characters of each length, and bytes next to those that begin or continue one
+ODD = [
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\0",
+    b"plain text",
+    b"x" * 130,
+    "äŸ€🦫".encode(),
+    *(char.encode() for char in "\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff"),
+    *(b"\xc1\xbf", b"\xc2", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xe1\x80", b"\xf0\x8f\xbf\xbf"),
+    *(b"\xf4\x90\x80\x80", b"\xf5", b"\x80", b"\xbf", b"\xff", b"\xf1\x80\x80", b"\xc2\n"),
+]
+parts = st.lists(st.sampled_from(ODD) | st.binary(max_size=9), max_size=40)
+
+
+@given(parts, st.booleans(), st.booleans(), st.data())
+@example([b"\n" * 70_000], True, True, None)
+@example([b"a" * 63 + b"\r\n"] * 300, True, True, None)
+def test_any_text_is_split_alike(
+    compiled: ModuleType, pieces: list[bytes], lines: bool, aligned: bool, draw: Any
+) -> None:
+    text = b"".join(pieces)
+    inner = set(accumulate(map(len, pieces[:-1]))) - {0, len(text)}
+    if not aligned and len(text) > 1:
+        inner = draw.draw(st.sets(st.integers(1, len(text) - 1)))
+    cuts = places(*sorted(inner), *([len(text)] if text else []))
+    expected = text_plain.split_text(text, cuts, lines)
+    assert compiled.split_text(text, cuts, lines) == expected
+    assert compiled.split_text(memoryview(text), cuts, lines) == expected
+
+
+@given(st.binary(max_size=9), st.lists(st.integers(-1, 10), max_size=4), st.booleans())
+def test_the_same_cuts_are_refused(
+    compiled: ModuleType, text: bytes, cuts: list[int], lines: bool
+) -> None:
+    for more in (b"", b"\0"):
+        arguments = (text, places(*cuts) + more, lines)
+        assert split(compiled, *arguments) == split(text_plain, *arguments)
+
+
+def test_lines_lose_their_ends_and_are_told_apart_by_them(loops: ModuleType) -> None:
+    text = b"one\ntwo\r\n\r\n\nthree\rx\r\r\nlast"
+    messages, offsets, where, ends, flawed = loops.split_text(text, places(len(text)), True)
+    assert messages == b"onetwothree\rx\rlast"
+    assert [*array("i", offsets)] == [0, 3, 6, 6, 6, 14, 18]
+    assert [*array("q", where)] == [0, 4, 9, 11, 12, 22, 26]
+    assert [*ends] == [0, 1, 1, 0, 1, 3]
+    assert flawed is None
+
+
+def test_events_end_where_they_are_cut(loops: ModuleType) -> None:
+    text = b"two\nlines\r\n\xc3\xa4\r\n"
+    cut = places(5, 12, 14, 15)
+    messages, offsets, where, ends, flawed = loops.split_text(text, cut, False)
+    assert messages == b"two\nlines\r\n\xc3\xa4\r"
+    assert [*array("i", offsets)] == [0, 5, 12, 14, 14]
+    assert [*array("q", where)] == [0, 5, 12, 14, 15]
+    assert [*ends] == [3, 3, 3, 0]
+    assert [*flawed] == [0, 1, 1, 0]
+
+
+def test_plain_lines_have_neither_codes_nor_flaws(loops: ModuleType) -> None:
+    assert loops.split_text(b"a\nb\n", places(4), True)[3:] == (None, None)
+    assert loops.split_text(b"", b"", True) == (b"", bytes(4), bytes(8), None, None)
