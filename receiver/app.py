@@ -100,6 +100,7 @@ def _services(
         foreign_writers=CountingWriters(sinks.sink, host.random),
         dead_letter_writers=CountingWriters(sinks.dead, host.random),
         failure=sinks.failure,
+        unpack=config.sink.unpack,
         outbox_bytes=outbox_bytes,
     )
 

@@ -44,8 +44,8 @@ async def check_receiver(
     transport: Transport,
     environ: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Finding]:
-    """Return the findings on certificates, addresses, logins, and the store's directory or the
-    service, in that order. *environ* may have the endpoints and the access token of S2.
+    """Return the findings on certificates, addresses, logins, packs, and the store's directory or
+    the service, in that order. *environ* may have the endpoints and the access token of S2.
     """
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
@@ -59,6 +59,7 @@ async def check_receiver(
         if all(finding.ok for finding in before):
             findings += await _address(name, where, settings, transport)
     findings += await _logins(config, clock, disk)
+    findings += _unpacking(config.sink)
     stream = config.sink.stream
     if isinstance(stream, ServiceAddress):
         return [*findings, *await _service(stream, config.sink, transport)]
@@ -214,6 +215,15 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
             Finding(f"{where}{mistake.key}", False, f"{mistake.value}: {mistake.remedy}")
             for mistake in error.mistakes
         ]
+
+
+def _unpacking(sink: SinkConfig) -> list[Finding]:
+    """Say what it costs to open packs, if the receiver does."""
+    if sink.unpack == "no":
+        return []
+    form = "a JSON record a line" if sink.unpack == "full" else "JSON, many lines a record"
+    text = f"packs are opened and stored as {form}: several times the disk and CPU of packs"
+    return [Finding("sink.unpack", True, text)]
 
 
 def _plain(name: str, host: str, login_needed: bool) -> Finding:

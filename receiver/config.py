@@ -41,6 +41,9 @@ from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 ALPN = (PACKED, NATIVE, "lumberjack/2", "lumberjack/1")
 """The dialects offered in TLS, the best first; a client that names none speaks plain Lumberjack."""
 
+Unpack = Literal["no", "blocks", "full"]
+"""What becomes of packs: they are stored as they came, or what they hold is (rule R8)."""
+
 MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
 """A number of bytes of memory; the least lets one `logdrive/1` envelope through."""
 
@@ -97,6 +100,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     uri: str
     segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4  # of a stream that is created
+    unpack: Unpack = "no"  # how what packs hold is stored
 
     # of an embedded store
     log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB  # limit on one log file

@@ -1,6 +1,6 @@
 """The second phase of a session: the dialect is known, and its frames come in, until the end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from logdrive.model.limits import RUN_RECORDS
@@ -46,7 +46,9 @@ class ReceivingDialect(Protocol):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of whole frames that are kept because their run is not whole yet."""
+        """Bytes of whole frames that are kept because their run is not whole yet, or not handled,
+        and of what is unpacked of them.
+        """
         ...
 
     @property
@@ -54,13 +56,16 @@ class ReceivingDialect(Protocol):
         """Whether a peer that ends its side now has left a window unfinished against the rules."""
         ...
 
-    def on_frames(self, frames: Sequence[Frame]) -> None:
+    def on_frames(self, frames: Sequence[Frame]) -> Iterable[None]:
         """Called with the next frames of the connection, in order; at most `_SLICE_EVENTS` events,
         or one run.
 
         To append, submit to the sink and return; the acknowledgement follows by itself
-        (`AckQueue`). Raises `ProtocolError` if a frame breaks a rule, and `Disconnect` to end the
-        connection.
+        (`AckQueue`). What takes long, or memory, is done in steps: the frames are handled once the
+        iterator is exhausted, memory is asked for before each step of it, and counted after it
+        (`unfinished_bytes`).
+        Raises `ProtocolError` if a frame breaks a rule, and `Disconnect` to end the connection,
+        from the call or from a step.
         """
         ...
 
@@ -152,8 +157,8 @@ class Conversation:
     async def _handle(self) -> None:
         """Act on `_data` in small steps, with turns for other connections between them.
 
-        Memory for what an envelope holds is asked for before each step that unpacks some of it, as
-        it is before a read.
+        Memory for what an envelope or a pack holds is asked for before each step that unpacks some
+        of it, as it is before a read.
         """
         # an idle connection must not keep what it read last
         data, self._data = self._data, b""
@@ -161,12 +166,18 @@ class Conversation:
         portion = Portion(self._link.services.turns, PORTION_STEPS)
         for frames in self._steps(data):
             for some in _slices(frames):
-                if some:
-                    self._dialect.on_frames(some)
+                for _ in self._dialect.on_frames(some) if some else ():
+                    await self._end_step(portion)
                 await portion.end_step()
             self._update_allocation()
             await self._input.wait_admitted(self)
         self._update_allocation()
+
+    async def _end_step(self, portion: Portion) -> None:
+        """Count what the dialect's step has taken, and wait for memory for the next one."""
+        self._update_allocation()
+        await portion.end_step()
+        await self._input.wait_admitted(self)
 
     def _steps(self, data: bytes) -> Iterator[Sequence[Frame]]:
         """Yield the frames in *data*, a few at a time; `ConnectionContext.offset` follows them."""

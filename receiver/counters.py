@@ -18,6 +18,8 @@ class Counters:
     events: int = 0
     bytes: int = 0  # of the records, as they are stored
     packs: int = 0  # of the records, those that are packs
+    packs_unpacked: int = 0  # packs whose content was stored in their place
+    packs_damaged: int = 0  # packs that could not be unpacked, and were stored as they came
     runs_refused: int = 0
     positions_corrected: int = 0  # P frames sent because a run was refused
     dead_letters: int = 0

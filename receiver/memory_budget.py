@@ -20,8 +20,8 @@ from typing import Final
 
 from logdrive.model.units import KIB, MIB
 
-_READ_BYTES = 1 * MIB
-"""Bytes that one more read is expected to bring, unpacked, when waiting connections are let in."""
+READ_BYTES: Final = 1 * MIB
+"""Bytes that one more read is expected to bring, unpacked."""
 _PAUSE_SECONDS = 0.01
 """Seconds between two rounds of letting connections in."""
 _TOLL = 5 * KIB // 2
@@ -152,25 +152,28 @@ class MemoryBudget:
     # Connections that wait -----------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in as many waiting connections as there is room for, those that hold little first,
-        in order; the rest after a pause.
+        """Let in as many waiting connections as there is room for, one at the least, those that
+        hold little first, in order; the rest after a pause.
 
         Those let in have not read yet, so that their bytes can't be counted: the pause lets the
         first ones read.
         """
-        room = max(1, (self.total - self.used) // _READ_BYTES) if self.used <= self.total else 0
-        for queue in self._waiting:
-            for allocation in list(queue) if room else ():
-                if self._fits(allocation):
-                    del queue[allocation]
-                    allocation.let_in()
-                    room -= 1
-                    if not room:
-                        break
+        room = self.total - self.used
+        let_in = paused = False
+        for queue in self._waiting if room >= 0 else ():
+            for allocation in list(filter(self._fits, queue)):
+                # those let in will take all: the pause shows how much it was
+                paused = let_in and room < allocation.wanted
+                if paused:
+                    break
+                del queue[allocation]
+                allocation.let_in()
+                room -= allocation.wanted
+                let_in = True
         self._let_in_overdrawn()
 
         # room was the limit, not memory: more can be let in once these have read
-        if self.used <= self.total and not room and any(self._waiting) and self._pass is None:
+        if paused and any(self._waiting) and self._pass is None:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
 
     def _let_in_overdrawn(self) -> None:
@@ -279,6 +282,7 @@ class Allocation:
         "since",
         "submitted",
         "waited",
+        "wanted",
     )
 
     def __init__(self, memory: MemoryBudget) -> None:
@@ -287,6 +291,8 @@ class Allocation:
         """Bytes of unfinished frames and windows."""
         self.submitted = 0
         """Bytes of batches on their way to the disk."""
+        self.wanted = READ_BYTES
+        """Bytes that it takes next, once it is let in."""
         self.on_evict: Callable[[str], None] = lambda reason: None
         """Called with the reason if the connection is to be closed, to free what it holds."""
         self._turn: asyncio.Future[None] | None = None  # done when it is let in

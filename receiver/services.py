@@ -11,7 +11,7 @@ from logdrive.host.transport import Peer
 from logdrive.net.turns import Turns
 from logdrive.services.sink import Sink
 from logdrive.store.running import Failure
-from receiver.config import ListenConfig
+from receiver.config import ListenConfig, Unpack
 from receiver.counters import Counters
 from receiver.memory_budget import MemoryBudget
 from receiver.outbox import WAITING_BYTES
@@ -35,6 +35,7 @@ class ReceiverServices:
     foreign_writers: CountingWriters  # of plain Lumberjack peers
     dead_letter_writers: CountingWriters  # into the dead-letter stream
     failure: Failure  # set if the disk fails, which ends the receiver
+    unpack: Unpack = "no"  # how what packs hold is stored
     outbox_bytes: int = WAITING_BYTES  # limit on what waits to be written to one peer
     heap: Heap = field(default_factory=Heap)
     turns: Turns = field(default_factory=Turns)

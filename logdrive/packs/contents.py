@@ -68,7 +68,7 @@ def open_run(
             _expect_events(count_text_lines(content), events)
             return TextContent(content, None)
         case PackForm.CUT_TEXT:
-            return _cut_text(content, events, skipped)
+            return _cut_text(content, position - previous - skipped, events, skipped)
         case PackForm.RECORDS:
             return _records(content, events)
 
@@ -116,8 +116,10 @@ def _check_records(size: int, events: int) -> None:
         raise PackError(f"a pack of {size} bytes with {events} records")
 
 
-def _cut_text(content: bytes, events: int, skipped: int) -> TextContent:
+def _cut_text(content: bytes, size: int, events: int, skipped: int) -> TextContent:
     lengths, text = split_cuts(content)
+    if len(text) != size:
+        raise PackError(f"a pack with {len(text)} bytes of text, not {size}")
     _expect_events(sum(length > 0 for length in lengths), events)
     left_out = -sum(length for length in lengths if length < 0)
     if left_out != skipped:

@@ -88,7 +88,8 @@ def make_pack(
 def parse_head(pack: bytes | memoryview) -> PackHead:
     """Return the head of *pack*, after all checks that need no decompression.
 
-    Raises `PackError` for an unknown form or codec, and a size over its limits.
+    Raises `PackError` for an unknown form or codec, and for a size over its limits, or one that the
+    compressed bytes can't have.
     """
     if len(pack) <= PACK_HEAD:
         raise PackError(f"a pack of {len(pack)} bytes")
@@ -102,6 +103,9 @@ def parse_head(pack: bytes | memoryview) -> PackHead:
         raise PackError(f"a pack of {size} bytes, not between 1 and {PACK_BYTES}")
     if codec == PackCodec.STORED and size != packed:
         raise PackError(f"a stored pack of {size} bytes that has {packed}")
+    # compression that makes it longer hides something, which a reader would keep in memory
+    if packed > size + PACK_RATIO_FREE:
+        raise PackError(f"a pack of {size} bytes in {packed}, {PACK_RATIO_FREE} more at least")
     if _ratio_exceeded(size, packed):
         raise PackError(f"a pack of {size} bytes in {packed}, more than {PACK_RATIO} times as many")
     return PackHead(PackForm(form), PackCodec(codec), size, crc)
@@ -110,7 +114,8 @@ def parse_head(pack: bytes | memoryview) -> PackHead:
 def open_pack(pack: bytes | memoryview) -> tuple[PackHead, bytes]:
     """Return the head of *pack*, and its content, whose size and CRC-32 are as the head says.
 
-    Takes memory for one byte more than the head says, at most. Raises `PackError`.
+    Takes memory for what the head says and some 300 KiB, and for a copy of *pack* while it proves
+    that a pack lies. Raises `PackError`.
     """
     head = parse_head(pack)
     content = _decompress(head, memoryview(pack)[PACK_HEAD:])
@@ -159,7 +164,7 @@ def _decompress_zstd(head: PackHead, packed: memoryview) -> bytes:
         # the library takes memory for what the frame says
         if said.content_size != head.size:
             raise PackError(f"a pack of {head.size} bytes whose zstd frame names another size")
-        if said.window_size > max(PACK_BYTES, 1024):
+        if said.window_size > PACK_BYTES:
             raise PackError(f"a pack whose zstd window is {said.window_size} bytes")
         return zstandard.ZstdDecompressor(max_window_size=PACK_BYTES).decompress(
             packed, allow_extra_data=False

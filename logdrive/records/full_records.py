@@ -108,6 +108,10 @@ class FullEncoder:
         """Return the runs for *chunk*, or for its beginning if they would be too many."""
         return cut_lines(chunk, _FullForm(self._prefix()), previous, read_ms)
 
+    def encode_part(self, part: LinePart) -> bytes:
+        """Return one event, or a part of one, as a full record."""
+        return _FullForm(self._prefix()).encode_part(part)
+
     def _prefix(self) -> bytes:
         moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(
             timespec="milliseconds"

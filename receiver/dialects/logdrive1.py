@@ -1,9 +1,10 @@
 """The dialect `logdrive/1`, receiving: sources in, P frames out; runs in, acknowledgements out."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from logdrive.errors import ProtocolError
+from logdrive.packs.pack import PackHead
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, SourceFrame
 from logdrive.wire.lumberjack.limits import (
     LIVE_ATTRIBUTES_BYTES,
@@ -16,14 +17,18 @@ from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
+from receiver.memory_budget import READ_BYTES
 
 
 class Logdrive1Receiver:
-    """Handles the frames of one `logdrive/1` connection. Costs work per run, never per event."""
+    """Handles the frames of one `logdrive/1` connection. Costs work per run, never per event, but
+    where packs are unpacked.
+    """
 
     __slots__ = (
         "_attributes",
         "_link",
+        "_opened_bytes",
         "_opening",
         "_peer",
         "_quota_logged",
@@ -44,6 +49,7 @@ class Logdrive1Receiver:
         self._sources: dict[int, Registration | None] = {}  # by index; None: refused at its S
         self._refused = 0  # how many of them are None
         self._opening: dict[int, asyncio.Task[None]] = {}  # by index: until their P is sent
+        self._opened_bytes = 0  # of the pack that is being unpacked, and of its content
         self._attributes = 0  # bytes of the attributes of all sources
         self._share = link.services.source_quota.open_share()
         self._quota_logged = False  # that the quota is used up was logged
@@ -61,21 +67,28 @@ class Logdrive1Receiver:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the unfinished run."""
-        return self._runs.unfinished_bytes
+        """Bytes of the unfinished run, and of the pack that is being unpacked."""
+        return self._runs.unfinished_bytes + self._opened_bytes
 
     @property
     def window_unfinished(self) -> bool:
         """Whether a window has begun and is not complete."""
         return self._runs.window_unfinished
 
-    def on_frames(self, frames: Sequence[Frame]) -> None:
-        """Register sources, append runs and end windows. Raises `ProtocolError`."""
+    def on_frames(self, frames: Sequence[Frame]) -> Iterator[None]:
+        """Register sources, append runs and end windows; a step comes before a pack is opened, and
+        after each run that is made of it. Raises `ProtocolError`.
+        """
+        packs_stay = self._link.services.unpack == "no"
         for item in self._runs.check_frames(frames, offset=self._link.offset):
             if isinstance(item, RunReceived):
                 registration = self._sources[item.run.index]
-                if registration is not None:  # else refused at its S: the E was sent, drop the run
+                if registration is None:  # refused at its S: the E was sent, drop the run
+                    pass
+                elif item.pack is None or packs_stay:
                     registration.on_run(item)
+                else:
+                    yield from self._unpack(registration, item, item.pack)
             elif isinstance(item, SourceFrame):
                 self._on_source(item)
             else:
@@ -96,6 +109,21 @@ class Logdrive1Receiver:
             if registration is not None:
                 registration.free_index()
         self._share.release_all()
+
+    def _unpack(
+        self, registration: Registration, received: RunReceived, head: PackHead
+    ) -> Iterator[None]:
+        """Append what *received* packs, a run at a time."""
+        size, allocation = received.size + head.size, self._link.allocation
+        allocation.wanted = size
+        yield
+        allocation.wanted, self._opened_bytes = READ_BYTES, size
+        try:
+            for run in registration.open_pack(received):
+                registration.on_run(run)
+                yield
+        finally:
+            self._opened_bytes = 0
 
     def _on_source(self, frame: SourceFrame) -> None:
         # an S frees what its index named before; without attributes it does only that

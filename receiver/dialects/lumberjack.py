@@ -72,10 +72,11 @@ class LumberjackReceiver:
     unfinished_bytes = 0  # events are appended as they come
     window_unfinished = False  # some writers announce a window that they never fill
 
-    def on_frames(self, frames: Sequence[Frame]) -> None:
-        """Append the events in *frames*. Raises `Disconnect` if the sink takes nothing."""
+    def on_frames(self, frames: Sequence[Frame]) -> tuple[()]:
+        """Append the events in *frames*, at once. Raises `Disconnect` if the sink takes nothing."""
         for part in self._windows.group_frames(frames, self._version):
             self._store_part(part)
+        return ()
 
     def on_idle(self) -> None:
         """Acknowledge what a streaming writer has sent of its window so far."""

@@ -23,6 +23,7 @@ REFUSING, runs that the peer sent before it got that P are dropped and nothing m
 """
 
 import asyncio
+from collections.abc import Iterator
 from enum import Enum, auto
 from functools import partial
 from uuid import UUID
@@ -32,14 +33,22 @@ import msgspec
 from logdrive.errors import ProtocolError, StorageError, TransientError
 from logdrive.host import faults
 from logdrive.model.identity import source_id
+from logdrive.model.numbers import position_of
+from logdrive.packs.pack import PackError
 from logdrive.services.sink import NotOpenError, NumberConflictError
-from logdrive.wire.lumberjack.frames import PositionFrame, RefusalCode, SourceFrame
+from logdrive.wire.lumberjack.frames import (
+    PositionFrame,
+    RefusalCode,
+    RunFrame,
+    SourceFrame,
+)
 from logdrive.wire.lumberjack.limits import WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.run_reader import RunReceived
 from receiver.acks import OpenWindow
 from receiver.batch import SourceBatches
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects.attributes import WriterAttributes
+from receiver.dialects.unpacking.unpack import unpack_run
 from receiver.router import RouteKey
 
 _CORRECTIONS = 3
@@ -72,6 +81,7 @@ class Registration:
         self._link = link
         self.index = frame.index
         self.origin = frame.origin
+        self._attributes = frame.attributes
         self.weight = len(frame.attributes)  # bytes that it takes beside `SOURCE_BYTES`
         self.source: UUID = source_id(frame.origin, link.identity)
 
@@ -89,6 +99,7 @@ class Registration:
         self._answered_in = 0  # the window in which the last P was sent
         self._unanswered: list[OpenWindow] = []  # windows held until the next P or E is sent
         self._freed = False
+        self._damage_logged = False  # a pack that can't be unpacked was logged
         self.state = RegistrationState.OPENING
 
     async def read_first_number(self) -> None:
@@ -109,10 +120,7 @@ class Registration:
             raise ProtocolError(
                 f"a run of the index {self.index} before its P", offset=self._link.offset
             )
-        if self.state in (
-            RegistrationState.LIVE,
-            RegistrationState.REFUSING,
-        ) and self._writer.follows(received.run.previous):
+        if self._would_append(received):
             self.state = RegistrationState.LIVE
             self._append(received)
             return
@@ -125,6 +133,39 @@ class Registration:
             self._refuse(self._link.acks.hold_window())
         elif self.state is RegistrationState.ASKING:
             self._unanswered.append(self._link.acks.hold_window())
+
+    def open_pack(self, received: RunReceived) -> Iterator[RunReceived]:
+        """Return runs with what *received* packs, for `on_run` one after the other; *received*
+        itself if it is to be dropped, or can't be unpacked: who reads the pack finds out again.
+        """
+        if not self._would_append(received):
+            return iter((received,))
+        services = self._link.services
+        try:
+            runs = unpack_run(received, services.unpack, self._attributes, self.origin)
+        except PackError as error:
+            services.counters.packs_damaged += 1
+            self._log_damaged(received.run, error)
+            return iter((received,))
+        services.counters.packs_unpacked += 1
+        return runs
+
+    def _would_append(self, received: RunReceived) -> bool:
+        taking = self.state in (RegistrationState.LIVE, RegistrationState.REFUSING)
+        return taking and self._writer.follows(received.run.previous)
+
+    def _log_damaged(self, run: RunFrame, error: PackError) -> None:
+        """Log the first pack of this registration that could not be unpacked."""
+        if not self._damage_logged:
+            self._damage_logged = True
+            self._link.log.error(
+                "a pack can't be unpacked, and is stored as it came",
+                source=str(self.source),
+                start=position_of(run.previous),
+                end=position_of(run.number),
+                reason=str(error),
+                remedy="find out what its client sends: the audit lists all such intervals",
+            )
 
     def free_index(self) -> None:
         """Free the index. Appends that were submitted go on."""

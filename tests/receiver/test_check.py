@@ -68,6 +68,16 @@ def test_a_sound_configuration_passes_and_nothing_is_left_behind(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_receiver_that_unpacks_is_told_what_it_costs(tmp_path: Path) -> None:
+    config = _config(tmp_path / "store")
+    assert "sink.unpack" not in _found(config)
+    for unpack, form in (("blocks", "many lines a record"), ("full", "a JSON record a line")):
+        sink = msgspec.structs.replace(config.sink, unpack=unpack)
+        told = _found(msgspec.structs.replace(config, sink=sink))["sink.unpack"].detail
+        assert form in told
+        assert "several times the disk and CPU" in told
+
+
 def test_what_becomes_of_old_lines_is_told(tmp_path: Path) -> None:
     config = _config(tmp_path / "store")
     assert "keeps all that it is sent" in _found(config)["retention"].detail

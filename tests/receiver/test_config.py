@@ -57,13 +57,14 @@ def test_tls_is_turned_off_in_so_many_words_only(tmp_path: Path) -> None:
 def test_every_mistake_is_told_with_its_key(tmp_path: Path) -> None:
     text = (
         '[listen]\naddress = "nowhere:x"\ntls = "off"\nkeepalive = 3\n[sink]\nuri = "s3://x"\n'
-        "segments = 0\n[limits]\ntotal_bytes = 1\n"
+        'segments = 0\nunpack = "some"\n[limits]\ntotal_bytes = 1\n'
     )
     with pytest.raises(ConfigError) as told:
         load_config(_write(tmp_path, text), ReceiverConfig, {})
     keys = " ".join(mistake.key for mistake in told.value.mistakes)
     assert "listen.keepalive" in keys
     assert "sink.segments" in keys
+    assert "sink.unpack" in keys
     assert "limits.total_bytes" in keys
 
 

@@ -102,9 +102,10 @@ class World:
 
 
 def configuration(**changes: Any) -> ReceiverConfig:
-    """Return a receiver's configuration; *changes* are fields of the listener, of the limits, or
-    `drain_seconds`.
+    """Return a receiver's configuration; *changes* are fields of the listener, of the limits,
+    `drain_seconds`, or `unpack` of the sink.
     """
+    unpack = changes.pop("unpack", "no")
     drain = changes.pop("drain_seconds", 20.0)
     limits = {
         name: changes.pop(name)
@@ -112,7 +113,7 @@ def configuration(**changes: Any) -> ReceiverConfig:
         if name in changes
     }
     listen: dict[str, Any] = {"address": "127.0.0.1:5044", "tls": TLS} | changes
-    sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2)
+    sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2, unpack=unpack)
     return ReceiverConfig(
         listen=ListenConfig(**listen), sink=sink, limits=LimitsConfig(**limits), drain_seconds=drain
     )

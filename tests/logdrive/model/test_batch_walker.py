@@ -7,10 +7,12 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
-from logdrive.model.batch_walker import BatchRef, BatchWalker
+from logdrive.model.batch_walker import BatchRef, BatchWalker, trusted_header
 from logdrive.model.framing import EVENT_HEAD, frame_event, frame_events, split_events
 
 _LIMIT = 1 << 16
@@ -82,6 +84,48 @@ def test_headers_alone_are_found_from_few_bytes_each(data: bytes, guess: int) ->
 def test_garbage_raises_nothing_but_a_storage_error(data: bytes) -> None:
     with contextlib.suppress(StorageError):
         _walk(data, 50)
+
+
+PACKED = BatchHeader(
+    kind="data",
+    form="text",
+    source="s",
+    previous=0,
+    position=8,
+    records=1,
+    events=2,
+    size=26,
+    received=1,
+    store="t",
+)
+
+
+def test_a_header_names_the_form_of_its_pack_after_the_kind__R4() -> None:
+    encoded = PACKED.encode()
+    assert encoded.startswith(b'{"logdrive":{"v":1,"kind":"data","form":"text","source":"s",')
+    assert trusted_header(encoded) == PACKED
+    plain = replace(PACKED, form=UNSET)
+    assert plain.encode() == encoded.replace(b'"form":"text",', b"")
+    assert trusted_header(plain.encode()) == plain
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        replace(PACKED, kind="gap"),
+        replace(PACKED, kind="foreign", previous=None, position=None),
+        replace(PACKED, records=2),
+        replace(PACKED, records=0, size=0),
+    ],
+)
+def test_a_form_where_there_can_be_no_pack_makes_a_header_headless(header: BatchHeader) -> None:
+    assert trusted_header(header.encode()) is None
+    assert trusted_header(replace(header, form=UNSET).encode()) is not None
+
+
+@pytest.mark.parametrize("form", [b'"cut"', b'""', b"null", b"1", b'"Text"'])
+def test_a_form_that_is_not_known_makes_a_header_headless(form: bytes) -> None:
+    assert trusted_header(PACKED.encode().replace(b'"text"', form)) is None
 
 
 def test_an_event_over_the_limit_is_refused_from_its_head() -> None:

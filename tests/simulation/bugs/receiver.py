@@ -45,8 +45,8 @@ RECEIVER = (
                 "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
             ),
             (
-                "        if self.state in (\n            RegistrationState.LIVE,\n            RegistrationState.REFUSING,\n        ) and self._writer.follows(received.run.previous):\n",
-                "        if True:\n",
+                "        if self._would_append(received):\n            self.state = RegistrationState.LIVE\n",
+                "        if True:\n            self.state = RegistrationState.LIVE\n",
             ),
             (
                 "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[FrameDialect, Side, bytes, int]] = {
     "envelope": ("lumberjack", "reader", b"2C", LIMITS.envelope),
     "payload": ("lumberjack", "reader", b"2J" + u32(1), LIMITS.payload),
     "payload in version 1": ("lumberjack", "reader", b"1J" + u32(1), LIMITS.payload),
+    "pack": ("logdrive/1", "reader", b"2Z" + u32(1), LIMITS.payload),
     "pairs": ("lumberjack", "reader", b"1D" + u32(1), LIMITS.pairs),
     "first key": ("lumberjack", "reader", b"1D" + u32(1) + u32(3), LIMITS.item),
     "first value": ("lumberjack", "reader", b"1D" + u32(1) + u32(3) + u32(1) + b"k", LIMITS.item),
