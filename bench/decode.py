@@ -1,20 +1,25 @@
 """Segment bytes to Arrow rows in one process, without Spark: the least that a row costs."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from uuid import UUID
+
+from msgspec import UNSET
 
 from bench.frames import blocks
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive.model.batch import BatchHeader
+from logdrive.model.batch import BatchHeader, HeaderForm
 from logdrive.model.framing import frame_event, frame_events
+from logdrive.model.units import KIB
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.wire.lumberjack.frames import EVENT
 
 _BATCH_BLOCKS = 3  # what fits a run (rule R3)
+_PACK_TEXT = 700 * KIB  # what an agent reads at once
 _READ = 8 << 20  # bytes of a segment decoded at once
-_TAKE = 32 << 20  # bytes after which rows are taken
+_TAKE = 32 << 20  # bytes of rows after which they are taken
 
 
 def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, int]]:  # noqa: B008 - immutable
@@ -26,23 +31,47 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
     previous = 0
     for first in range(0, len(payloads), _BATCH_BLOCKS):
         batch = payloads[first : first + _BATCH_BLOCKS]
-        body = frame_events(batch)
         extents = [_extent(payload) for payload in batch]
-        header = BatchHeader(
-            kind="data",
-            source=str(source),
-            origin="00000000-0000-5000-8000-000000000002",
-            previous=previous,
-            position=extents[-1][0],
-            records=len(batch),
-            events=sum(lines for _, lines in extents),
-            size=len(body),
-            received=1_763_700_000_000,
-            store="00000000-0000-5000-8000-000000000003",
-        )
-        previous = extents[-1][0]
-        made.append((frame_event(header.encode()) + body, previous))
+        position, events = extents[-1][0], sum(lines for _, lines in extents)
+        made.append((_batch(source, previous, position, batch, events), position))
+        previous = position
     return made
+
+
+def _batch(
+    source: UUID,
+    previous: int,
+    position: int,
+    records: Sequence[bytes],
+    events: int,
+    form: HeaderForm | None = None,
+) -> bytes:
+    body = frame_events(records)
+    header = BatchHeader(
+        kind="data",
+        form=form or UNSET,
+        source=str(source),
+        origin="00000000-0000-5000-8000-000000000002",
+        previous=previous,
+        position=position,
+        records=len(records),
+        events=events,
+        size=len(body),
+        received=1_763_700_000_000,
+        store="00000000-0000-5000-8000-000000000003",
+    )
+    return frame_event(header.encode()) + body
+
+
+def _packed_batches(setting: Setting, codec: PackCodec) -> Iterator[bytes]:
+    """Yield the log in batches of one pack each."""
+    text, at = setting.log.read_bytes(), 0
+    while at < len(text):
+        end = text.rfind(b"\n", at, at + _PACK_TEXT) + 1
+        part = text[at:end]
+        pack = make_pack(PackForm.TEXT, part, codec)
+        yield _batch(UUID(int=1), at, end, [pack], part.count(b"\n"), "text")
+        at = end
 
 
 def _extent(block: bytes) -> tuple[int, int]:
@@ -51,19 +80,28 @@ def _extent(block: bytes) -> tuple[int, int]:
     return int(head[3].split(b",")[0]), int(head[4])
 
 
-def _decode(setting: Setting) -> Mapping[str, Sample]:
-    data = b"".join(batch for batch, _ in batches(setting))
+def _decode_blocks(setting: Setting) -> Mapping[str, Sample]:
+    return _decode(setting, b"".join(batch for batch, _ in batches(setting)))
+
+
+def _decode_packs(codec: PackCodec) -> Callable[[Setting], Mapping[str, Sample]]:
+    def decode(setting: Setting) -> Mapping[str, Sample]:
+        return _decode(setting, b"".join(_packed_batches(setting, codec)))
+
+    return decode
+
+
+def _decode(setting: Setting, data: bytes) -> Mapping[str, Sample]:
     raw = setting.log.stat().st_size
     began = time.process_time()
-    decoder, rows, at, taken = Decoder("bench"), 0, 0, 0
+    decoder, rows, at = Decoder("bench", held_bytes=_TAKE), 0, 0
     while at < len(data):
         following, _ = decoder.decode_batches("bench/bench/0.#epoch.0", at, data[at : at + _READ])
         if following == at:
             raise BenchmarkError(f"the decoder stands still at {at}")
         at = following
-        if at - taken >= _TAKE or at == len(data):
-            table, _ = decoder.take_tables()
-            rows, taken = rows + table.num_rows, at
+        if decoder.is_full or at == len(data):
+            rows += decoder.take_tables()[0].num_rows
     used = time.process_time() - began
     if rows != setting.lines:
         raise BenchmarkError(f"{rows} rows of {setting.lines} lines")
@@ -77,7 +115,19 @@ BENCHMARKS = (
     Benchmark(
         "decode.blocks",
         "Decoding, one core: segment bytes of block records → Arrow rows",
-        _decode,
-        prepare=_decode,
+        _decode_blocks,
+        prepare=_decode_blocks,
+    ),
+    Benchmark(
+        "decode.packed",
+        "Decoding, one core: segment bytes of packs (deflate) → Arrow rows",
+        _decode_packs(PackCodec.DEFLATE),
+        prepare=_decode_packs(PackCodec.DEFLATE),
+    ),
+    Benchmark(
+        "decode.packed_zstd",
+        "Decoding, one core: segment bytes of packs (zstd) → Arrow rows",
+        _decode_packs(PackCodec.ZSTD),
+        prepare=_decode_packs(PackCodec.ZSTD),
     ),
 )

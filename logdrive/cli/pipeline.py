@@ -125,23 +125,46 @@ def run(
     is_flag=True,
     help="Exit with 0 if nothing is missing but the ends of files that vanished unread.",
 )
+@click.option("--deep", is_flag=True, help="Open every pack of the stream --from, too.")
+@click.option(
+    "--from",
+    "source",
+    metavar="URI",
+    help="Stream that the tables were read from, for --deep.",
+)
+@access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
+def audit(
+    directory: str,
+    allow_unknown_ends: bool,
+    deep: bool,
+    source: str | None,
+    access: AccessOptions,
+    as_json: bool,
+) -> int:
     """Prove from the tables in DIRECTORY that no byte was lost or duplicated.
 
-    Lists the bytes that were, and then exits with 1.
+    Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
+    be opened, or does not hold what its header says.
     """
+    if deep != (source is not None):
+        raise click.UsageError("give --deep and --from URI together")
+    _require_spark()
+    from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
+    from logdrive.pipeline.audit.text import print_verdict
+
+    packs = audit_stream(directory, source, access) if source is not None else None
     verdict = _run_audit(directory)
-
     if as_json:
-        emit_json(verdict.as_json())
+        emit_json(verdict.as_json() | (pack_figures(packs) if packs is not None else {}))
     else:
-        from logdrive.pipeline.audit.text import print_verdict
-
+        if packs is not None:
+            print_packs(packs)
         print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
-    return 0 if complete else _INCOMPLETE
+    faulty = packs is not None and packs.faulty > 0
+    return 0 if complete and not faulty else _INCOMPLETE
 
 
 @pipeline.command(

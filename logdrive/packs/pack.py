@@ -74,8 +74,11 @@ def make_pack(
 ) -> bytes:
     """Return *content*, 1 to `PACK_BYTES` bytes, as a pack; stored where compression saves nothing.
 
-    Level 1 is the fast one of both codecs. The interpreter's lock is released meanwhile.
+    Level 1 is the fast one of both codecs. The interpreter's lock is released meanwhile. Raises
+    ValueError for content of no byte, and of too many.
     """
+    if not 0 < len(content) <= PACK_BYTES:
+        raise ValueError(f"a pack of {len(content)} bytes, not between 1 and {PACK_BYTES}")
     packed = _compress(content, codec, level)
     # a reader takes more than this for an attack; such text loses nothing by the other codec
     if codec is PackCodec.ZSTD and _ratio_exceeded(len(content), len(packed)):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from logdrive.model.units import KIB
+from receiver.config import Unpack
 
 WINDOW_BYTES = 64 * KIB
 LONG_PATIENCE_MS = 3_600_000
@@ -100,7 +101,7 @@ class Plan:
     faulty_iggy: str = ""
     tls: bool = True  # between agents, foreign peers and receivers
     old: tuple[str, ...] = ()  # hosts whose programs begin in the version before packs
-    unpack: dict[str, str] = field(default_factory=dict)  # receiver -> its [sink] unpack
+    unpack: dict[str, Unpack] = field(default_factory=dict)  # receiver -> its [sink] unpack
     liars: tuple[str, ...] = ()  # peers that send packs whose inside lies
 
     @property

@@ -11,6 +11,7 @@ from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
+from logdrive.pipeline.audit.verify_rows import Fault
 
 _MOST = 60  # limit on the sources in the table
 _SHORT_ID, _ID = 8, 36  # characters
@@ -54,10 +55,7 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
     for one in dismissals(verdict.letters):
         console.print(escape(dismissal(one)))
     for fault in verdict.faults:
-        console.print(
-            f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: "
-            f"{fault.what} ({fault.found:,} of {fault.expected:,})"
-        )
+        console.print(escape(_fault(fault)))
     for count, noun, text in (
         (verdict.quarantined_events, "event", "quarantined: see the column flag"),
         (verdict.overlapping_events, "event", "whole though a part had come before"),
@@ -177,6 +175,19 @@ def _gap(gap: Gap) -> str:
     return (
         f"gap [{gap.start:,}, {gap.end:,}) of {name}: {gap.reason}, "
         f"{length}{', its end was not seen' if gap.end_unseen else ''}"
+    )
+
+
+def _fault(fault: Fault) -> str:
+    place = (
+        ""
+        if fault.previous is None or fault.position is None
+        else f", bytes [{fault.previous:,}, {fault.position:,})"
+    )
+    source = f" (source {fault.source})" if fault.path and fault.source else ""
+    return (
+        f"batch {fault.batch} of {fault.path or fault.source or '?'}{source}{place}: "
+        f"{fault.what} ({fault.found:,} of {fault.expected:,})"
     )
 
 

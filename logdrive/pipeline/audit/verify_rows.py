@@ -33,7 +33,8 @@ _OF_ROWS = {
     "unplaced": "int(start is null or end is null)",
     "empty": "int(end <= start)",
     "quarantined": "int(flag in "
-    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn'))",
+    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn', 'damaged_pack'))",
+    "damaged": "int(flag = 'damaged_pack')",
     "changed": "int(flag in ('changed', 'whole'))",
     "cut": "int(flag = 'cut')",
     "whole": "int(flag = 'whole')",
@@ -49,6 +50,7 @@ _OF_HEADERS = {
 _WHAT = """
   case
     when kind is null then null
+    when damaged > 0 then 'a pack that does not hold what its header says'
     when found <> expected then 'rows are missing or duplicated'
     when kind = 'foreign' and expected <> events then 'rows do not match the header'
     when kind <> 'data' then null
@@ -78,6 +80,9 @@ class Fault:
     source: str | None
     path: str | None
     kind: str
+    # the bytes of the file that its header speaks of; None if it has no positions
+    previous: int | None
+    position: int | None
     expected: int  # rows, by the header
     found: int  # rows
     missing_bytes: int
@@ -131,7 +136,10 @@ def _sum_by_batch(events: Any, batches: Any) -> Any:
         # a batch has one header, so its greatest value is its only one; null without a header
         *(
             f.max(name).alias(name)
-            for name in ("source", "path", "kind", "events", "skipped", "wide")
+            for name in (
+                *("source", "path", "kind", "previous", "position"),
+                *("events", "skipped", "wide"),
+            )
         ),
     )
 
@@ -145,6 +153,8 @@ def _judge_batches(sums: Any) -> Any:
         "source",
         "path",
         "kind",
+        "previous",
+        "position",
         "expected",
         "found",
         f.expr(_MISSING).alias("missing_bytes"),
@@ -240,6 +250,8 @@ def _headers(batches: Any) -> Any:
         "source",
         "path",
         "kind",
+        "previous",
+        "position",
         "events",
         "skipped",
         "position - previous as wide",

@@ -15,6 +15,7 @@ from typing import IO, Any
 import pytest
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
@@ -371,6 +372,28 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
         "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines duplicated; "
     )
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_r8_a_deep_audit_fails_for_a_pack_that_lies_behind_what_the_tables_have(
+    tmp_path: Path,
+) -> None:
+    segment, text = Segment(), lines("a", 0, 9)
+    segment.packed("a", text)
+    catch_up(tmp_path / "tables", segment)
+    pack = make_pack(PackForm.TEXT, text, PackCodec.DEFLATE)
+    segment.pack("b", 0, len(text), pack, 10)
+    uri, tables = store(tmp_path / "store", segment), str(tmp_path / "tables")
+    audited = command("audit", tables, "--deep", "--from", uri)
+    said = audited.communicate(timeout=200)[0].decode().splitlines()
+    assert audited.returncode == 1
+    assert source_id("b") in said[0]
+    assert said[1] == "2 packs in the stream, 1 of them can't be opened"
+    assert said[-1].startswith("complete: 9 lines, ")
+    refused = command("audit", tables, "--deep")
+    assert b"give --deep and --from URI together" in refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
 
 
 @pytest.mark.spark

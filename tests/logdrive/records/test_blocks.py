@@ -15,6 +15,7 @@ from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN
 from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_records import FullEncoder
+from logdrive.records.run_pack import encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import json_frames
 from tests.agent.inputs.files.rebuild import rebuilt
@@ -266,7 +267,9 @@ def test_runs_are_framed_as_their_records_are__D1(
 ) -> None:
     of_a_file = chunk(text + b"x" * longest + b"\n")
     for run in encoder.encode_chunk(of_a_file, 0, 0):
-        assert b"".join(run.encode_frames(first)) == b"".join(json_frames(first, list(run.records)))
+        assert b"".join(encode_parts(run.encode_frames(first))) == b"".join(
+            json_frames(first, list(run.records))
+        )
 
 
 @given(

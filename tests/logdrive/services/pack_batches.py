@@ -19,12 +19,16 @@ def source_id(name: str) -> str:
 
 
 def text_batch(
-    source: str, start: int, text: bytes, codec: PackCodec = PackCodec.DEFLATE, **changes: Any
+    source: str,
+    start: int,
+    text: bytes,
+    codec: PackCodec = PackCodec.DEFLATE,
+    changes: dict[str, Any] | None = None,
 ) -> bytes:
     """Return *text*, from *start* of its file, as a batch; *changes* are of its header."""
     pack = make_pack(PackForm.TEXT, text, codec)
     end, events = start + len(text), count_text_lines(text)
-    return pack_batch(source, "text", pack, start, end, events, **changes)
+    return pack_batch(source, "text", pack, start, end, events, changes)
 
 
 def cut_text_batch(source: str, start: int, text: bytes, lengths: Sequence[int]) -> bytes:
@@ -32,7 +36,7 @@ def cut_text_batch(source: str, start: int, text: bytes, lengths: Sequence[int])
     pack = make_pack(PackForm.CUT_TEXT, join_cuts(lengths, text), PackCodec.ZSTD)
     events, skipped = sum(length > 0 for length in lengths), -sum(n for n in lengths if n < 0)
     end = start + len(text) + skipped
-    return pack_batch(source, "text", pack, start, end, events, skipped=skipped)
+    return pack_batch(source, "text", pack, start, end, events, {"skipped": skipped})
 
 
 def records_batch(source: str, start: int, end: int, records: Sequence[bytes]) -> bytes:
@@ -49,7 +53,13 @@ def lying_batch(source: str, start: int, end: int) -> bytes:
 
 
 def pack_batch(
-    source: str, form: str, pack: bytes, start: int, end: int, events: int, **changes: Any
+    source: str,
+    form: str,
+    pack: bytes,
+    start: int,
+    end: int,
+    events: int,
+    changes: dict[str, Any] | None = None,
 ) -> bytes:
     """Return a batch whose one record is *pack*."""
     record = frame_event(pack)
@@ -66,7 +76,7 @@ def pack_batch(
         "received": 1_700_000_000_000,
         "store": str(UUID(int=7)),
     }
-    return frame_event(BatchHeader(**(fields | changes)).encode()) + record
+    return frame_event(BatchHeader(**(fields | (changes or {}))).encode()) + record
 
 
 def no_fault(fault: PackFault) -> None:

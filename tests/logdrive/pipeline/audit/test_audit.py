@@ -13,6 +13,7 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import Verdict, audit
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import catch_up, send
@@ -74,6 +75,26 @@ def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
         "/var/log/b.log",
         "/var/log/beats.log",
     ]
+
+
+def test_r8_a_pack_that_lies_is_named_with_source_and_interval_and_harms_no_other(
+    tmp_path: Path, spark: Any
+) -> None:
+    segment, data = Segment(), lines("a", 0, 20)
+    at = segment.packed("a", data)
+    pack = make_pack(PackForm.TEXT, data, PackCodec.DEFLATE)
+    segment.pack("a", at, 2 * at, pack, 21)
+    segment.packed("a", data, 2 * at)
+    segment.packed("b", data)
+    catch_up(tmp_path, segment)
+    verdict = audit(str(tmp_path), spark)
+    assert not verdict.complete
+    (fault,) = verdict.faults
+    assert (fault.source, fault.previous, fault.position) == (source_id("a"), at, 2 * at)
+    assert fault.what == "a pack that does not hold what its header says"
+    assert (verdict.lost_bytes, verdict.quarantined_events, verdict.rows) == (at, 1, 61)
+    assert verdict.as_json()["faults"][0]["position"] == 2 * at
+    assert [source.lost_bytes for source in verdict.by_source] == [0, 0]
 
 
 def _row_gone(table: pa.Table) -> pa.Table:

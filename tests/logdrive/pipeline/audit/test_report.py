@@ -102,7 +102,9 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     segment.gap("a", 40, 60, "removed", exact=False)
     send(segment, "a", data[60:], 60)
     catch_up(tmp_path, segment)
-    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or duplicated")
+    fault = Fault(
+        5, None, "/var/log/a.log", "data", 1000, 2000, 3, 2, 9, "rows are missing or duplicated"
+    )
     text = Reader(render_report(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
     assert (
@@ -112,6 +114,7 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     assert "≥ 20" in text
     assert "removed" in text
     assert "rows are missing or duplicated" in text
+    assert "1,000–2,000" in text
 
 
 def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:

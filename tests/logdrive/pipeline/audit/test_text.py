@@ -220,12 +220,27 @@ def test_lines_of_foreign_peers_are_counted_as_lines_not_as_rows() -> None:
 def test_a_fault_of_the_rows_is_never_allowed() -> None:
     segment = Segment()
     gone(segment, "a")
-    fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or duplicated")
+    fault = Fault(
+        5, None, "/var/log/a.log", "data", 1000, 2000, 3, 2, 0, "rows are missing or duplicated"
+    )
     judged = found_in(segment, [fault])
     assert not judged.complete_but_for_ends
     assert "; 1 batch whose rows do not match the header, 1 line missing" in verdict_line(
         judged, allow_unknown_ends=True
     )
+
+
+def test_r8_a_fault_names_source_and_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    segment = Segment()
+    gone(segment, "a")
+    own = Fault(5, "e34a", "/var/log/[a].log", "data", 1000, 2000, 1, 1, 1000, "a pack that …")
+    foreign = Fault(6, "beats", None, "foreign", None, None, 3, 2, 0, "rows are missing")
+    print_verdict(found_in(segment, [own, foreign]))
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "batch 5 of /var/log/[a].log (source e34a), bytes [1,000, 2,000): a pack that … (1 of 1)"
+    ) in said
+    assert "batch 6 of beats: rows are missing (2 of 3)" in said
 
 
 def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> None:

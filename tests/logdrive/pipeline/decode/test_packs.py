@@ -10,11 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logdrive.model.framing import frame_events
+from logdrive.model.framing import frame_events, split_events
 from logdrive.model.limits import PACK_BYTES
+from logdrive.model.record_walker import batch_at_record, frame_batch
 from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import rebuild
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, MALFORMED, NOT_JSON
@@ -264,3 +266,21 @@ def test_a_decoder_stops_where_it_holds_enough_and_goes_on_with_the_rest() -> No
         assert not decoder.is_full
     assert sum(rows) == 160_000
     assert max(rows) == 20_000  # 64 bytes a row come on top of the text
+
+
+def test_r8_packs_are_read_where_offsets_count_records() -> None:
+    """As from S2 and Iggy: a batch of a pack counts two, its header and the pack."""
+    segment = Segment()
+    at = segment.packed("a", TEXT)
+    segment.packed("b", TEXT * 9)
+    segment.packed("a", TEXT, at)
+    data, offset = b"", 100
+    for batch in walk_batches(SEGMENT, 0, bytes(segment.data)):
+        payloads = list(split_events(bytes(segment.data), batch.body, batch.next))
+        data += frame_batch(batch_at_record(offset, batch.payload), payloads)
+        offset += 2
+    decoder = Decoder(STREAM, "records")
+    assert decoder.decode_batches("s2/a", 100, data) == (106, len(data))
+    table, batches = decoder.take_tables()
+    assert [batch.rows for batch in batches] == [2, 18, 2]
+    assert table["message"].to_pylist() == ["one", "two"] * 11

@@ -71,6 +71,21 @@ def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> N
 
 
 @pytest.mark.spark
+def test_r8_a_batch_query_has_all_rows_of_packs_far_smaller_than_what_they_hold(
+    tmp_path: Path, spark: Any
+) -> None:
+    segment, at = Segment(), 0
+    text = b"".join(b"%07d" % n + b"x" * 4088 + b"\n" for n in range(512))
+    for _ in range(9):
+        at = segment.packed("a", text, at)
+    with served(tmp_path / "store", segment) as face:
+        frame = spark.read.format("logdrive").options(uri=face.uri, **face.connection_options())
+        rows = frame.load().toArrow()
+    assert rows.num_rows == 9 * 512
+    assert _file(rows, "a") == text * 9
+
+
+@pytest.mark.spark
 def test_a_streaming_query_goes_on_where_its_checkpoint_says(
     tmp_path: Path, segments: list[Segment], spark: Any
 ) -> None:

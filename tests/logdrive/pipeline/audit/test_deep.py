@@ -1,0 +1,120 @@
+"""Rule R8: a deep audit opens every pack of a stream, and names those that lie."""
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import click
+import pytest
+
+from logdrive.cli.access import AccessOptions
+from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
+from logdrive.pipeline.audit.deep import audit_packs
+from logdrive.services.reader import SegmentState, ServiceReader
+from logdrive.services.stored_packs import StoredPacks
+from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
+from tests.logdrive.pipeline.storing import store
+
+TEXT = lines("a", 0, 50)
+
+
+class Chunks:
+    """A stream whose reads end anywhere, as those of a service do."""
+
+    offset_unit = "bytes"
+
+    def __init__(self, segments: list[Segment], size: int) -> None:
+        self._data = {segment.name: segment.data for segment in segments}
+        self._size = size
+
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        for at in range(start, end, self._size):
+            yield at, bytes(self._data[segment][at : min(at + self._size, end)])
+
+
+def audited(*segments: Segment, size: int = 100) -> tuple[StoredPacks, list[tuple[int, int]]]:
+    states = [SegmentState(one.name, 0, len(one.data), False, 0) for one in segments]
+    shown: list[tuple[int, int]] = []
+    stream = cast(ServiceReader, Chunks(list(segments), size))
+    packs = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
+    return packs, shown
+
+
+def lying(segment: Segment, at: int) -> int:
+    """Append a pack that has one event less than its header says; return its batch's offset."""
+    offset = len(segment.data)
+    segment.pack("liar", at, at + len(TEXT), make_pack(PackForm.TEXT, TEXT, PackCodec.ZSTD), 51)
+    return offset
+
+
+def test_r8_every_pack_is_opened_and_one_that_lies_is_named() -> None:
+    one, other = Segment(), Segment(name=f"{STREAM}/1.#epoch.0")
+    at = one.packed("a", TEXT)
+    send(one, "blocks", lines("b", 0, 9))
+    offset = lying(one, 1000)
+    one.packed("a", TEXT, at)
+    other.packed("c", TEXT)
+    other.gap("c", len(TEXT), 9999, "removed")
+    packs, shown = audited(one, other)
+    assert (packs.opened, packs.faulty) == (4, 1)
+    (fault,) = packs.faults
+    assert fault[:5] == (one.name, offset, source_id("liar"), 1000, 1000 + len(TEXT))
+    assert "50 events" in fault.reason
+    whole = len(one.data) + len(other.data)
+    assert shown == sorted(shown)
+    assert shown[-1] == (whole, whole)
+
+
+@pytest.mark.parametrize("rest", [1, 7, 300])
+def test_a_batch_that_is_not_whole_yet_is_left_for_later(rest: int) -> None:
+    segment = Segment()
+    segment.packed("a", TEXT)
+    segment.packed("b", TEXT)
+    del segment.data[-rest:]
+    packs, _ = audited(segment)
+    assert (packs.opened, packs.faulty) == (1, 0)
+
+
+def test_memory_is_that_of_some_chunks_and_one_pack() -> None:
+    segment, at = Segment(), 0
+    text = b"line\n" * 200_000
+    for _ in range(30):
+        at = segment.packed("a", text, at)
+    audited(Segment())  # what is imported late is not counted
+    tracemalloc.start()
+    packs, _ = audited(segment, size=64 * 1024)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert packs.opened == 30
+    assert peak < 3 * len(text)  # of 30 in the stream
+
+
+def test_a_stream_that_the_tables_were_not_read_from_is_refused(tmp_path: Path) -> None:
+    segment = Segment()
+    segment.packed("a", TEXT)
+    lying(segment, 0)
+    uri = store(tmp_path / "store", segment)
+    catch_up(tmp_path / "tables", segment)
+    catch_up(tmp_path / "empty")
+    access = AccessOptions(None, None)
+    with pytest.raises(click.BadParameter, match="give the address that they were read from"):
+        audit_stream(str(tmp_path / "empty"), uri, access)
+    packs = audit_stream(str(tmp_path / "tables"), uri, access)
+    assert (packs.opened, packs.faulty) == (2, 1)
+
+
+def test_what_a_deep_audit_found_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    segment = Segment()
+    lying(segment, 0)
+    packs, _ = audited(segment)
+    print_packs(packs)
+    named, last = capsys.readouterr().out.splitlines()
+    assert source_id("liar") in named
+    assert f"bytes 0 to {len(TEXT)}" in named
+    assert last == "1 pack in the stream, 1 of them can't be opened"
+    assert pack_figures(packs)["faulty_packs"] == len(pack_figures(packs)["pack_faults"]) == 1
+    print_packs(audited(Segment())[0])
+    assert capsys.readouterr().out == "0 packs in the stream, all of them whole\n"

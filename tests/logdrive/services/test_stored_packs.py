@@ -1,0 +1,123 @@
+"""`store verify --deep` opens each pack of a store, whatever lies around it (R8)."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from logdrive.model.framing import Part, frame_event, split_events
+from logdrive.services.stored_packs import StoredPacks
+from logdrive.wire.iggy.messages.envelope import StoredMessage, encode_event
+from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.segments import text_block as block
+from tests.logdrive.services.iggy.reader.memory_topic import as_sent
+from tests.logdrive.services.pack_batches import (
+    cut_text_batch,
+    lying_batch,
+    records_batch,
+    source_id,
+    text_batch,
+)
+
+NAME = "logs/app/0.#epoch.0"
+GOOD = [
+    text_batch("a", 0, b"one\n"),
+    cut_text_batch("a", 4, b"two\n", [4, -7]),
+    records_batch("b", 0, 9, [b"{}", b"{}"]),
+]
+
+
+def looked_at(appends: Sequence[Part], start: int = 0, missing: Sequence[int] = ()) -> StoredPacks:
+    """Return what is found in *appends*, of which those with the numbers *missing* are missing."""
+
+    def placed() -> Iterator[tuple[int, Part]]:
+        offset = start
+        for number, append in enumerate(appends):
+            if number not in missing:
+                yield offset, append
+            offset += len(append)
+
+    packs = StoredPacks()
+    packs.inspect_segment(NAME, placed())
+    return packs
+
+
+def counts(found: StoredPacks) -> tuple[int, int]:
+    return found.opened, found.faulty
+
+
+def test_packs_between_other_batches_are_opened() -> None:
+    segment, data = Segment(), lines("c", 0, 5)
+    segment.data_batch("c", 0, len(data), [block(data, 0)], 5)
+    segment.foreign("f", [b'{"message":"x"}'])
+    segment.gap("c", len(data), len(data) + 1, "removed")
+    segment.stray(b"a record of another program")
+    assert counts(looked_at([bytes(segment.data), *GOOD, bytes(segment.data), *GOOD])) == (6, 0)
+
+
+def test_a_lie_is_named_and_what_follows_is_opened() -> None:
+    found = looked_at([*GOOD, lying_batch("bad", 10, 60), *GOOD], start=1000)
+    assert counts(found) == (7, 1)
+    (fault,) = found.faults
+    place = 1000 + sum(map(len, GOOD))
+    assert fault[:5] == (NAME, place, source_id("bad"), 10, 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"events": 3}, "events"),
+        ({"position": 9}, "bytes"),
+        ({"form": "records"}, "records"),
+        ({"previous": 1}, "bytes"),
+        ({"skipped": 1}, "left out"),
+    ],
+)
+def test_a_header_that_contradicts_its_pack_is_a_lie(
+    changes: dict[str, object], reason: str
+) -> None:
+    found = looked_at([text_batch("a", 0, b"one\ntwo\n", changes=changes)])
+    assert counts(found) == (1, 1)
+    assert reason in found.faults[0].reason
+
+
+def test_after_appends_that_can_not_be_read_the_others_are_opened() -> None:
+    appends = [*GOOD, *GOOD, *GOOD]
+    for number in range(len(appends)):
+        assert counts(looked_at(appends, missing=[number])) == (8, 0)
+
+
+def test_appends_may_be_cut_anywhere() -> None:
+    whole = b"".join([*GOOD, lying_batch("bad", 0, 50), *GOOD])
+    for size in (1, 7, 100, 1000):
+        pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+        assert counts(looked_at(pieces)) == (7, 1)
+
+
+def test_segments_of_other_programs_are_passed_over() -> None:
+    for data in (b"\xff" * 5000, b"plain text\n" * 500, bytes(5000), b""):
+        assert counts(looked_at([data] * 300)) == (0, 0)
+
+
+def test_the_headers_of_a_topic_of_iggy_are_in_envelopes() -> None:
+    segment = Segment()
+    segment.data += b"".join([*GOOD, lying_batch("bad", 0, 50), *GOOD])
+    messages = as_sent(segment)
+    found = looked_at([encode_event(message) for message in messages])
+    assert counts(found) == (7, 1)
+    assert found.faults[0].source == source_id("bad")
+    # a pack was lost, or its header
+    for lost in (0, 1, 2, 3):
+        left = [message for at, message in enumerate(messages) if at != lost]
+        assert counts(looked_at([encode_event(message) for message in left])) == (6, 1)
+
+
+def test_an_envelope_of_another_client_hides_no_pack_behind_it() -> None:
+    foreign = encode_event(StoredMessage(b"{}", headers=b"\0" * 10))
+    stored = list(split_events(GOOD[0]))
+    assert counts(looked_at([foreign, *map(frame_event, stored)])) == (1, 0)
+
+
+def test_faults_are_counted_and_only_the_first_are_kept() -> None:
+    bad = lying_batch("bad", 0, 50)
+    found = looked_at([bad] * 1200)
+    assert (found.opened, found.faulty, len(found.faults)) == (1200, 1200, 1000)
