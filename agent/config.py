@@ -157,7 +157,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     windows_in_flight: Annotated[int, msgspec.Meta(ge=1, le=WINDOWS_IN_FLIGHT)] = 8
     """Windows sent without waiting for an acknowledgement."""
 
-    window_bytes: Annotated[int, msgspec.Meta(ge=64 * KIB, le=WINDOW_BYTES // 2)] = 4 * MIB
+    window_bytes: Annotated[int, msgspec.Meta(ge=64 * KIB, le=WINDOW_BYTES // 2)] = 2 * MIB
     """Bytes of lines after which a window is sent."""
 
     connect_seconds: Positive = 10.0

@@ -10,7 +10,7 @@ packs, while the next window is read; the outbox keeps the windows in order.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -272,7 +272,7 @@ class SenderSession:
                 )
 
 
-def _split_writes(parts: list[Part]) -> Iterator[list[Part]]:
+def _split_writes(parts: Sequence[Part]) -> Iterator[list[Part]]:
     """Yield *parts* as writes of about `_WRITE_BYTES`; what is short goes in one."""
     gathered, size = list[Part](), 0
     for part in parts:

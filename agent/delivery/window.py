@@ -10,7 +10,7 @@ from agent.sources.source import Source
 from logdrive.model.framing import Part
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
-from logdrive.records.run_pack import FramePart, PendingFrame, RunPack
+from logdrive.records.run_pack import FramePart, PendingFrame, RunPack, encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec, pack
 from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFrame
@@ -126,18 +126,15 @@ def pack_window(
     that much.
     """
     head = WindowFrame(records).encode(version)
-    parts = list[Part]()
-    for frame in frames:
-        parts += frame.encode() if isinstance(frame, PendingFrame) else (frame,)
+    parts = encode_parts(frames)
     if codec is None or (
         any(isinstance(frame, PendingFrame) for frame in frames)
         and sum(map(len, parts)) > records * _SMALL_RUN
     ):
         return [head, *parts]
 
-    text = b"".join(parts)
-    payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
+    payload = pack(parts, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     # such text takes no time to compress once more
-    if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
-        payload = pack(text, "zlib", 1)
+    if codec == "zstd" and len(payload) * _SAFE_RATIO < sum(map(len, parts)):
+        payload = pack(parts, "zlib", 1)
     return [head, EnvelopeFrame(payload).encode(version)]

@@ -7,6 +7,7 @@ cost of a parse a record. That happens seldom.
 
 import base64
 from dataclasses import replace
+from itertools import zip_longest
 
 import orjson
 
@@ -30,15 +31,17 @@ def recast(source: Source, encoder: Encoder) -> None:
 
     source.drop_rereadable_runs()
     runs: list[Run] = []
-    for run in source.unacknowledged.runs:
+    kept = source.unacknowledged.runs
+    for run, following in zip_longest(kept, kept[1:]):
+        goes_on = following is not None and following.mark is None
         # gaps and ends have one form: plain dialects leave them out
-        runs += [run] if run.mark is not None else _reencode(run, encoder)
+        runs += [run] if run.mark is not None else _reencode(run, encoder, goes_on=goes_on)
     source.replace_runs(runs)
 
 
-def _reencode(run: Run, encoder: Encoder) -> list[Run]:
-    """Return the bytes of *run* as runs of *encoder*'s form."""
-    text, open_end = _text_of(run)
+def _reencode(run: Run, encoder: Encoder, *, goes_on: bool) -> list[Run]:
+    """Return the bytes of *run* as runs of *encoder*'s form; *goes_on*: more text follows it."""
+    text, open_end = _text_of(run, goes_on=goes_on)
     start, at, previous = position_of(run.previous), 0, run.previous
 
     runs = list[Run]()
@@ -66,12 +69,13 @@ def _number(position: int, before: bytes) -> int:
     )
 
 
-def _text_of(run: Run) -> tuple[bytes, bool]:
-    """Return the file's bytes in *run*, and whether its last line surely goes on after it."""
+def _text_of(run: Run, *, goes_on: bool) -> tuple[bytes, bool]:
+    """Return the file's bytes in *run*, and whether its last line goes on after it."""
     pack = run.records if isinstance(run.records, RunPack) else None
-    # nothing in a pack of text says so
     if pack is not None and pack.form is not PackForm.RECORDS:
-        return pack.content, False
+        text = pack.content
+        # nothing in a pack of text says that its last line is only a part
+        return text, goes_on and not text.endswith(b"\n")
     payloads = run.records if pack is None else pack.records
     parsed = [_bytes_of(run, payload) for payload in payloads]
     return b"".join(data for data, _ in parsed), parsed[-1][1]

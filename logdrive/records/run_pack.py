@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, overload
 
 from logdrive.model.framing import EVENT_HEAD, Part, unframe_events
-from logdrive.model.units import KIB
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack, open_pack
 from logdrive.wire.lumberjack.frames import pack_frame
 
-_STORED_BYTES: Final = 1 * KIB
-"""Below this size content is not compressed: the envelope of its window saves more."""
+_STORED_BYTES: Final = 512
+"""Below this size content is not compressed: the envelope of its window saves more, and on the disk
+it is little beside the header of its batch.
+"""
 
 Content = bytes | memoryview | Callable[[], bytes]
 """The content of a pack, or a function that makes it when it is needed, in whichever thread."""
@@ -109,6 +110,14 @@ class PendingFrame(NamedTuple):
 
 FramePart = bytes | PendingFrame
 """A part of a run's frames."""
+
+
+def encode_parts(frames: Sequence[FramePart]) -> list[Part]:
+    """Return *frames* as parts to join or write; their packs are compressed first."""
+    parts = list[Part]()
+    for frame in frames:
+        parts += frame.encode() if isinstance(frame, PendingFrame) else (frame,)
+    return parts
 
 
 def packed_size(content: int) -> int:

@@ -138,6 +138,7 @@ def test_lines_that_were_read_are_sent_before_more_are_read__D1() -> None:
 
     async def main() -> None:
         world = World()
+        world.settings["output"]["records"] = "block"
         reader = await world.reader()
         reader.ack_seconds = 0.5
         world.settings["output"].update(windows_in_flight=2, window_bytes=MIB)

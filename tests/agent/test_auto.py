@@ -31,6 +31,8 @@ def tls_with(*alpn: str) -> ServerTls:
     ("configured", "alpn", "secure", "dialect", "fell_back"),
     [
         ("logdrive/1", "logdrive/1", True, "logdrive/1", False),
+        ("logdrive/1", "logdrive/1.1", True, "logdrive/1", False),
+        ("auto", "logdrive/1.1", True, "logdrive/1", False),
         ("logdrive/1", None, False, "logdrive/1", False),
         ("auto", "logdrive/1", True, "logdrive/1", False),
         ("auto", "lumberjack/2", True, "lumberjack/2", True),
@@ -55,13 +57,18 @@ def test_no_dialect_but_the_configured_one_is_spoken__D8() -> None:
 
 
 def test_no_protocol_is_offered_to_receivers_configured_as_plain() -> None:
-    assert offered_protocols("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
+    assert offered_protocols("auto") == (
+        "logdrive/1.1",
+        "logdrive/1",
+        "lumberjack/2",
+        "lumberjack/1",
+    )
     assert (
         offered_protocols("logdrive/1"),
         offered_protocols("lumberjack/2"),
         offered_protocols("lumberjack/1"),
     ) == (
-        ("logdrive/1",),
+        ("logdrive/1.1", "logdrive/1"),
         (),
         (),
     )

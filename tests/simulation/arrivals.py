@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from tests.support.packs import DamagedPackError, unpacked
-from tests.support.record_bytes import bytes_of
+from tests.support.record_bytes import pieces_of
 
 NOT_WANTED = "not_wanted"
 _NO_FILE = "first_run"
@@ -143,13 +143,12 @@ def _take_data(source: Arrived, batch: Batch) -> None:
         return
     at, events = batch.header["previous"], 0
     for record in map(orjson.loads, batch.records):
-        data, count = bytes_of(record)
-        log = record["log"]
-        # full records don't name their end
-        if (log["offset"], log.get("end", at + len(data))) != (at, at + len(data)):
-            raise NotAsWrittenError(f"{source.source}: {log} holds {len(data)} bytes after {at}")
-        source.pieces.append((at, data))
-        at, events = at + len(data), events + count
+        try:
+            pieces, count, at = pieces_of(record, at)
+        except AssertionError as error:
+            raise NotAsWrittenError(f"{source.source}: {error}") from error
+        source.pieces += pieces
+        events += count
     if (at, events) != (batch.header["position"], batch.header["events"]):
         raise NotAsWrittenError(f"{source.source}: {events} events up to {at} below {batch.header}")
     source.events += events

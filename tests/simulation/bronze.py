@@ -14,7 +14,7 @@ from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.audit.audit import Head, Verdict, audit_sources, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import trim_rows
-from logdrive.pipeline.decode.coverage import Coverage
+from logdrive.pipeline.decode.coverage import Coverage, intersect
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, plain_schema
@@ -72,6 +72,7 @@ class Bronze:
             and head.kept is not None
         ):
             kept = sum(end - start for start, end in head.kept)
+            intervals = [*intervals, *head.dropped]
             if kept == head.position - head.previous and head.events != head.rows:
                 what = "rows do not match the header"
             elif (
@@ -124,7 +125,7 @@ class Bronze:
             ):
                 kept = cover.cover_interval(head.source, head.previous, head.position)
                 if kept != head.kept:
-                    head.kept = kept
+                    head.kept, head.dropped = kept, intersect(head.dropped, kept)
                     partial[head.batch] = head
 
         kept = _kept(events, partial)

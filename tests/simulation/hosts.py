@@ -295,22 +295,17 @@ class ReceiverHost(Process):
         self._plan = plan
         # limit on its peers
         self._clients = len(plan.agents) + len(plan.beats) + len(plan.liars)
-        # its receiver.toml
-        self._config = _receiver_config(name, plan)
         self.installed_old = name in plan.old
         # peers whose packs it did not understand, with TLS
         self.misled: list[str] = []
 
     async def _main(self, stop: asyncio.Event) -> None:
-        host, config = self.network.host(self.name, f"cn:{self.name}"), self._config
+        host = self.network.host(self.name, f"cn:{self.name}")
         transport: Transport = host
         if self.old:
             transport = TransportBefore(host, self._refused)
-            config = msgspec.structs.replace(
-                config, sink=msgspec.structs.replace(config.sink, unpack="no")
-            )
         await receiver_app.run(
-            config,
+            self._config,
             host=Host(
                 clock=self.clock,
                 disk=self.watched_disk,
@@ -333,6 +328,11 @@ class ReceiverHost(Process):
         self.counters, self._memory, self.shares = started.counters, started.memory, started.shares
 
     @property
+    def _config(self) -> ReceiverConfig:
+        """Its receiver.toml; the version before does not know `unpack`."""
+        return _receiver_config(self.name, self._plan.kept_packed() if self.old else self._plan)
+
+    @property
     def sources_bytes(self) -> int:
         """Limit on the bytes of its memory for sources."""
         return self._config.limits.sources_bytes
@@ -341,7 +341,7 @@ class ReceiverHost(Process):
         """End all faults; a receiver with room for few sources is given more, and starts again."""
         super().calm()
         if self._plan.sources_bytes:
-            self._config = _receiver_config(self.name, replace(self._plan, sources_bytes=0))
+            self._plan = replace(self._plan, sources_bytes=0)
             self.stop()
 
     @property

@@ -101,6 +101,17 @@ class Liar:
             source.runs.append(pick.choice((honest, honest, quiet_lie))(pick, source.end))
         self._more.set()
 
+    def tell(self, lie: str) -> PackRun:
+        """Add an honest run to each source, and between two of the first one *lie*; return that."""
+        first, pick = self.sources[0], self._random
+        for source in self.sources:
+            source.runs.append(honest(pick, source.end))
+        told = quiet_lie(pick, first.end, lie)
+        first.runs.append(told)
+        first.runs.append(honest(pick, first.end))
+        self._more.set()
+        return told
+
     def forget(self) -> None:
         """Forget what was acknowledged: it may be lost rightly."""
         for source in self.sources:

@@ -51,11 +51,11 @@ def honest(pick: Random, previous: int) -> PackRun:
     return PackRun(previous, previous + len(text), text.count(b"\n"), pack, text)
 
 
-def quiet_lie(pick: Random, previous: int) -> PackRun:
-    """Return a run with a lie that only shows once its pack is opened."""
+def quiet_lie(pick: Random, previous: int, lie: str = "") -> PackRun:
+    """Return a run with a lie that only shows once its pack is opened: *lie*, or any one."""
     text = _lines(pick, previous)
     run = PackRun(previous, previous + len(text), text.count(b"\n"), b"", text)
-    lie = pick.choice(list(QUIET))
+    lie = lie or pick.choice(list(QUIET))
     return replace(QUIET[lie](run), lie=lie)
 
 

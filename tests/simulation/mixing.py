@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.plan import AgentPlan, Plan, Unpack
 from tests.simulation.widening import with_more
 
 
@@ -31,7 +31,8 @@ def _opening(plan: Plan) -> Plan:
     pick = Random(f"unpack {plan.seed}")
     if pick.random() >= 1 / 6:
         return plan
-    opening = {name: pick.choice(("blocks", "full")) for name in plan.receivers}
+    ways: tuple[Unpack, ...] = ("blocks", "full")
+    opening = {name: pick.choice(ways) for name in plan.receivers}
     some = {name: how for name, how in opening.items() if pick.random() < 0.7}
     return replace(plan, unpack=some)
 

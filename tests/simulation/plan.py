@@ -8,13 +8,15 @@ backoff) comes from generators of the plan's seed, one for each part.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from logdrive.model.units import KIB
 
 WINDOW_BYTES = 64 * KIB
+Unpack = Literal["no", "blocks", "full"]
+"""What [sink] unpack of a receiver may be."""
 LONG_PATIENCE_MS = 3_600_000
 """Longer than any history: watermarks wait for each writer that noted a time, until it leaves."""
 
@@ -100,7 +102,7 @@ class Plan:
     faulty_iggy: str = ""
     tls: bool = True  # between agents, foreign peers and receivers
     old: tuple[str, ...] = ()  # hosts whose programs begin in the version before packs
-    unpack: dict[str, str] = field(default_factory=dict)  # receiver -> its [sink] unpack
+    unpack: dict[str, Unpack] = field(default_factory=dict)  # receiver -> its [sink] unpack
     liars: tuple[str, ...] = ()  # peers that send packs whose inside lies
 
     @property

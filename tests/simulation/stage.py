@@ -80,6 +80,8 @@ class Stage:
         self._balance = Random(f"balancer {plan.seed}")
         # steps that take a while
         self._later: list[asyncio.Task[None]] = []
+        # tasks that never end, unless by a mistake of the simulator's own
+        self._peers: list[asyncio.Task[None]] = []
         # calls of `_look` so far
         self._looks = 0
         # store -> its disk when it was backed up
@@ -111,7 +113,8 @@ class Stage:
             for name, process in self.processes.items()
         ]
         tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
-        tasks += [asyncio.create_task(liar.run(), name=liar.name) for liar in self.liars]
+        self._peers = [asyncio.create_task(liar.run(), name=liar.name) for liar in self.liars]
+        tasks += self._peers
         tasks += [asyncio.create_task(client.run(), name=client.name) for client in self.clients]
         try:
             yield
@@ -181,6 +184,8 @@ class Stage:
 
     def _look_for_mistaken(self) -> None:
         """Raise `BrokenPromise` for packs that went where none is taken, or that none may take."""
+        for ended in (task for task in self._peers if task.done()):
+            ended.result()
         for receiver in self.receivers:
             if receiver.misled:
                 raise BrokenPromise(

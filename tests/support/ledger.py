@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from tests.support.packs import unpacked
-from tests.support.record_bytes import bytes_of
+from tests.support.record_bytes import pieces_of
 
 
 @dataclass
@@ -108,16 +108,9 @@ class Ledger:
             return
         position, events = header["previous"], 0
         for record in map(orjson.loads, records):
-            log = record["log"]
-            assert log["offset"] == position, (
-                f"{delivered.path}: record at {log['offset']} after {position}"
-            )
-            piece, count = bytes_of(record)
-            assert log["end"] - log["offset"] == len(piece), (
-                f"{delivered.path}: {log} holds {len(piece)} bytes"
-            )
-            delivered.pieces.append((position, piece))
-            position, events = log["end"], events + count
+            pieces, count, position = pieces_of(record, position)
+            delivered.pieces += pieces
+            events += count
         assert position == header["position"], (
             f"{delivered.path}: the run ends at {position}, its header says {header['position']}"
         )

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import zstandard
 
-from tests.support.record_bytes import bytes_of
+from tests.support.record_bytes import bytes_of, cut
 
 TEXT, CUT_TEXT, RECORDS = 1, 2, 3
 STORED, DEFLATE, ZSTD = 0, 1, 2
@@ -34,7 +34,7 @@ class Unpacked:
     skipped: int = 0  # bytes of the file that were left out
 
 
-def packed(form: int, content: bytes, by: int = DEFLATE, **lies: int) -> bytes:
+def packed(form: int, content: bytes, by: int = DEFLATE, /, **lies: int) -> bytes:
     """Return *content*, compressed *by* a codec, as a pack.
 
     *lies* replace what its head says: form, codec, size, crc.
@@ -118,18 +118,11 @@ def _cut_text(content: bytes, previous: int) -> Unpacked:
         lengths = struct.unpack_from(f"!{count}i", content, 4)
     except struct.error as error:
         raise DamagedPackError(f"lengths that do not fit {len(content)} bytes") from error
-    text = content[4 + 4 * count :]
-    if 0 in lengths or sum(length for length in lengths if length > 0) != len(text):
-        raise DamagedPackError(f"lengths of other than {len(text)} bytes of text")
-
-    pieces, at, skipped = [], 0, 0
-    for length in lengths:
-        if length < 0:
-            skipped -= length
-        else:
-            pieces.append((previous + at + skipped, text[at : at + length]))
-            at += length
-    return Unpacked(pieces, len(pieces), skipped)
+    try:
+        pieces, end = cut(content[4 + 4 * count :], lengths, previous)
+    except AssertionError as error:
+        raise DamagedPackError(str(error)) from error
+    return Unpacked(pieces, len(pieces), end - previous - sum(len(data) for _, data in pieces))
 
 
 def _records(content: bytes, previous: int) -> Unpacked:

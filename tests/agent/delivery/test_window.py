@@ -6,16 +6,30 @@ import pytest
 
 from agent.delivery.reader import SourceReader
 from agent.delivery.session import _split_writes
-from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
+from agent.delivery.window import (
+    OutgoingWindow,
+    WindowRoom,
+    gather_window,
+    pack_window,
+    packs_inline,
+)
 from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB
+from logdrive.packs.pack import PackCodec, PackForm, open_pack
+from logdrive.records.run_pack import FramePart, Packing, PendingFrame, RunPack
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import ZSTD_MAGIC, Codec
-from logdrive.wire.lumberjack.frames import JsonRun, WindowFrame, json_frames
+from logdrive.wire.lumberjack.frames import (
+    JsonRun,
+    PackFrame,
+    RunFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -41,6 +55,64 @@ def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
     (head, envelope) = pack_window(json_frames(1, [b'{"message":"x"}' * 100]), 1, "zstd", 1)
     assert envelope[6:10] == ZSTD_MAGIC
     assert head == WindowFrame(1).encode()
+
+
+def pack_of(text: bytes) -> RunPack:
+    return RunPack(PackForm.TEXT, text, Packing(PackCodec.DEFLATE, 1))
+
+
+def framed(*texts: bytes) -> list[FramePart]:
+    """Return the B and Z frames of a run for each of *texts*, numbered from 1."""
+    frames: list[FramePart] = []
+    for sequence, text in enumerate(texts, 1):
+        run = RunFrame(0, DATA, 0, len(text) << 16 | 1, 0, 0, text.count(b"\n"), 1)
+        frames += (run.encode(), PendingFrame(sequence, pack_of(text)))
+    return frames
+
+
+@pytest.mark.parametrize("codec", ["zstd", "zlib", None])
+@pytest.mark.parametrize("count", [1, 50])
+@pytest.mark.parametrize(("lines", "enveloped"), [(1, True), (2, True), (3000, False)])
+def test_packs_travel_bare_unless_they_are_very_small__R8(
+    codec: Codec | None, count: int, lines: int, enveloped: bool
+) -> None:
+    texts = [
+        b"".join(b"%032x\n" % (7919 * line * one) for line in range(1, 1 + lines))
+        for one in range(1, 1 + count)
+    ]
+    parts = pack_window(framed(*texts), count, codec, 1)
+    assert (bytes(parts[1][:2]) == b"2C") == (enveloped and codec is not None)
+    window, *frames = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").receive_data(
+        b"".join(parts)
+    )
+    assert window == WindowFrame(count)
+    packs = [frame for frame in frames if isinstance(frame, PackFrame)]
+    assert [open_pack(frame.pack)[1] for frame in packs] == texts
+    assert [frame.sequence for frame in packs] == list(range(1, 1 + count))
+
+
+def test_small_packs_of_many_sources_share_their_envelope__R8() -> None:
+    texts = [
+        b"2026-11-23T01:02:%02d web-%02d GET /orders/%06d 200\n" % (one, one % 7, one * 7919)
+        for one in range(60)
+    ]
+    size = sum(map(len, pack_window(framed(*texts), len(texts), "zlib", 1)))
+    assert size < 0.7 * sum(map(len, texts)), "frames and all"
+
+
+def test_a_thread_compresses_what_is_worth_one() -> None:
+    window = OutgoingWindow()
+    source = cast("Source", Lines(0, 0))
+    small, large = pack_of(b"x" * 1000), pack_of(b"x" * MIB)
+    window.add_run(source, Run(DATA, 0, 1, small, 1, 1018, 0), sent=True)
+    assert packs_inline(window, "zlib")
+    window.add_run(source, Run(DATA, 0, 1, large, 1, MIB, 0), sent=True)
+    assert not packs_inline(window, "zlib")
+    assert small.pack
+    assert large.pack
+    again = OutgoingWindow()  # sent once more after a lost connection
+    again.add_run(source, Run(DATA, 0, 1, large, 1, MIB, 0), sent=True)
+    assert packs_inline(again, "zlib")
 
 
 @pytest.mark.parametrize(

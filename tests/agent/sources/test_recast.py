@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,17 +14,25 @@ from hypothesis import strategies as st
 from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
+from logdrive.packs.pack import PackCodec
 from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
+from logdrive.records.full_packs import FullPackEncoder
 from logdrive.records.full_records import FullEncoder
+from logdrive.records.packed import TEXT_BYTES, PackEncoder
 from logdrive.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
+from logdrive.records.run_pack import Packing, RunPack
 from logdrive.records.runs import REMOVED, GapOrEndMark, Run
-from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.v1_model import file_bytes_of
+from tests.support.run_bytes import bytes_of_run
 
+FULL = FullEncoder({"host": {"name": "h"}}, "/a", "0f", lambda: 1_700_000_000_000)
+PACKING = Packing(PackCodec.DEFLATE, 1)
 ENCODERS: dict[str, Encoder] = {
+    "packed": PackEncoder(PACKING),
+    "full_packs": FullPackEncoder(FULL, PACKING),
     "block": BlockEncoder(),
-    "full": FullEncoder({"host": {"name": "h"}}, "/a", "0f", lambda: 1_700_000_000_000),
+    "full": FULL,
     "pairs": PairEncoder([("service", "web")], "h", "/a", "0f"),
 }
 
@@ -50,12 +59,27 @@ def content(run: Run) -> bytes:
     """Return the file's bytes in a run of any form."""
     if isinstance(run.records, PairRecords | PairList):
         return b"".join(file_bytes_of(decode_pairs(payload)) for payload in run.records)
-    return b"".join(bytes_of(payload)[2] for payload in run.records)
+    return bytes_of_run(run)[0]
 
 
 odd = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".encode(), b"\0" * 9, b'"\\\x7f'])
 ).map(b"".join)
+
+
+def test_parts_of_a_line_stay_parts_for_readers_of_single_events__R2() -> None:
+    line = random.Random(8).randbytes(3 * TEXT_BYTES).replace(b"\n", b"")
+    kept = ENCODERS["packed"].encode_chunk(TextChunk.from_whole_file(line), 0, 0)
+    source = gone(kept)
+    recast(source, ENCODERS["full"])
+    records = [
+        orjson.loads(record)["log"]
+        for run in source.unacknowledged.runs
+        if run.mark is None
+        for record in run.records
+    ]
+    assert len(kept) > 1
+    assert [("flags" in log) for log in records] == [True] * (len(records) - 1) + [False]
 
 
 @pytest.mark.parametrize("before", ENCODERS)
@@ -78,6 +102,9 @@ def test_recast_runs_have_the_same_bytes_and_end_at_the_same_number(
     assert all(
         isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs
     )
+    assert all(
+        isinstance(run.records, RunPack) == (after in ("packed", "full_packs")) for run in runs
+    )
     assert (runs[0].previous, runs[-1].number, source.unacknowledged.runs[-1]) == (
         kept[0].previous,
         kept[-1].number,
@@ -87,5 +114,6 @@ def test_recast_runs_have_the_same_bytes_and_end_at_the_same_number(
     assert {run.read_ms for run in runs} == {7}
     for run in runs:
         assert check_in(run.number) in (0, check_of((head + data)[: run.position][-256:]))
-        assert run.size == sum(8 + len(payload) for payload in run.records)
+        size = sum(8 + len(payload) for payload in run.records)
+        assert size <= run.size if isinstance(run.records, RunPack) else size == run.size
         assert run.position - position_of(run.previous) == len(content(run))

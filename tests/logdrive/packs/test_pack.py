@@ -53,6 +53,12 @@ def test_the_most_that_a_pack_may_hold_comes_back(codec: PackCodec) -> None:
         assert open_pack(make_pack(PackForm.TEXT, content, codec))[1] == content
 
 
+@pytest.mark.parametrize("size", [0, PACK_BYTES + 1])
+def test_what_no_reader_would_open_is_not_packed(size: int) -> None:
+    with pytest.raises(ValueError, match=f"of {size} bytes, not between 1 and"):
+        make_pack(PackForm.TEXT, bytes(size), PackCodec.DEFLATE)
+
+
 def test_a_pack_is_as_the_table_says() -> None:
     assert make_pack(PackForm.TEXT, b"hello\n", PackCodec.STORED) == bytes.fromhex(
         "01 00 00000006 363a3020 68656c6c6f0a"

@@ -16,6 +16,7 @@ from logdrive.records.blocks import LINE_PART_BYTES
 from logdrive.records.chunk import TextChunk
 from logdrive.records.flatten import flatten_labels
 from logdrive.records.pairs import PairEncoder, PairList, PairRecords
+from logdrive.records.run_pack import encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
@@ -40,7 +41,7 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
 def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
     """Return the frames of *run* as a receiver reads them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
-    frames = reader.receive_data(b"".join(run.encode_frames(first)))
+    frames = reader.receive_data(b"".join(encode_parts(run.encode_frames(first))))
     assert reader.version == b"1"
     data = [frame for frame in frames if isinstance(frame, KeyValueFrame)]
     assert len(data) == len(frames) == run.events
@@ -69,7 +70,7 @@ def test_the_frame_is_the_golden_one() -> None:
         if each["name"] == "data frame as the agent sends it"
     ]
     (run,) = runs_of(b"hello\n", 42, PairEncoder([("service", "web")], "h", "/a", "0f"))
-    assert b"".join(run.encode_frames(1)) == bytes.fromhex(vector["hex"])
+    assert b"".join(encode_parts(run.encode_frames(1))) == bytes.fromhex(vector["hex"])
 
 
 def test_a_line_that_is_not_plain_has_pairs_that_say_so() -> None:

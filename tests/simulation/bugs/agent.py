@@ -42,8 +42,8 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        self.position += end - before\n",
-                "        self.position += end - before - (end < len(data))\n",
+                "        self.position += chunk.end - chunk.begin\n",
+                "        self.position += chunk.end - chunk.begin - (chunk.end < len(chunk.data))\n",
             ),
         ),
     ),

@@ -14,7 +14,7 @@ from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
 from tests.simulation.operators import OPERATOR, give_up_the_past, scaled
-from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Unpack
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded
@@ -66,8 +66,10 @@ class Scene(World):
 
         def still() -> bool:
             nonlocal quiet
-            settled = all(agent.settled for agent in self.agents if agent.running) and all(
-                beat.settled for beat in self.beats
+            settled = (
+                all(agent.settled for agent in self.agents if agent.running)
+                and all(beat.settled for beat in self.beats)
+                and all(liar.settled for liar in self.liars)
             )
             quiet = quiet + 1 if settled else 0
             return quiet > _QUIET_LOOKS
@@ -135,10 +137,15 @@ async def scene(
     s2: bool = False,
     iggy: bool = False,
     faulty_iggy: str = "",
+    tls: bool = True,
+    old: tuple[str, ...] = (),
+    unpack: Unpack = "no",
+    liars: int = 0,
     **output: Any,
 ) -> AsyncIterator[Scene]:
-    """Start so many agents, receivers and foreign peers (*beats*), and yield their scene.
+    """Start so many agents, receivers, foreign peers (*beats*) and *liars*, and yield their scene.
 
+    The programs of the hosts *old* are of the version before packs; all receivers have *unpack*.
     *output* adds to the table [output] of the agents' settings. On a failure the error gets the end
     of the trace as a note.
     """
@@ -170,6 +177,10 @@ async def scene(
         s2=s2,
         iggy=iggy,
         faulty_iggy=faulty_iggy,
+        tls=tls,
+        old=old,
+        unpack=dict.fromkeys(names, unpack) if unpack != "no" else {},
+        liars=tuple(f"liar{number}" for number in range(1, liars + 1)),
     )
     trace = Trace(asyncio.get_running_loop().time)
     with recorded(trace):

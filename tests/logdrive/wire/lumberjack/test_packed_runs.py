@@ -1,20 +1,21 @@
 """Rules D1 and R8: where a `logdrive/1` writer may send a pack, and what of it shows outside."""
 
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
 from logdrive.model.framing import EVENT_HEAD, frame_event
 from logdrive.model.limits import PACK_BYTES, RECORD_BYTES
-from logdrive.model.numbers import CLOSED
+from logdrive.model.numbers import CLOSED, position_of
 from logdrive.model.records import DATA, END, GAP
 from logdrive.model.units import KIB
 from logdrive.packs.contents import open_run
 from logdrive.packs.cuts import join_cuts
-from logdrive.packs.pack import PackCodec, PackForm, make_pack, open_pack, parse_head
+from logdrive.packs.pack import PackCodec, PackError, PackForm, make_pack, open_pack, parse_head
 from logdrive.wire.lumberjack.envelope import pack as envelope
 from logdrive.wire.lumberjack.frames import (
     EnvelopeFrame,
@@ -185,6 +186,41 @@ def test_a_packed_run_comes_bare_or_in_an_envelope_in_any_reads(step: int) -> No
 def test_a_packed_run_lies_in_one_envelope_or_in_none(window: bytes) -> None:
     with pytest.raises(ProtocolError, match="not in one envelope"):
         through(SOURCE.encode(), WINDOW.encode(), window)
+
+
+DEFLATED = make_pack(PackForm.TEXT, TEXT * 50, PackCodec.DEFLATE)
+STREAM = b"".join(
+    frame.encode()
+    for frame in (
+        *(SOURCE, WindowFrame(3), run(), z(1), run(8, 408, events=100), z(2, DEFLATED)),
+        *(run(408, 418, skipped=2), z(3, CUT)),
+    )
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(STREAM) - 1), st.integers(1, 255)), max_size=3))
+@example([])
+def test_a_damaged_stream_raises_only_the_errors_that_readers_expect(
+    changes: list[tuple[int, int]],
+) -> None:
+    stream = bytearray(STREAM)
+    for at, flip in changes:
+        stream[at] ^= flip
+    try:
+        taken = through(bytes(stream))
+    except ProtocolError:
+        return
+    for item in taken:
+        if isinstance(item, RunReceived) and item.pack is not None:
+            with nullcontext() if not changes else suppress(PackError):
+                opened = open_run(
+                    *item.payloads,
+                    previous=position_of(item.run.previous),
+                    position=position_of(item.run.number),
+                    events=item.run.events,
+                    skipped=item.run.skipped,
+                )
+                assert opened[0]
 
 
 LARGE = make_pack(PackForm.TEXT, bytes(range(256)) * 1000, PackCodec.STORED)

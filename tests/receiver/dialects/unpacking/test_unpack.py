@@ -29,7 +29,7 @@ from tests.receiver.dialects.unpacking.runs import (
     records_of,
     text_of,
 )
-from tests.support.ledger import bytes_of
+from tests.support.record_bytes import bytes_of
 
 ORIGIN = UUID(int=0xA)
 ATTRIBUTES = b'{"host":"web-1","agent":"a-1","path":"/a.log","fields":{"team":"x"},"tags":["t"]}'
