@@ -14,7 +14,7 @@ from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PackCodec, PackForm, make_pack, parse_head
 from logdrive.wire.lumberjack.frames import PackFrame, RunFrame
 from logdrive.wire.lumberjack.run_reader import RunReceived
-from tests.support.ledger import bytes_of
+from tests.support.record_bytes import bytes_of
 
 READ = 1_700_000_000_123
 
