@@ -19,6 +19,7 @@ from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
+from logdrive.records.lines import RUN_EVENTS
 from logdrive.records.run_pack import FramePart
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
@@ -26,8 +27,8 @@ from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
-_WINDOW_EVENTS: Final = 2048 - 511
-"""With this many events a window takes no further run, which has up to 512."""
+_WINDOW_EVENTS: Final = 2048 - (RUN_EVENTS - 1)
+"""With this many events a window takes no further run, so that the last one still fits."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 """Where sources wait for `logdrive/1`, the agent connects again after this time to look for it."""
 WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"

@@ -51,7 +51,9 @@ class SourceReader:
     def _read_lines(self, source: Source, generation: Readable, now_ms: int) -> bool:
         """Add the runs of the next lines to *source*; return whether there were any."""
         encoder = self._encoder_of(source)
-        chunk = generation.read_lines(self._clock.monotonic(), encoder.longest_line)
+        chunk = generation.read_lines(
+            self._clock.monotonic(), limit=encoder.chunk_bytes, longest=encoder.longest_line
+        )
         if chunk is None:
             return False
 

@@ -133,9 +133,8 @@ def pack_window(
     ):
         return [head, *parts]
 
-    text = b"".join(parts)
-    payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
+    payload = pack(parts, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     # such text takes no time to compress once more
-    if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
-        payload = pack(text, "zlib", 1)
+    if codec == "zstd" and len(payload) * _SAFE_RATIO < sum(map(len, parts)):
+        payload = pack(parts, "zlib", 1)
     return [head, EnvelopeFrame(payload).encode(version)]

@@ -120,12 +120,12 @@ class Readable(Protocol):
         """
         ...
 
-    def read_lines(self, now: float, longest: int) -> TextChunk | None:
+    def read_lines(self, now: float, *, limit: int, longest: int) -> TextChunk | None:
         """Return the next lines, and move the position behind them; None without any.
 
-        *now* is the monotonic time in seconds. A line longer than *longest* bytes comes in parts,
-        of which that is the first. Raises OSError, or `SourceTruncatedError` before any
-        byte of another generation is returned.
+        *now* is the monotonic time in seconds. *limit* bytes are read at once. Where they have no
+        line end, up to *longest* are read; a longer line comes in parts. Raises OSError, or
+        `SourceTruncatedError` before any byte of another generation is returned.
         """
         ...
 

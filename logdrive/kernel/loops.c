@@ -140,7 +140,7 @@ count_lines(PyObject *Py_UNUSED(module), PyObject *args)
     return count;
 }
 
-/* Agents: lines -> full records in J frames -----------------------------------------------------------------------------------*/
+/* Agents: lines -> pairs, and full records -----------------------------------------------------------------------------------*/
 
 static unsigned char *
 put_decimal(unsigned char *to, uint64_t value)
@@ -194,77 +194,7 @@ done:
     return result;
 }
 
-/* One field after the other of a text that has *separator* between them. */
-struct fields {
-    const unsigned char *at, *end;
-    unsigned char separator;
-};
-
-/* Return the next field's beginning and set *size*; NULL where there are not as many as counted. */
-static const unsigned char *
-next_field(struct fields *fields, int last, Py_ssize_t *size)
-{
-    const unsigned char *begin = fields->at;
-    if (begin > fields->end)
-        return NULL;
-    const unsigned char *after = memchr(begin, fields->separator, (size_t)(fields->end - begin));
-    if ((after == NULL) != last)
-        return NULL;
-    *size = (after == NULL ? fields->end : after) - begin;
-    fields->at = begin + *size + 1;
-    return begin;
-}
-
-PyDoc_STRVAR(full_frames_doc, "As `plain.full_frames`.");
-
-static PyObject *
-full_frames(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    unsigned int first;
-    Py_ssize_t count;
-    Py_buffer prefix, offsets, middle, messages, tail;
-    char separator;
-    if (!PyArg_ParseTuple(args, "Iny*y*y*y*cy*", &first, &count, &prefix, &offsets, &middle, &messages, &separator, &tail))
-        return NULL;
-    PyObject *frames = NULL;
-    Py_ssize_t same = prefix.len + middle.len + tail.len;
-    struct fields places = {offsets.buf, (const unsigned char *)offsets.buf + offsets.len, ','};
-    struct fields texts = {messages.buf, (const unsigned char *)messages.buf + messages.len, (unsigned char)separator};
-    if (count < 1 || offsets.len < count - 1 || messages.len < count - 1
-        || same > UINT32_MAX / 4 || offsets.len > UINT32_MAX / 4 || messages.len > UINT32_MAX / 4) {
-        PyErr_SetString(PyExc_ValueError, "not as many fields as counted, or too long ones");
-        goto done;
-    }
-    frames = PyBytes_FromStringAndSize(NULL, count * (FRAME_HEAD + same - 2) + 2 + offsets.len + messages.len);
-    if (frames == NULL)
-        goto done;
-    unsigned char *to = (unsigned char *)PyBytes_AsString(frames);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t place_size, text_size;
-        const unsigned char *place = next_field(&places, i == count - 1, &place_size);
-        const unsigned char *text = next_field(&texts, i == count - 1, &text_size);
-        if (place == NULL || text == NULL) {
-            Py_CLEAR(frames);
-            PyErr_SetString(PyExc_ValueError, "not as many fields as counted");
-            goto done;
-        }
-        to = put(to, "2J", 2);
-        to = put_u32(to, first + (uint32_t)i);
-        to = put_u32(to, (uint32_t)(same + place_size + text_size));
-        to = put(to, prefix.buf, prefix.len);
-        to = put(to, place, place_size);
-        to = put(to, middle.buf, middle.len);
-        to = put(to, text, text_size);
-        to = put(to, tail.buf, tail.len);
-    }
-done:
-    PyBuffer_Release(&prefix);
-    PyBuffer_Release(&offsets);
-    PyBuffer_Release(&middle);
-    PyBuffer_Release(&messages);
-    PyBuffer_Release(&tail);
-    return frames;
-}
+#include "line_records.h"
 
 /* All faces: events that are stored as they came -------------------------------------------------*/
 
@@ -296,7 +226,9 @@ static PyMethodDef methods[] = {
     {"cut_events", cut_events, METH_VARARGS, cut_events_doc},
     {"count_lines", count_lines, METH_VARARGS, count_lines_doc},
     {"place_lines", place_lines, METH_VARARGS, place_lines_doc},
-    {"full_frames", full_frames, METH_VARARGS, full_frames_doc},
+    {"scan_lines", scan_lines, METH_VARARGS, scan_lines_doc},
+    {"line_frames", line_frames, METH_VARARGS, line_frames_doc},
+    {"line_events", line_events, METH_VARARGS, line_events_doc},
     {"walk_plain", walk_plain, METH_VARARGS, walk_plain_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 from logdrive.kernel import plain
 from logdrive.kernel.choose import compiled_or
 
-LOOPS: Final = ("cut_events", "count_lines", "place_lines", "full_frames", "walk_plain")
+LOOPS: Final = (
+    "cut_events",
+    "count_lines",
+    "place_lines",
+    "scan_lines",
+    "line_frames",
+    "line_events",
+    "walk_plain",
+)
 
 if TYPE_CHECKING:
     chosen = plain
@@ -21,5 +29,7 @@ COMPILED: Final[bool] = chosen is not plain
 cut_events = chosen.cut_events
 count_lines = chosen.count_lines
 place_lines = chosen.place_lines
-full_frames = chosen.full_frames
+scan_lines = chosen.scan_lines
+line_frames = chosen.line_frames
+line_events = chosen.line_events
 walk_plain = chosen.walk_plain

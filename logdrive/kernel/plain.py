@@ -4,7 +4,7 @@
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate, islice
 from operator import add
@@ -17,6 +17,7 @@ _FRAME = struct.Struct("!HII")
 _LENGTH = struct.Struct("!I")
 _EVENT = struct.Struct("!ii")  # a Pravega event's head: type 0, length
 _SPECIAL: Final = 0xFF  # the first byte of what is stored of a message with more than a payload
+_DEL: Final = b"\x7f"
 _NO_EVENT_TYPE: Final = b"\0\0\0\0"  # Pravega's event type, before each length
 _SMALL: Final = [_LENGTH.pack(number) for number in range(2049)]
 """Encoded small numbers: most are small, and a look-up costs half of packing.
@@ -76,45 +77,136 @@ def place_lines(data: bytes, start: int, most: int) -> tuple[bytes, int, int]:
     """
     if most < 1:
         raise ValueError("at least one line")
-    # BytesIO finds newlines several times as fast as split()
-    lengths = list(map(len, islice(BytesIO(data), most)))
-    if lengths and not data.endswith(b"\n", 0, sum(lengths)):
-        lengths.pop()  # the last line has no LF yet
-    places = list(accumulate(lengths, initial=start))
+    places = list(accumulate(_line_lengths(data, most), initial=start))
     end = places.pop()
     return orjson.dumps(places)[1:-1], len(places), end - start
 
 
-def full_frames(
+def scan_lines(
+    data: bytes, at: int, end: int, start: int, most: int, longest: int
+) -> tuple[int, int, int]:
+    """Measure the lines in *data[at:end]* that end with LF, at most *most* of them.
+
+    Stops before a line of more than *longest* bytes. *data[at]* is at position *start* of the file.
+
+    Return the lines' count, their length in bytes, and the bytes that their positions in decimal
+    and their messages take in full records: the text without line ends, escaped for JSON as orjson
+    does it. The last is -1 if some line is not plain: it ends with CR LF, or is not UTF-8. Raises
+    ValueError if nothing can be there.
+    """
+    if not 0 <= at <= end <= len(data) or most < 1:
+        raise ValueError("no lines there")
+    lengths = _line_lengths(data[at:end], most)
+    if lengths and max(lengths) > longest:
+        del lengths[next(number for number, size in enumerate(lengths) if size > longest) :]
+    text = data[at : at + sum(lengths)]
+    # the search for one byte first: that for two takes twenty times as long
+    if b"\r" in text and b"\r\n" in text:
+        return len(lengths), len(text), -1
+    try:
+        escaped = orjson.dumps(text.decode())
+    except UnicodeDecodeError:
+        return len(lengths), len(text), -1
+
+    if not lengths:
+        return 0, 0, 0
+    # without brackets and commas
+    digits = len(orjson.dumps(list(accumulate(lengths[:-1], initial=start)))) - 1 - len(lengths)
+    # without the quotes around it, and the escape of each newline
+    return len(lengths), len(text), digits + len(escaped) - 2 - 2 * len(lengths)
+
+
+def line_frames(
     first: int,
     count: int,
     prefix: bytes,
-    offsets: bytes,
     middle: bytes,
-    messages: bytes,
-    separator: bytes,
     tail: bytes,
+    data: bytes,
+    at: int,
+    end: int,
+    start: int,
+    written: int,
 ) -> bytes:
-    """Return *count* J frames, numbered from *first*.
+    """Return the lines *data[at:end]* as full records in J frames, numbered from *first*.
 
-    Each payload is *prefix*, an offset, *middle*, a message, *tail*. *offsets* are separated by
-    commas, *messages* by *separator*, which is one byte. Raises ValueError if either has not
-    *count* fields.
+    Each payload is *prefix*, the line's position, *middle*, the line without its LF and escaped for
+    JSON, *tail*. The rest is what `scan_lines` was given, and what it returned. Raises ValueError
+    if it does not fit the lines.
     """
-    places, texts = offsets.split(b","), messages.split(separator)
-    if not count == len(places) == len(texts) >= 1:
-        raise ValueError("not as many fields as counted")
+    places, texts = _plain_lines(count, data, at, end, start, written)
     same = len(prefix) + len(middle) + len(tail)
     parts: list[bytes] = [tail + b"2J", b"", b"", prefix, b"", middle, b""] * count
     parts[0] = b"2J"
     parts[1::7] = packed_numbers(range(first, first + count))
-    parts[2::7] = packed_numbers(
-        [same + size for size in map(add, map(len, places), map(len, texts))]
-    )
+    parts[2::7] = packed_numbers([same + size for size in _sizes(places, texts)])
     parts[4::7] = places
     parts[6::7] = texts
     parts.append(tail)
     return b"".join(parts)
+
+
+def line_events(
+    count: int,
+    prefix: bytes,
+    middle: bytes,
+    tail: bytes,
+    data: bytes,
+    at: int,
+    end: int,
+    start: int,
+    written: int,
+) -> bytes:
+    """Return the same records as Pravega events, back to back."""
+    places, texts = _plain_lines(count, data, at, end, start, written)
+    same = len(prefix) + len(middle) + len(tail)
+    parts: list[bytes] = [tail + _NO_EVENT_TYPE, b"", prefix, b"", middle, b""] * count
+    parts[0] = _NO_EVENT_TYPE
+    parts[1::6] = packed_numbers([same + size for size in _sizes(places, texts)])
+    parts[3::6] = places
+    parts[5::6] = texts
+    parts.append(tail)
+    return b"".join(parts)
+
+
+def _line_lengths(data: bytes, most: int) -> list[int]:
+    """Return the lengths of the lines in *data* that end with LF, at most *most*."""
+    # BytesIO finds newlines several times as fast as split()
+    lengths = list(map(len, islice(BytesIO(data), most)))
+    if lengths and not data.endswith(b"\n", 0, sum(lengths)):
+        lengths.pop()  # the last line has no LF yet
+    return lengths
+
+
+def _plain_lines(
+    count: int, data: bytes, at: int, end: int, start: int, written: int
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the lines' positions in decimal, and their messages escaped for JSON."""
+    if not 0 <= at < end <= len(data) or count < 1:
+        raise ValueError("no lines there")
+    lines = data[at:end].split(b"\n")
+    if len(lines) != count + 1 or lines.pop():
+        raise ValueError("not as many lines as counted")
+    numbers = list(accumulate(map(len, lines[:-1]), _next, initial=start))
+    places = orjson.dumps(numbers)[1:-1].split(b",")
+    text = data[at : end - 1]
+    # DEL, which JSON does not escape, between the messages: one call escapes them all
+    messages = (
+        [orjson.dumps(line.decode())[1:-1] for line in lines]
+        if _DEL in text
+        else orjson.dumps(text.replace(b"\n", _DEL).decode())[1:-1].split(_DEL)
+    )
+    if sum(_sizes(places, messages)) != written:
+        raise ValueError("lines of another length than counted")
+    return places, messages
+
+
+def _sizes(places: list[bytes], messages: list[bytes]) -> Iterator[int]:
+    return map(add, map(len, places), map(len, messages))
+
+
+def _next(place: int, length: int) -> int:
+    return place + length + 1  # 1 for LF
 
 
 def packed_numbers(numbers: Sequence[int]) -> list[bytes]:

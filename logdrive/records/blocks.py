@@ -35,6 +35,11 @@ class Encoder(Protocol):
     """Turns the text of one source into runs of records. Each source has its own encoder."""
 
     @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are read at once."""
+        ...
+
+    @property
     def longest_line(self) -> int:
         """Bytes that are read to find the end of a line; beyond these it comes in parts."""
         ...
@@ -82,7 +87,7 @@ class LinePart:
 class BlockEncoder:
     """Encodes blocks where possible, lean records elsewhere."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
         """Return the runs for *chunk*, or for its beginning if they would be too many."""

@@ -7,7 +7,7 @@ from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of
 
 CHUNK_BYTES: Final = 512 * 1024
-"""Bytes read at once: two blocks, which make one run."""
+"""Bytes read at once for records: two blocks, which make one run."""
 
 
 @dataclass(frozen=True, slots=True)

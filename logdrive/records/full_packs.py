@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from logdrive.kernel.loops import cut_events
 from logdrive.model.framing import frame_events
 from logdrive.model.limits import RECORD_BYTES
 from logdrive.packs.pack import PACK_HEAD, PackForm
@@ -21,7 +20,7 @@ _SURE_BYTES: Final = RECORD_BYTES - PACK_HEAD
 class FullPackEncoder:
     """Encodes the lines of one file as packs of full records."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def __init__(self, encoder: FullEncoder, packing: Packing) -> None:
         self._encoder = encoder  # makes the records
@@ -42,8 +41,5 @@ def pack_records(run: Run, packing: Packing) -> Run:
 
 
 def _frame(records: Sequence[bytes]) -> bytes:
-    if not isinstance(records, FullRecords):
-        return frame_events(records)
     # without Python code for a single record
-    frames = records.encode_frames(1)
-    return cut_events(frames, 0, len(frames), RECORD_BYTES, len(records))[0]
+    return records.encode_events() if isinstance(records, FullRecords) else frame_events(records)

@@ -1,51 +1,41 @@
 """Encodes bytes of a file as full records, one self-contained event a line (rule R1).
 
 Peers that know nothing of sources get them. The records of one run differ only in message and
-offset, so a run is kept as these two and encoded only when its frames are sent. No Python code runs
-for a single line (`logdrive.kernel`): about 0.3 µs for a line of 188 bytes, from file to frame.
-Lines that are not plain are encoded one by one (`logdrive.records.lines`).
+offset, so a run keeps its lines as they were read, and encodes them only when its frames are sent.
+No Python code runs for a single line (`logdrive.kernel`): about 0.1 µs for a line of 188 bytes,
+from file to frame. Lines that are not plain are encoded one by one (`logdrive.records.lines`).
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, overload
 
 import orjson
 
-from logdrive.kernel.loops import full_frames
-from logdrive.model.framing import EVENT_HEAD
-from logdrive.model.limits import RUN_BYTES
+from logdrive.kernel.loops import line_events, line_frames
+from logdrive.model.framing import EVENT_HEAD, unframe_events
 from logdrive.records.blocks import LinePart
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
-from logdrive.records.lines import cut_lines
+from logdrive.records.lines import PlainLines, cut_lines
 from logdrive.records.runs import Records, Run
 
-_SEPARATOR: Final = b"\x7f"
-"""DEL, the separator of messages: JSON does not escape it.
-
-Lines that contain it are encoded one by one.
-"""
 _MESSAGE: Final = b'},"message":"'
 _END: Final = b'"}'
 
 
+@dataclass(frozen=True, slots=True)
 class FullRecords(Records):
-    """Full records of at least one plain line.
+    """Full records of at least one plain line."""
 
-    Each record is *prefix*, its offset, and its message. *offsets* are decimal, separated by
-    commas; *messages* are the lines escaped for JSON, without quotes, separated by `_SEPARATOR`.
-    """
+    prefix: bytes
+    """What all records begin with, up to the offset."""
 
-    __slots__ = ("_count", "_messages", "_offsets", "_prefix")
-
-    def __init__(self, prefix: bytes, offsets: bytes, messages: bytes, count: int) -> None:
-        self._prefix = prefix  # what all records begin with, up to the offset
-        self._offsets = offsets  # decimal, separated by commas
-        self._messages = messages  # escaped for JSON, separated by `_SEPARATOR`
-        self._count = count  # of the records
+    lines: PlainLines
+    """The lines."""
 
     def __len__(self) -> int:
-        return self._count
+        return self.lines.events
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -57,35 +47,29 @@ class FullRecords(Records):
         return list(self)[index]
 
     def __iter__(self) -> Iterator[bytes]:
-        offsets, messages = self._offsets.split(b","), self._messages.split(_SEPARATOR)
-        for offset, message in zip(offsets, messages, strict=True):
-            yield b"".join((self._prefix, offset, _MESSAGE, message, _END))
+        return iter(unframe_events(self.encode_events()))
 
     @property
     def size(self) -> int:
         """Bytes that they take in a batch, compared with `RUN_BYTES`."""
-        same = EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
-        # offsets and messages have a separator between two records each
-        return self._count * same + len(self._offsets) + len(self._messages) - 2 * (self._count - 1)
+        same = EVENT_HEAD + len(self.prefix) + len(_MESSAGE) + len(_END)
+        return self.lines.events * same + self.lines.written
 
     def encode_frames(self, first: int) -> bytes:
         """Return the records as J frames numbered from *first*."""
-        return full_frames(
-            first,
-            self._count,
-            self._prefix,
-            self._offsets,
-            _MESSAGE,
-            self._messages,
-            _SEPARATOR,
-            _END,
-        )
+        data, at, end, start, count, written = self.lines
+        return line_frames(first, count, self.prefix, _MESSAGE, _END, data, at, end, start, written)
+
+    def encode_events(self) -> bytes:
+        """Return the records as Pravega events, back to back: `size` bytes."""
+        data, at, end, start, count, written = self.lines
+        return line_events(count, self.prefix, _MESSAGE, _END, data, at, end, start, written)
 
 
 class FullEncoder:
     """Encodes the lines of one file as full records."""
 
-    longest_line = CHUNK_BYTES
+    chunk_bytes = longest_line = CHUNK_BYTES
 
     def __init__(
         self, common: dict[str, Any], path: str, origin: str, now_ms: Callable[[], int]
@@ -129,20 +113,9 @@ class _FullForm:
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix  # up to the offset
 
-    def encode_lines(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
-        """Return *count* lines as records, None if some are not plain or all exceed a run."""
-        # the search for one byte first: that for two takes twenty times as long
-        if _SEPARATOR in data or (b"\r" in data and b"\r\n" in data):
-            return None
-        try:
-            text = data.replace(b"\n", _SEPARATOR).decode()
-        except UnicodeDecodeError:
-            return None
-
-        # the slice is a copy: orjson's own result holds more memory than it uses
-        messages = orjson.dumps(text)[1:-2]
-        records = FullRecords(self._prefix, offsets, messages, count)
-        return records if records.size <= RUN_BYTES else None
+    def encode_lines(self, lines: PlainLines) -> FullRecords:
+        """Return *lines* as records."""
+        return FullRecords(self._prefix, lines)
 
     def encode_part(self, part: LinePart) -> bytes:
         """Return one line, or a part of one, as a full record.

@@ -4,27 +4,50 @@ No Python code runs for a single line (`logdrive.kernel`), except for lines that
 those that end with CR LF or lack an end, are not UTF-8, or are too long for a record.
 """
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from logdrive.kernel.loops import place_lines
+from logdrive.kernel.loops import scan_lines
+from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.records.blocks import LINE_PART_BYTES, LinePart, line_spans, split_line
 from logdrive.records.chunk import TextChunk
 from logdrive.records.runs import Records, Run, RunBuilder
 
-RUN_EVENTS: Final = 512
-"""Events in a run. Four runs make 2,048 events, the usual window of other Lumberjack writers."""
+RUN_EVENTS: Final = RUN_RECORDS
+"""Events in a run, one a record. Two runs make 1,998 events, about the usual window of other
+Lumberjack writers, 2,048; and readers of ours store as many together.
+"""
+
+
+class PlainLines(NamedTuple):
+    """Lines that become the records of one run: *data[at:end]*, which is not copied.
+
+    Each ends with LF alone, is UTF-8, and takes at most `LINE_PART_BYTES`.
+    """
+
+    data: bytes
+    """The bytes as they were read, the lines among them."""
+
+    at: int
+    """Where the lines begin in *data*."""
+
+    end: int
+    """Where they end."""
+
+    start: int
+    """The position of the first one in the file."""
+
+    events: int
+    """How many they are."""
+
+    written: int
+    """Bytes of their positions in decimal and of their messages, escaped for JSON."""
 
 
 class RecordForm(Protocol):
     """The form of a line's record: full records or pairs. `cut_lines` calls it."""
 
-    def encode_lines(self, data: bytes, offsets: bytes, count: int) -> Records | None:
-        """Return *count* lines, each ended by LF, as the records of one run.
-
-        *offsets* are the positions of the lines' first bytes, in decimal and separated by commas.
-        Returns None if some line is not plain or the records exceed a run: then each line is passed
-        to `encode_part`.
-        """
+    def encode_lines(self, lines: PlainLines) -> Records:
+        """Return *lines* as the records of one run, which may be too long for one."""
         ...
 
     def encode_part(self, part: LinePart) -> bytes:
@@ -66,32 +89,30 @@ class _ChunkLines:
         whole = text.rfind(b"\n", at, self._end) + 1  # the end of the last whole line
 
         while at < whole and not self._runs.has_enough:
-            end = text.rfind(b"\n", at, min(at + LINE_PART_BYTES, whole)) + 1
-            if end:
-                end = self._add_run(at, end)
-            else:  # the next line is too long for one record
-                end = text.index(b"\n", at + LINE_PART_BYTES) + 1
-                self._add_line_parts(at, end)
-            at = end
+            at = self._add_run(at, whole)
 
         # the last line lacks its newline
         if at < self._end and not self._runs.has_enough:
             self._add_line_parts(at, self._end)
 
-    def _add_run(self, at: int, end: int) -> int:
-        """Add the lines of *text[at:end]* as one run, `RUN_EVENTS` at most; return their end."""
-        data = self._text[at:end]
-        offsets, count, length = place_lines(data, self._zero + at, RUN_EVENTS)
-        data, end = data[:length], at + length
+    def _add_run(self, at: int, whole: int) -> int:
+        """Add lines of *text[at:whole]* as one run, `RUN_EVENTS` at most; return their end."""
+        text, start, most = self._text, self._zero + at, RUN_EVENTS
+        while most:
+            count, length, written = scan_lines(text, at, whole, start, most, LINE_PART_BYTES)
+            if not count or written < 0:
+                break
+            lines = PlainLines(text, at, at + length, start, count, written)
+            records = self._form.encode_lines(lines)
+            if records.size <= RUN_BYTES:
+                self._runs.add_run(records, self._zero + lines.end, count)
+                return lines.end
+            most = count // 2  # too long together
 
-        records = self._form.encode_lines(data, offsets, count)
-        # some line is not plain, or all are too long together: each becomes a record by itself
-        if records is None:
-            for line_at, line_end in line_spans(self._text, at, end):
-                self._add_line_parts(line_at, line_end)
-        else:
-            self._runs.add_run(records, self._zero + end, count)
-
+        # the next line is too long for one record, or some are not plain: each by itself
+        end = at + length if length else text.index(b"\n", at + LINE_PART_BYTES) + 1
+        for line_at, line_end in line_spans(text, at, end):
+            self._add_line_parts(line_at, line_end)
         return end
 
     def _add_line_parts(self, at: int, end: int) -> None:

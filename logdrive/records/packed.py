@@ -29,6 +29,7 @@ _NEWLINE: Final = 0x0A
 class PackEncoder:
     """Encodes text packs. A line of up to `PACK_BYTES` is one event, if its pack is a record."""
 
+    chunk_bytes = TEXT_BYTES
     longest_line = PACK_BYTES
 
     def __init__(self, packing: Packing) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.transport import ByteStream, ServerTls
+from logdrive.model.limits import RUN_RECORDS
 from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.plain_windows import WindowReader
@@ -76,7 +77,7 @@ async def plain_world(**output: Any) -> tuple[World, PlainModel]:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "none"])
-def test_full_records_in_windows_of_2048__R1(compression: str) -> None:
+def test_full_records_in_windows_of_at_most_2048__R1(compression: str) -> None:
     async def main() -> None:
         world, model = await plain_world(compression=compression)
         model.partial = True
@@ -87,7 +88,7 @@ def test_full_records_in_windows_of_2048__R1(compression: str) -> None:
         await world.settle()
         assert model.content() == text
         assert len(model.events[LOG]) == 10_002, "nothing came twice"
-        assert max(model.counts) == 2048
+        assert 2048 - RUN_RECORDS < max(model.counts) <= 2048
         event = model.events[LOG][0]
         assert event["message"] == "line 000000"
         assert event["host"] == {"name": "h"}

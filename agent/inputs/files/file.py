@@ -230,7 +230,7 @@ class Generation:
         return number_of(position, tail)
 
     def read_lines(
-        self, now: float, longest: int = 0, *, limit: int = CHUNK_BYTES
+        self, now: float, *, limit: int = CHUNK_BYTES, longest: int = 0
     ) -> TextChunk | None:
         """Return the next lines, None without any; *limit* bytes are read at once.
 

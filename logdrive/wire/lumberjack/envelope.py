@@ -14,6 +14,7 @@ from typing import Final, Literal
 import zstandard
 from isal import isal_zlib
 
+from logdrive.model.framing import Part
 from logdrive.model.units import KIB, MIB
 from logdrive.packs.pack import INFLATE_ERROR
 from logdrive.wire.lumberjack.limits import LumberjackLimits
@@ -26,6 +27,8 @@ _STEP: Final = 2 * MIB  # bytes unpacked at a time
 _FED: Final = 1 * MIB  # packed bytes fed at a time; zlib copies what a step leaves of them
 KEPT: Final = 8 * MIB
 """Limit on what is kept and returned as one part, as every `logdrive/1` envelope is."""
+_LARGE_PART: Final = 64 * KIB
+"""Size of the parts, on average, from which feeding each to zlib costs less than joining them."""
 _MEASURED_STEP: Final = 64 * KIB  # bytes unpacked at a time to find only the size
 
 
@@ -40,16 +43,29 @@ class EnvelopeError(Exception):
         self.limit = limit
 
 
-def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1) -> bytes:
+def pack(payload: bytes | Sequence[Part], codec: Codec = "zlib", level: int = 1) -> bytes:
     """Return *payload*, or its parts joined, packed as the payload of a C frame.
 
     Level 1 is the fast one of both codecs: isal's for zlib (0 to 3), and zstd's own. The
     interpreter's lock is released meanwhile.
     """
+    if (
+        codec == "zlib"
+        and not isinstance(payload, bytes)
+        and sum(map(len, payload)) >= len(payload) * _LARGE_PART
+    ):
+        return _deflate(payload, level)
     data = payload if isinstance(payload, bytes) else b"".join(payload)
     if codec == "zlib":
         return bytes(isal_zlib.compress(data, level))
     return zstandard.ZstdCompressor(level=level).compress(data)
+
+
+def _deflate(parts: Sequence[Part], level: int) -> bytes:
+    """Return *parts* as one zlib stream; they are not copied before."""
+    deflater = isal_zlib.compressobj(level)
+    packed = [deflater.compress(part) for part in parts]
+    return b"".join((*packed, deflater.flush()))
 
 
 def unpack(

@@ -60,7 +60,7 @@ class Bytes:
     def number_at(self, position: int) -> int:
         return number_of(position, self._text[:position][-TAIL_BYTES:])
 
-    def read_lines(self, now: float, longest: int) -> TextChunk | None:
+    def read_lines(self, now: float, *, limit: int, longest: int) -> TextChunk | None:
         if self.lost:
             raise SourceTruncatedError
         begin, self.position = self.position, self._text.index(b"\n", self.position) + 1

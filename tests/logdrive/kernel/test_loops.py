@@ -5,11 +5,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logdrive.kernel import plain
+from logdrive.model.framing import frame_events
 from logdrive.wire.lumberjack.frames import JsonFrame
 from tests.logdrive.kernel.compiled import compiled_module
 
@@ -85,66 +87,90 @@ def test_lines_are_placed_at_the_same_positions(
     )
 
 
-texts = st.lists(st.sampled_from([b"", b"a", b"b" * 200, b"c" * 3000]), max_size=6)
+characters = st.sampled_from(
+    [
+        *(bytes([number]) for number in range(128)),
+        *(text.encode() for text in ("é", "€", "😀")),
+        *(b"\n", b"\n", b"a" * 40, b"b" * 300),
+    ]
+)
+texts = st.lists(
+    characters | st.sampled_from([b"\r\n", b"\xff", b"\xed\xa0\x80"]), max_size=40
+).map(b"".join)
+starts = st.integers(0, 2**46) | st.sampled_from([9, 95, 9_999_999_970])
 
 
 @given(
-    st.integers(0, 3000),
-    st.integers(-1, 6),
     texts,
-    texts,
-    st.binary(max_size=3),
-    st.binary(max_size=3),
-    st.binary(max_size=3),
+    st.integers(-1, 30),
+    st.integers(-1, 3000),
+    starts,
+    st.integers(-1, 9),
+    st.integers(0, 400),
 )
-def test_the_same_frames_are_written(
-    compiled: ModuleType,
-    first: int,
-    count: int,
-    offsets: list[bytes],
-    messages: list[bytes],
-    prefix: bytes,
-    middle: bytes,
-    tail: bytes,
+@example(b"a\n" * 12, 0, 24, 2**46 - 5, 12, 2)
+def test_lines_are_measured_alike(
+    compiled: ModuleType, data: bytes, at: int, end: int, start: int, most: int, longest: int
 ) -> None:
-    for number in (count, len(messages)):
-        fields = (
-            first,
-            number,
-            prefix,
-            b",".join(offsets),
-            middle,
-            b"\x7f".join(messages),
-            b"\x7f",
-            tail,
+    for place, stop in ((at, end), (0, len(data))):
+        assert given_by(compiled.scan_lines, data, place, stop, start, most, longest) == given_by(
+            plain.scan_lines, data, place, stop, start, most, longest
         )
-        assert given_by(compiled.full_frames, *fields) == given_by(plain.full_frames, *fields)
 
 
-def test_frames_written_are_those_of_the_codec(loops: ModuleType) -> None:
-    written = loops.full_frames(
-        2047, 3, b'{"o":', b"0,17,300", b',"m":"', b"a|bc|" + b"d" * 3000, b"|", b'"}'
+@given(
+    st.lists(characters, max_size=60).map(b"".join), starts, st.integers(0, 2**32 - 1), st.data()
+)
+def test_the_same_records_are_written(
+    compiled: ModuleType, data: bytes, start: int, first: int, draw: st.DataObject
+) -> None:
+    at = draw.draw(st.integers(0, len(data)))
+    count, length, written = plain.scan_lines(data, at, len(data), start, 999, 999)
+    lines = [data, at, at + length, start, written]
+    wrong = draw.draw(st.sampled_from([0, 1, 2, 4]))
+    lines[wrong] = draw.draw(
+        st.binary(max_size=40) if wrong == 0 else st.integers(-1, len(data) + 2)
     )
-    payloads = [b'{"o":0,"m":"a"}', b'{"o":17,"m":"bc"}', b'{"o":300,"m":"' + b"d" * 3000 + b'"}']
-    assert written == b"".join(
+    for given_lines in ((data, at, at + length, start, written), tuple(lines)):
+        for number in (count, count + 1, count - 1):
+            same = (number, b"<", b"|", b">", *given_lines)
+            events = given_by(compiled.line_events, *same)
+            assert events == given_by(plain.line_events, *same)
+            frames = given_by(compiled.line_frames, first, *same)
+            if first + count <= 2**32:
+                assert frames == given_by(plain.line_frames, first, *same)
+
+
+def test_records_written_are_those_of_the_codecs(loops: ModuleType) -> None:
+    data = b"not\na\n" + bytes(range(32)).replace(b"\n", b"") + b'\\ "\x7f\n' + b"d" * 3000 + b"\n"
+    end = len(data)
+    count, length, written = loops.scan_lines(data, 4, end, 96, 9, 9999)
+    assert (count, length) == (3, end - 4)
+    lines = (3, b'{"o":', b',"m":"', b'"}', data, 4, end, 96, written)
+
+    messages = [line.decode() for line in data[4:].split(b"\n")[:-1]]
+    places = [96, 98, 98 + len(messages[1]) + 1]
+    payloads = [
+        b'{"o":%d,"m":%b}' % (place, orjson.dumps(message))
+        for place, message in zip(places, messages, strict=True)
+    ]
+    assert loops.line_frames(2047, *lines) == b"".join(
         JsonFrame(2047 + number, payload).encode() for number, payload in enumerate(payloads)
     )
+    assert loops.line_events(*lines) == frame_events(payloads)
 
 
-@given(
-    st.lists(st.sampled_from([b"\n", b"a", b"\n" * 700, b"b\n" * 9000]), max_size=9).map(b"".join),
-    st.integers(-1, 300),
-    st.integers(-1, 300),
-)
-@example(b"\n" * (64 * 255 * 2 + 7), 0, 0)
-def test_the_same_lines_are_counted(
-    compiled: ModuleType, data: bytes, begin: int, less: int
-) -> None:
-    for end in (len(data) - less, begin + less):
-        counted = given_by(compiled.count_lines, data, begin, end)
-        assert counted == given_by(plain.count_lines, memoryview(data), begin, end)
-        within = 0 <= begin <= end <= len(data)
-        assert counted == (data.count(b"\n", begin, end) if within else ValueError)
+def test_lines_that_are_not_plain_are_not_measured(loops: ModuleType) -> None:
+    for line in (b"a\r\n", b"\xff\n", "é".encode()[:1] + b"\n", b"\xed\xa0\x80\n"):
+        assert loops.scan_lines(b"a\n" + line, 0, 2 + len(line), 0, 9, 9) == (2, 2 + len(line), -1)
+    assert loops.scan_lines(b"a\r\r\n", 0, 4, 0, 1, 9) == (1, 4, -1)
+    assert loops.scan_lines("é\r \n".encode(), 0, 5, 0, 1, 9) == (1, 5, 1 + 5)
+
+
+def test_a_line_over_the_limit_ends_the_lines(loops: ModuleType) -> None:
+    assert loops.scan_lines(b"a\nbbb\nc\n", 0, 8, 0, 9, 4) == (3, 8, 3 + 5)
+    assert loops.scan_lines(b"a\nbbb\nc\n", 0, 8, 0, 9, 3) == (1, 2, 1 + 1)
+    assert loops.scan_lines(b"bbb\nc\n", 0, 6, 0, 9, 3) == (0, 0, 0)
 
 
 def test_a_frame_that_is_not_whole_is_none(loops: ModuleType) -> None:

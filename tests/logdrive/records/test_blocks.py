@@ -11,10 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from logdrive.model.framing import frame_events
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
-from logdrive.records.full_records import FullEncoder
+from logdrive.records.full_records import FullEncoder, FullRecords
 from logdrive.records.run_pack import encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import json_frames
@@ -251,9 +252,30 @@ def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -
     assert orjson.loads(together[1])["log"]["file"]["path"] == "/var/log/100%s.log"
 
 
-def test_full_runs_of_512_make_windows_of_2048() -> None:
+def test_plain_lines_make_runs_of_as_many_records_as_a_batch_takes__R3() -> None:
     cuts = FULL.encode_chunk(chunk(b"line\n" * 2048), 0, 0)
-    assert [len(cut.records) for cut in cuts] == [512] * 4
+    assert [len(cut.records) for cut in cuts] == [999, 999, 50]
+
+
+def test_plain_lines_too_long_together_make_shorter_runs__R3() -> None:
+    text = b'"' * 700 + b"\n"  # escaped, 999 of them are longer than a run
+    cuts = FULL.encode_chunk(chunk(text * 2500), 0, 0)
+    assert [len(cut.records) for cut in cuts] == [499] * 4 + [504]
+    assert all(isinstance(cut.records, FullRecords) for cut in cuts)
+    assert all(cut.size <= RUN_BYTES for cut in cuts)
+
+
+def test_a_long_line_among_plain_ones_is_cut_by_itself__R2() -> None:
+    text = b"one\n" + b"x" * LINE_PART_BYTES + b"\ntwo\n" + b"y" * (LINE_PART_BYTES - 1) + b"\n"
+    records = [orjson.loads(r) for cut in FULL.encode_chunk(chunk(text), 0, 0) for r in cut.records]
+    assert [len(record["message"]) for record in records] == [
+        3,
+        LINE_PART_BYTES,
+        0,
+        3,
+        LINE_PART_BYTES - 1,
+    ]
+    assert [record["log"].get("eol") for record in records] == [None, "", None, None, None]
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -267,9 +289,13 @@ def test_runs_are_framed_as_their_records_are__D1(
 ) -> None:
     of_a_file = chunk(text + b"x" * longest + b"\n")
     for run in encoder.encode_chunk(of_a_file, 0, 0):
+        records = list(run.records)
         assert b"".join(encode_parts(run.encode_frames(first))) == b"".join(
-            json_frames(first, list(run.records))
+            json_frames(first, records)
         )
+        if isinstance(run.records, FullRecords):
+            assert run.records.encode_events() == frame_events(records)
+            assert run.records.size == len(frame_events(records)) == run.size
 
 
 @given(

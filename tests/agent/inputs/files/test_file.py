@@ -174,26 +174,26 @@ def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
 
 def test_a_line_is_read_to_its_end_if_that_is_near_enough__P3() -> None:
     disk, generation = opened(b"0123456789")
-    assert generation.read_lines(0.0, 16, limit=4) is None, "its end may come"
+    assert generation.read_lines(0.0, limit=4, longest=16) is None, "its end may come"
     assert not generation.has_lines
     disk.write(PATH, b"abc\nnext\n")
     look(disk, generation)
-    chunk = generation.read_lines(0.0, 16, limit=4)
+    chunk = generation.read_lines(0.0, limit=4, longest=16)
     assert chunk is not None
     assert (text_of(chunk), chunk.open_end) == (b"0123456789abc\n", False)
-    chunk = generation.read_lines(0.0, 16, limit=8)
+    chunk = generation.read_lines(0.0, limit=8, longest=16)
     assert chunk is not None
     assert text_of(chunk) == b"next\n"
 
 
 def test_a_line_longer_than_the_longest_comes_in_parts__P3() -> None:
     _, generation = opened(b"0123456789")
-    chunk = generation.read_lines(0.0, 8, limit=4)
+    chunk = generation.read_lines(0.0, limit=4, longest=8)
     assert chunk is not None
     assert (text_of(chunk), chunk.open_end) == (b"01234567", True)
-    assert generation.read_lines(0.0, 8, limit=4) is None
+    assert generation.read_lines(0.0, limit=4, longest=8) is None
     generation.release_last_line()
-    chunk = generation.read_lines(0.0, 8, limit=4)
+    chunk = generation.read_lines(0.0, limit=4, longest=8)
     assert chunk is not None
     assert (text_of(chunk), chunk.open_end) == (b"89", False)
 
