@@ -13,7 +13,7 @@ from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import PACK_ITEMS, RECORD_BYTES
 from logdrive.packs.cuts import count_cuts, split_cuts
-from logdrive.packs.pack import PackError, PackForm, PackHead, open_pack, parse_head
+from logdrive.packs.pack import PackError, PackForm, PackHead, open_content, parse_head
 
 
 class TextContent(NamedTuple):
@@ -59,18 +59,7 @@ def open_run(
     Takes memory for the size that the pack's head names, twice for `CUT_TEXT` and `RECORDS`, and
     for `PACK_ITEMS` objects. Raises `PackError`.
     """
-    check_run(
-        parse_head(pack), previous=previous, position=position, events=events, skipped=skipped
-    )
-    head, content = open_pack(pack)
-    match head.form:
-        case PackForm.TEXT:
-            _expect_events(count_text_lines(content), events)
-            return TextContent(content, None)
-        case PackForm.CUT_TEXT:
-            return _cut_text(content, position - previous - skipped, events, skipped)
-        case PackForm.RECORDS:
-            return _records(content, events)
+    return _open(parse_head(pack), pack, previous, position, events, skipped)
 
 
 def open_batch(header: BatchHeader, pack: bytes | memoryview) -> TextContent | RecordsContent:
@@ -80,21 +69,36 @@ def open_batch(header: BatchHeader, pack: bytes | memoryview) -> TextContent | R
     """
     if header.previous is None or header.position is None:
         raise PackError("a pack in a batch without positions")
-    if header.form != (form := parse_head(pack).form.in_header):
+    head = parse_head(pack)
+    if header.form != (form := head.form.in_header):
         raise PackError(f"a pack with {form} in a batch with {header.form}")
-    return open_run(
-        pack,
-        previous=header.previous,
-        position=header.position,
-        events=header.events,
-        skipped=header.skipped,
-    )
+    return _open(head, pack, header.previous, header.position, header.events, header.skipped)
 
 
 def count_text_lines(text: bytes) -> int:
     """Return the number of lines in *text*, the last of which may lack its line end."""
     size = len(text)
     return count_lines(text, 0, size) + (size > 0 and not text.endswith(b"\n"))
+
+
+def _open(
+    head: PackHead,
+    pack: bytes | memoryview,
+    previous: int,
+    position: int,
+    events: int,
+    skipped: int,
+) -> TextContent | RecordsContent:
+    check_run(head, previous=previous, position=position, events=events, skipped=skipped)
+    content = open_content(head, pack)
+    match head.form:
+        case PackForm.TEXT:
+            _expect_events(count_text_lines(content), events)
+            return TextContent(content, None)
+        case PackForm.CUT_TEXT:
+            return _cut_text(content, position - previous - skipped, events, skipped)
+        case PackForm.RECORDS:
+            return _records(content, events)
 
 
 def _check_text(size: int, stretch: int, events: int, skipped: int) -> None:

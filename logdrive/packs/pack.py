@@ -61,6 +61,11 @@ class PackCodec(IntEnum):
     """One zstd frame (RFC 8878) that names the size of its content."""
 
 
+# a look-up costs a tenth of calling an enumeration, which counts for packs of one line
+_FORMS: Final = {int(form): form for form in PackForm}
+_CODECS: Final = {int(codec): codec for codec in PackCodec}
+
+
 class PackError(ValueError):
     """A pack that can't be opened, or whose content contradicts what is said of it."""
 
@@ -103,20 +108,21 @@ def parse_head(pack: bytes | memoryview) -> PackHead:
         raise PackError(f"a pack of {len(pack)} bytes")
     form, codec, size, crc = _HEAD.unpack_from(pack)
     packed = len(pack) - PACK_HEAD
-    if form not in PackForm.__members__.values():
+    known_form, known_codec = _FORMS.get(form), _CODECS.get(codec)
+    if known_form is None:
         raise PackError(f"a pack of the unknown form {form}")
-    if codec not in PackCodec.__members__.values():
+    if known_codec is None:
         raise PackError(f"a pack of the unknown codec {codec}")
     if not 0 < size <= PACK_BYTES:
         raise PackError(f"a pack of {size} bytes, not between 1 and {PACK_BYTES}")
-    if codec == PackCodec.STORED and size != packed:
+    if known_codec is PackCodec.STORED and size != packed:
         raise PackError(f"a stored pack of {size} bytes that has {packed}")
     # compression that makes it longer hides something, which a reader would keep in memory
     if packed > size + PACK_RATIO_FREE:
         raise PackError(f"a pack of {size} bytes in {packed}, {PACK_RATIO_FREE} more at least")
     if _ratio_exceeded(size, packed):
         raise PackError(f"a pack of {size} bytes in {packed}, more than {PACK_RATIO} times as many")
-    return PackHead(PackForm(form), PackCodec(codec), size, crc)
+    return PackHead(known_form, known_codec, size, crc)
 
 
 def open_pack(pack: bytes | memoryview) -> tuple[PackHead, bytes]:
@@ -126,12 +132,17 @@ def open_pack(pack: bytes | memoryview) -> tuple[PackHead, bytes]:
     that a pack lies. Raises `PackError`.
     """
     head = parse_head(pack)
+    return head, open_content(head, pack)
+
+
+def open_content(head: PackHead, pack: bytes | memoryview) -> bytes:
+    """Return the content of *pack*, as `open_pack` does; *head* is what `parse_head` returned."""
     content = _decompress(head, memoryview(pack)[PACK_HEAD:])
     if len(content) != head.size:
         raise PackError(f"a pack of {head.size} bytes that holds {len(content)} or more")
     if isal_zlib.crc32(content) != head.crc:
         raise PackError("a pack whose content has another CRC-32 than its head says")
-    return head, content
+    return content
 
 
 def _ratio_exceeded(size: int, packed: int) -> bool:

@@ -2,14 +2,11 @@
 where (rule G1).
 """
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
-from logdrive.model.numbers import position_of
 from tests.support import installation as installations
 from tests.support.installation import Installation, command
 
@@ -45,7 +42,7 @@ def test_files_that_move_to_another_watched_directory_are_sent_once(
         lambda *all_: ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *command(*all_)],
     )
     agent = system.agent()
-    _acknowledged(system, sum(len(_lines(name, 0, 20)) for name in names))
+    system.await_acknowledged(sum(len(_lines(name, 0, 20)) for name in names))
     expected = {_lines(name, 0, 25) for name in names} | {
         _lines(f"next {name}", 0, 5) for name in names
     }
@@ -55,7 +52,7 @@ def test_files_that_move_to_another_watched_directory_are_sent_once(
         with old.open("ab") as file:
             file.write(_lines(name, 20, 5))
         (system.logs / name).write_bytes(_lines(f"next {name}", 0, 5))
-    _acknowledged(system, sum(map(len, expected)))
+    system.await_acknowledged(sum(map(len, expected)))
     assert agent.terminate(90) == 0, agent.said()
     assert "file gone" not in agent.said()
     assert receiver.terminate() == 0, receiver.said()
@@ -68,13 +65,3 @@ def _lines(name: str, first: int, count: int) -> bytes:
     return b"".join(
         b"%s line %d\n" % (name.encode(), number) for number in range(first, first + count)
     )
-
-
-def _acknowledged(system: Installation, size: int) -> None:
-    """Wait until *size* bytes of all files together are acknowledged in the checkpoint."""
-    path, until, count = system.state / "checkpoint.json", time.monotonic() + 120, 0
-    while count < size:
-        assert time.monotonic() < until, f"{count} of {size} bytes"
-        time.sleep(0.2)
-        entries = orjson.loads(path.read_bytes())["entries"] if path.exists() else []
-        count = sum(position_of(entry.get("number", 0)) for entry in entries)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from receiver.config import Unpack
-from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.plan import AgentPlan, Plan, Unpack
 from tests.simulation.widening import with_more
 
 

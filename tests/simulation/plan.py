@@ -8,14 +8,15 @@ backoff) comes from generators of the plan's seed, one for each part.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from logdrive.model.units import KIB
-from receiver.config import Unpack
 
 WINDOW_BYTES = 64 * KIB
+Unpack = Literal["no", "blocks", "full"]
+"""What [sink] unpack of a receiver may be."""
 LONG_PATIENCE_MS = 3_600_000
 """Longer than any history: watermarks wait for each writer that noted a time, until it leaves."""
 

@@ -12,9 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import orjson
+
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.model.numbers import position_of
 from logdrive.store.engine import Store
 from tests.support.ledger import Ledger
 
@@ -142,6 +145,15 @@ class Installation:
         )
         self._processes.append(process)
         return process
+
+    def await_acknowledged(self, size: int) -> None:
+        """Wait until *size* bytes of all files together are acknowledged in the checkpoint."""
+        path, until, count = self.state / "checkpoint.json", time.monotonic() + 120, 0
+        while count < size:
+            assert time.monotonic() < until, f"{count} of {size} bytes"
+            time.sleep(0.2)
+            entries = orjson.loads(path.read_bytes())["entries"] if path.exists() else []
+            count = sum(position_of(entry.get("number", 0)) for entry in entries)
 
     def forget_checkpoint(self) -> None:
         """Delete the agent's state, as a lost disk would."""

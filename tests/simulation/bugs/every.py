@@ -6,6 +6,7 @@ from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.disk_calls import DISK_CALLS
 from tests.simulation.bugs.holdings import HOLDINGS
 from tests.simulation.bugs.iggy import IGGY
+from tests.simulation.bugs.packs import PACKS
 from tests.simulation.bugs.peers import PEERS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
@@ -25,6 +26,7 @@ MUTANTS = (
     *IGGY,
     *AGENT,
     *PIPELINE,
+    *PACKS,
     *DISK_CALLS,
     *PEERS,
     *HOLDINGS,

@@ -10,12 +10,11 @@ from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.services.pravega.client.controller import ControllerClient
-from receiver.config import Unpack
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
 from tests.simulation.operators import OPERATOR, give_up_the_past, scaled
-from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Unpack
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict
-from receiver.config import Unpack
 from tests.receiver.world import in_virtual_time
 from tests.simulation.lies import QUIET
+from tests.simulation.plan import Unpack
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene
 
 OLD, NEW = True, False

@@ -147,7 +147,10 @@ def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(
 
 @pytest.fixture
 def system(tmp_path: Path, certificates: Path) -> Iterator[Installation]:
-    installation = Installation(tmp_path, certificates, receiver_extra=_RETENTION)
+    # packs are stored as long as their text, so that a few lines fill log files
+    installation = Installation(
+        tmp_path, certificates, receiver_extra=_RETENTION, agent_extra='compression = "none"\n'
+    )
     yield installation
     installation.close()
 
