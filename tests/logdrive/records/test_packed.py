@@ -12,7 +12,7 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import PACK_BYTES, RECORD_BYTES, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.model.records import DATA
-from logdrive.packs.pack import PackCodec, parse_head
+from logdrive.packs.pack import PackCodec, PackForm, parse_head
 from logdrive.records.chunk import TextChunk
 from logdrive.records.packed import TEXT_BYTES, PackEncoder
 from logdrive.records.run_pack import Packing, RunPack
@@ -141,3 +141,21 @@ def test_a_very_short_text_is_left_to_the_envelope_of_its_window(
 ) -> None:
     (run,) = encoder().encode_chunk(chunk(b"a" * (size - 1) + b"\n", 0), 0, 0)
     assert parse_head(run.records[0]).codec is codec
+
+
+def test_a_pack_is_read_while_a_thread_compresses_it() -> None:
+    """A connection is lost meanwhile, and the run is cut for the next one."""
+    seen: list[bytes] = []
+
+    def frame_records() -> bytes:
+        if not seen:  # amid its compression
+            seen.append(b"")
+            seen.append(pack.content)
+            seen.append(pack.pack)
+        return b"a record" * 1000
+
+    pack = RunPack(PackForm.RECORDS, frame_records, Packing(PackCodec.DEFLATE, 1))
+    assert seen[1:] == []
+    whole = pack.pack
+    assert seen[1:] == [b"a record" * 1000, whole]
+    assert pack.content == b"a record" * 1000

@@ -51,6 +51,7 @@ TEXTS = {
     "CR LF": b"a\r\nb\r\n\r\n" * 1000,
     "NULs": bytes(100_000) + b"\n" + bytes(300_000),
     "not UTF-8": b"\xff\xfe\n\xe9t\xe9\nabc\n" * 3000,
+    "dense, then not": b"\n" * 100_000 + b"z" * 2_000_000 + b"\n" + LINES,
     "random": RANDOM.randbytes(300_000),
     "a line of 4 MiB": "é".encode() * (PACK_BYTES // 2 - 1) + b"\n",
     "a line of 4 MiB that is not UTF-8": b"\x80" * PACK_BYTES,
@@ -110,6 +111,15 @@ def test_p1_numbers_between_runs_of_records_have_no_check() -> None:
     packed = of_records([record(9 + 20 * number) for number in range(1500)], 9, 40_000)
     runs = opened(packed)
     assert [check_in(run.run.number) for run in runs[:-1]] == [0]
+
+
+def test_no_step_encodes_more_than_some_thousand_lines() -> None:
+    text = b"\xff\n" * 100_000
+    # each line is a record, so that runs end where the encoder was asked to stop
+    runs = opened(of_text(text))
+    assert all(run.run.events <= 999 for run in runs)
+    short = [run for run in runs if run.run.events < 999]
+    assert len(short) >= 100_000 // 8192
 
 
 def test_full_records_are_those_of_an_agent_that_sends_full_records() -> None:
