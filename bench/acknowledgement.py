@@ -1,7 +1,7 @@
 """How long a writer of `logdrive/1` waits for an acknowledgement, and the receiver's CPU time.
 
 The windows are made beforehand, so the writer costs next to nothing and the receiver is the only
-one that works. A window holds one pack, some 3,400 lines, or a run of three blocks, some 4,000. One
+one that works. A window holds one pack, some 3,800 lines, or a run of three blocks, some 4,000. One
 is in flight: the wait is a round trip with one fdatasync in it. Eight are: the receiver is never
 idle, and each window waits for those before it.
 """

@@ -16,9 +16,9 @@ from logdrive.kernel.loops import count_lines
 from logdrive.model import records
 from logdrive.model.limits import BLOCK_TEXT_BYTES, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.model.units import KIB
 from logdrive.packs.contents import open_run
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
+from logdrive.records.packed import TEXT_BYTES
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import (
     EVENT,
@@ -37,7 +37,6 @@ from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 
 _READ = 256 * 1024  # bytes a socket gives at most at once
 _RUN_BLOCKS = 3  # whole blocks that fit a run (rule R3)
-_PACK_TEXT = 640 * KIB  # text of one pack
 _WINDOW = 2048  # full records in one plain window
 _MOST_LINES = 200_000  # enough for a steady figure
 
@@ -76,7 +75,7 @@ def pack_stream(data: bytes, codec: PackCodec = PackCodec.DEFLATE) -> Iterator[b
     yield _source().encode()
     start = previous = sequence = 0
     while start < len(data):
-        end = _whole_lines(data, start, _PACK_TEXT)
+        end = _whole_lines(data, start, TEXT_BYTES)
         sequence, number = sequence + 1, number_of(end, data[max(0, end - TAIL_BYTES) : end])
         run = RunFrame(
             0, records.DATA, previous, number, 0, 0, count_lines(data, start, end), records=1
