@@ -20,10 +20,11 @@ _COMMANDS = {
     "receiver": "logdrive.cli.receiver",
     "store": "logdrive.cli.store",
 }
-_WITHOUT = {"agent": ("bz2", "lzma", *(["_hashlib"] if find_spec("_sha1") else []))}
-"""What libraries of an agent import if it is there, and an agent does not use.
+_SECOND_OPENSSL = ("_hashlib",) if find_spec("_sha1") else ()
+_WITHOUT = {"agent": ("bz2", "lzma", *_SECOND_OPENSSL), "receiver": _SECOND_OPENSSL}
+"""What libraries of an agent or a receiver import if it is there, and these do not use.
 
-`_hashlib` would load a second OpenSSL, which takes 3 MiB. Python's own functions do the same, where
+`_hashlib` would load a second OpenSSL, which takes 4 MiB. Python's own functions do the same, where
 it was built with them.
 """
 
