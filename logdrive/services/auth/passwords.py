@@ -82,7 +82,8 @@ def parse_hash(text: str) -> PasswordHash:
 
 
 def _hashed(password: str, log_cost: int, block: int, lanes: int, salt: bytes) -> bytes:
-    # only with passwords: it is in a second OpenSSL, which a receiver without logins is spared
+    # only logins need OpenSSL as Python's own library has it, which takes 3 MiB; `hashlib` lacks
+    # this function where a receiver was imported without it (`logdrive.cli.main`)
     from _hashlib import scrypt
 
     return scrypt(

@@ -142,10 +142,10 @@ def _endpoint(
 
 
 def _system_certificates(variable: str, text: str, environ: Mapping[str, str]) -> str:
-    # not sooner: a second OpenSSL, which nothing else here uses
-    from ssl import get_default_verify_paths
+    # a receiver knows where S2 may be, and its own TLS is another: this one takes 4 MiB
+    import ssl
 
-    paths = get_default_verify_paths()
+    paths = ssl.get_default_verify_paths()
     ca = environ.get(paths.openssl_cafile_env) or paths.cafile
     if ca is None:
         raise _mistake(
