@@ -16,7 +16,7 @@ from tests.simulation.widening import with_more
 def mixed(plan: Plan) -> Plan:
     """Return *plan* with forms of records, and versions of programs, that its seed adds to it."""
     plan = replace(plan, agents=tuple(_formed(agent, plan.seed) for agent in plan.agents))
-    return _versioned(_with_liars(_opening(plan)))
+    return _versioned(_opening(_with_liars(plan)))
 
 
 def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
@@ -28,9 +28,12 @@ def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
 
 
 def _opening(plan: Plan) -> Plan:
-    """Return *plan*; in one history of six some receivers open packs before they store them."""
+    """Return *plan*; in one history of six some receivers open packs before they store them.
+
+    So they do in half of those with liars, whose packs they can't open.
+    """
     pick = Random(f"unpack {plan.seed}")
-    if pick.random() >= 1 / 6:
+    if pick.random() >= (1 / 2 if plan.liars else 1 / 6):
         return plan
     ways: tuple[Unpack, ...] = ("blocks", "full")
     opening = {name: pick.choice(ways) for name in plan.receivers}
