@@ -1,18 +1,19 @@
 """How long a writer of `logdrive/1` waits for an acknowledgement, and the receiver's CPU time.
 
-The windows are packed beforehand, so the writer costs next to nothing and the receiver is the only
-one that works. A window holds a run of three blocks, some 4,000 lines. One is in flight: the wait
-is a round trip with one fdatasync in it. Eight are: the receiver is never idle, and each window
-waits for those before it.
+The windows are made beforehand, so the writer costs next to nothing and the receiver is the only
+one that works. A window holds one pack, some 3,800 lines, or a run of three blocks, some 4,000. One
+is in flight: the wait is a round trip with one fdatasync in it. Eight are: the receiver is never
+idle, and each window waits for those before it.
 """
 
 import asyncio
 import shutil
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from bench.codec import block_stream
+from bench.codec import block_stream, pack_stream
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import (
@@ -26,8 +27,11 @@ from bench.processes import (
 from logdrive.host.transport import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import AckFrame, Frame, PositionFrame
-from logdrive.wire.lumberjack.limits import LOGDRIVE_1
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, NATIVE, PACKED
 from logdrive.wire.lumberjack.reader import FrameReader
+
+_Stream = Callable[[bytes], Iterator[bytes]]
+"""Makes what is sent for a text: S, then the windows."""
 
 _ONE_BY_ONE = 100  # windows of the benchmark that has one in flight
 
@@ -75,7 +79,7 @@ class _Writer:
 async def _talk(setting: Setting, port: int, stream: list[bytes], in_flight: int) -> list[float]:
     made = setting.certificates
     tls = ClientTls(
-        str(made.ca), str(made.client_cert), str(made.client_key), "localhost", ("logdrive/1",)
+        str(made.ca), str(made.client_cert), str(made.client_key), "localhost", (PACKED, NATIVE)
     )
     connection = await SystemTransport().connect("127.0.0.1", port, tls)
     writer = _Writer(connection)
@@ -85,11 +89,11 @@ async def _talk(setting: Setting, port: int, stream: list[bytes], in_flight: int
     return writer.waited
 
 
-def _run(setting: Setting, in_flight: int) -> Mapping[str, Sample]:
+def _run(setting: Setting, make_stream: _Stream, in_flight: int) -> Mapping[str, Sample]:
     home = setting.work / "acknowledgement"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    stream = list(block_stream(setting.log.read_bytes()))
+    stream = list(make_stream(setting.log.read_bytes()))
     if in_flight == 1:
         stream = stream[: 1 + _ONE_BY_ONE]
     port = free_port()
@@ -123,15 +127,15 @@ def _run(setting: Setting, in_flight: int) -> Mapping[str, Sample]:
     )
 
 
-BENCHMARKS = (
+BENCHMARKS = tuple(
     Benchmark(
-        "acknowledgement.one_in_flight",
-        "Acknowledgement after fdatasync, blocks over logdrive/1: one window",
-        lambda s: _run(s, 1),
-    ),
-    Benchmark(
-        "acknowledgement.eight_in_flight",
-        "The same, eight windows in flight without a pause",
-        lambda s: _run(s, 8),
-    ),
+        f"acknowledgement.{form}{short}",
+        f"Acknowledgement after fdatasync, {what} over logdrive/1: {told}",
+        partial(_run, make_stream=stream, in_flight=in_flight),
+    )
+    for form, what, stream in (("", "packs", pack_stream), ("blocks_", "blocks", block_stream))
+    for in_flight, short, told in (
+        (1, "one_in_flight", "one window"),
+        (8, "eight_in_flight", "eight windows in flight without a pause"),
+    )
 )

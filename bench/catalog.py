@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from bench import (
     acknowledgement,
     agent_idle,
+    agent_parts,
     codec,
     decode,
     end_to_end,
     iggy_store,
     receiver_idle,
     s2_store,
+    small_runs,
     spark_table,
     store_append,
     store_flood,
@@ -26,8 +28,10 @@ def groups() -> Sequence[Sequence[Benchmark]]:
     """Return the groups in the order in which they are run."""
     return (
         [*end_to_end.BENCHMARKS, *peers()],
+        small_runs.BENCHMARKS,
         acknowledgement.BENCHMARKS,
         agent_idle.BENCHMARKS,
+        agent_parts.BENCHMARKS,
         receiver_idle.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,

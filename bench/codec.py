@@ -5,15 +5,20 @@ CPU time per line.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
 from bench.frames import full
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
+from logdrive.kernel.loops import count_lines
 from logdrive.model import records
-from logdrive.model.limits import BLOCK_TEXT_BYTES
-from logdrive.model.numbers import number_of
+from logdrive.model.limits import BLOCK_TEXT_BYTES, TAIL_BYTES
+from logdrive.model.numbers import number_of, position_of
+from logdrive.packs.contents import open_run
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
+from logdrive.records.packed import TEXT_BYTES
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import (
     EVENT,
@@ -23,6 +28,7 @@ from logdrive.wire.lumberjack.frames import (
     SourceFrame,
     WindowFrame,
     json_frames,
+    pack_frame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.plain_windows import WindowReader
@@ -44,30 +50,50 @@ def _text(setting: Setting) -> tuple[bytes, int]:
 
 def block_stream(data: bytes) -> Iterator[bytes]:
     """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one packed run."""
-    yield SourceFrame(
-        0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}'
-    ).encode()
+    yield _source().encode()
     start = previous = sequence = 0
     while start < len(data):
         payloads: list[bytes] = []
         events = 0
         while start < len(data) and len(payloads) < _RUN_BLOCKS:
-            end = (
-                len(data)
-                if len(data) - start <= BLOCK_TEXT_BYTES
-                else data.rindex(b"\n", start, start + BLOCK_TEXT_BYTES) + 1
-            )
+            end = _whole_lines(data, start, BLOCK_TEXT_BYTES)
             text = data[start:end]
             lines = text.count(b"\n")
             payloads.append(records.block_record(start, end, lines, text.decode()))
             start, events = end, events + lines
-        number = number_of(start, data[start - 256 : start])
+        number = number_of(start, data[start - TAIL_BYTES : start])
         run = RunFrame(0, records.DATA, previous, number, 0, 0, events, len(payloads))
         yield (
             WindowFrame(len(payloads)).encode()
             + EnvelopeFrame(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
         )
         sequence, previous = sequence + len(payloads), number
+
+
+def pack_stream(data: bytes, codec: PackCodec = PackCodec.DEFLATE) -> Iterator[bytes]:
+    """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one pack each."""
+    yield _source().encode()
+    start = previous = sequence = 0
+    while start < len(data):
+        end = _whole_lines(data, start, TEXT_BYTES)
+        sequence, number = sequence + 1, number_of(end, data[max(0, end - TAIL_BYTES) : end])
+        run = RunFrame(
+            0, records.DATA, previous, number, 0, 0, count_lines(data, start, end), records=1
+        )
+        pack = make_pack(PackForm.TEXT, data[start:end], codec)
+        yield b"".join([WindowFrame(1).encode(), run.encode(), *pack_frame(sequence, pack)])
+        start, previous = end, number
+
+
+def _source() -> SourceFrame:
+    return SourceFrame(0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}')
+
+
+def _whole_lines(data: bytes, start: int, most: int) -> int:
+    """Return the end of the whole lines from *start* that have *most* bytes or fewer."""
+    if len(data) - start <= most:
+        return len(data)
+    return data.rindex(b"\n", start, start + most) + 1
 
 
 def _full_stream(payloads: list[bytes]) -> Iterator[bytes]:
@@ -97,6 +123,18 @@ def _timed(work: Callable[[], int], lines: int) -> float:
     return used / lines * 1e6
 
 
+def runs_in(stream: bytes) -> list[RunReceived]:
+    """Return the runs in what a writer of `logdrive/1` has sent."""
+    frames = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1")
+    order = RunReader()
+    return [
+        given
+        for piece in _slices(stream)
+        for given in order.check_frames(frames.receive_data(piece))
+        if isinstance(given, RunReceived)
+    ]
+
+
 def _blocks(setting: Setting) -> Mapping[str, Sample]:
     data, lines = _text(setting)
     sent: list[bytes] = []
@@ -106,20 +144,45 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
         return lines
 
     def read() -> int:
-        frames, order, seen = (
-            FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1"),
-            RunReader(),
-            0,
-        )
-        for piece in _slices(stream):
-            for given in order.check_frames(frames.receive_data(piece)):
-                if isinstance(given, RunReceived):
-                    seen += given.run.events
-        return seen
+        return sum(given.run.events for given in runs_in(stream))
 
     writing = _timed(write, lines)
     stream = b"".join(sent)
     return _figures(writing, _timed(read, lines), _inflating(sent[1:], lines), stream, lines)
+
+
+def _packed(setting: Setting, codec: PackCodec) -> Mapping[str, Sample]:
+    data, lines = _text(setting)
+    sent: list[bytes] = []
+    runs: list[RunReceived] = []
+
+    def write() -> int:
+        sent.extend(pack_stream(data, codec))
+        return lines
+
+    def read() -> int:
+        runs.extend(runs_in(stream))
+        return sum(given.run.events for given in runs)
+
+    def opened() -> int:
+        for given in runs:
+            open_run(
+                given.payloads[0],
+                previous=position_of(given.run.previous),
+                position=position_of(given.run.number),
+                events=given.run.events,
+                skipped=0,
+            )
+        return lines
+
+    writing = _timed(write, lines)
+    stream = b"".join(sent)
+    return {
+        "write_cpu": Sample(writing, "µs/line"),
+        "read_cpu": Sample(_timed(read, lines), "µs/line"),
+        "open_cpu": Sample(_timed(opened, lines), "µs/line"),
+        "wire_bytes": Sample(len(stream) / lines, "B/line"),
+    }
 
 
 def _full(setting: Setting) -> Mapping[str, Sample]:
@@ -170,6 +233,12 @@ def _figures(
 
 
 BENCHMARKS = (
+    Benchmark(
+        "codec.packed",
+        "Codec, logdrive/1: text → packs; stream → runs as the store takes them; packs → text",
+        partial(_packed, codec=PackCodec.DEFLATE),
+    ),
+    Benchmark("codec.packed_zstd", "The same with zstd", partial(_packed, codec=PackCodec.ZSTD)),
     Benchmark(
         "codec.blocks",
         "Codec, logdrive/1: text → block records → packed runs; stream → runs as the "

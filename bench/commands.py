@@ -32,6 +32,19 @@ def receiver_config(tls: Certificates, port: int, uri: str) -> str:
     return _RECEIVER.format(tls=tls, port=port, uri=uri)
 
 
+def output_of(command: Sequence[str | Path], work: Path) -> bytes:
+    """Return what a command of logdrive prints. Raises `BenchmarkError` if it fails."""
+    with (work / "output").open("w+b") as output:
+        child = Child([*LOGDRIVE, *command], log=work / "command.err", stdout=output)
+        usage = child.wait(600)
+        if usage.code != 0:
+            raise BenchmarkError(
+                f"{command[0]} {command[1]} ended with {usage.code}: {child.said()}"
+            )
+        output.seek(0)
+        return output.read()
+
+
 def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:
     """Raise `BenchmarkError` unless the stream *uri* has each of *logs* whole, and nothing else.
 

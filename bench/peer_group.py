@@ -7,6 +7,8 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.peers import c_tools, rsyslog
 
 C_TOOLS = "end_to_end.c_tools_json_frames"
+C_TOOLS_RAW = "end_to_end.c_tools_raw_lines"
+IGZIP = "end_to_end.igzip_alone"
 RSYSLOG = "end_to_end.rsyslog_relp_tls"
 
 
@@ -51,9 +53,17 @@ def _rsyslog(setting: Setting) -> Mapping[str, Sample]:
     }
 
 
+def _igzip(setting: Setting) -> Mapping[str, Sample]:
+    used = c_tools.compress(setting.log, setting.work, setting.seconds(20_000))
+    return {"sender_cpu": Sample(used / setting.lines * 1e6, "µs/line")}
+
+
 def peers() -> list[Benchmark]:
-    """Return every peer; the first is the mark for all of logdrive's ratios to the C tools."""
+    """Return every peer: the C tools, with frames and with the bare lines, igzip, rsyslog."""
+    igzip = Benchmark(
+        IGZIP, "igzip -1 of the log alone, to /dev/null: CPU", _igzip, c_tools.missing
+    )
     rsyslogd = Benchmark(
         RSYSLOG, "rsyslog imfile → omrelp/TLS → imrelp → omfile", _rsyslog, rsyslog.missing
     )
-    return [*(_c_tools(form) for form in FORMS), _c_tools(None), rsyslogd]
+    return [*(_c_tools(form) for form in FORMS), _c_tools(None), igzip, rsyslogd]

@@ -42,6 +42,15 @@ def peak_rss(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
+def read_bytes(pid: int) -> int:
+    """Return the bytes that a process has read so far, from files and sockets (`rchar`).
+
+    Raises OSError.
+    """
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("rchar:"))
+
+
 class Child:
     """One process started here, and the only kind that is ever signalled here.
 

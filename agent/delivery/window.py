@@ -10,6 +10,7 @@ from agent.sources.source import Source
 from logdrive.model.framing import Part
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
+from logdrive.records.full_records import FullRecords
 from logdrive.records.run_pack import FramePart, PendingFrame, RunPack, encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec, pack
@@ -41,11 +42,11 @@ class OutgoingWindow:
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
     """Each run with its source and the epoch in which it was sent."""
     records: int = 0
-    """How many J or D frames they make."""
+    """How many J, Z or D frames they make."""
     size: int = 0
     """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
-    compresses: bool = False
-    """Whether it has packs that are not compressed yet."""
+    pending: bool = False
+    """Whether it has packs that are not compressed, or full records that are not encoded yet."""
 
     def add_run(self, source: Source, run: Run, *, sent: bool) -> None:
         """Add a run. One that is not *sent* makes no frames, and is acknowledged in its turn."""
@@ -53,7 +54,10 @@ class OutgoingWindow:
         if sent:
             self.records += len(run.records)
             self.size += run.size
-            self.compresses |= isinstance(run.records, RunPack) and not run.records.is_compressed
+            records = run.records
+            self.pending |= isinstance(records, FullRecords) or (
+                isinstance(records, RunPack) and not records.is_compressed
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     tenth of all CPU time that the agent takes. Packs are worth it, as two threads compress two
     windows at a time.
     """
-    if window.compresses:
+    if window.pending:
         return window.size <= _INLINE_BYTES
     return codec != "zstd" or window.size <= _SMALL_BYTES
 

@@ -57,7 +57,7 @@ def carry(payload: Path, work: Path, certificates: Certificates, seconds: float)
     try:
         with family() as children, _silence() as silence:
             receivers = _chain(
-                [_server(port, certificates), ["igzip", "-d", "-c"], to_disk],
+                [tls_server(port, certificates), ["igzip", "-d", "-c"], to_disk],
                 log,
                 silence,
                 children,
@@ -84,6 +84,19 @@ def carry(payload: Path, work: Path, certificates: Certificates, seconds: float)
     return Passage(ended.ended - began, _cpu(senders), _cpu(receivers))
 
 
+def compress(payload: Path, work: Path, seconds: float) -> float:
+    """Return the CPU seconds that igzip takes to compress *payload*, as in the pipeline.
+
+    Nothing reads what it writes.
+    """
+    with family() as children:
+        igzip = Child(["igzip", "-1", "-c", payload], log=work / "c_tools.err")
+        children.append(igzip)
+        igzip.wait(seconds)
+        demand_success(children)
+        return igzip.cpu_seconds()
+
+
 def _tls(mode: str, ca: Path, cert: Path, key: Path) -> list[str | Path]:
     return [
         "openssl",
@@ -100,7 +113,8 @@ def _tls(mode: str, ca: Path, cert: Path, key: Path) -> list[str | Path]:
     ]
 
 
-def _server(port: int, made: Certificates) -> list[str | Path]:
+def tls_server(port: int, made: Certificates) -> list[str | Path]:
+    """Return the command of a TLS server that prints what one client sends."""
     return [
         *_tls("s_server", made.ca, made.server_cert, made.server_key),
         "-accept",

@@ -302,7 +302,12 @@ written_records(const struct records *records, const uint32_t *first)
     if (written == NULL)
         return NULL;
     unsigned char *to = (unsigned char *)PyBytes_AsString(written);
-    if (!put_records(records, first, to, to + size)) {
+    int whole;
+    /* nobody else has this object, and what the lines are in is held by its buffer */
+    Py_BEGIN_ALLOW_THREADS
+    whole = put_records(records, first, to, to + size);
+    Py_END_ALLOW_THREADS
+    if (!whole) {
         Py_CLEAR(written);
         PyErr_SetString(PyExc_ValueError, "not as many lines as counted, or of another length");
     }

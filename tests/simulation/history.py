@@ -230,6 +230,9 @@ class World(Steps):
         if not plan.retained:
             return
 
+        # what was cut while the reader told its positions, one after the other, is noticed now
+        await self._read_all()
+
         # until the limits are kept; by age not before the last batch is old enough
         since, least = now_ms(), plan.kept_ms / 1000 + 2 * EVERY_SECONDS if plan.kept_ms else 0.0
         for turn in range(1, _RETENTION_TURNS + 1):

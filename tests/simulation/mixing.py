@@ -8,14 +8,15 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.simulation.plan import AgentPlan, Plan, Unpack
+from tests.simulation.files import APPLICATIONS
+from tests.simulation.plan import AgentPlan, Plan, Step, Unpack
 from tests.simulation.widening import with_more
 
 
 def mixed(plan: Plan) -> Plan:
     """Return *plan* with forms of records, and versions of programs, that its seed adds to it."""
     plan = replace(plan, agents=tuple(_formed(agent, plan.seed) for agent in plan.agents))
-    return _versioned(_with_liars(_opening(plan)))
+    return _versioned(_opening(_with_liars(plan)))
 
 
 def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
@@ -27,9 +28,12 @@ def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
 
 
 def _opening(plan: Plan) -> Plan:
-    """Return *plan*; in one history of six some receivers open packs before they store them."""
+    """Return *plan*; in one history of six some receivers open packs before they store them.
+
+    So they do in half of those with liars, whose packs they can't open.
+    """
     pick = Random(f"unpack {plan.seed}")
-    if pick.random() >= 1 / 6:
+    if pick.random() >= (1 / 2 if plan.liars else 1 / 6):
         return plan
     ways: tuple[Unpack, ...] = ("blocks", "full")
     opening = {name: pick.choice(ways) for name in plan.receivers}
@@ -64,7 +68,8 @@ def _versioned(plan: Plan) -> Plan:
     names = _versions(plan)
     old = tuple(name for name in names if pick.random() < 0.5)
     plan = replace(plan, old=old, tls=pick.random() < 0.7)
-    return with_more(plan, pick, pick.choice((0, 1, 2, 4)), _install)
+    plan = with_more(plan, pick, pick.choice((0, 1, 2, 4)), _install)
+    return plan if plan.liars else _undercut(plan, pick)
 
 
 def _install(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
@@ -76,6 +81,32 @@ def _install(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
         "down": pick.choice((0.0, 0.2, 2.0)),
     }
     return "install", who, values
+
+
+def _undercut(plan: Plan, pick: Random) -> Plan:
+    """Return *plan*; up to three times, what is unacknowledged has to change its form.
+
+    A receiver dies before it stores a run, another version is started in its place, and the run's
+    file is gone by then.
+    """
+    steps, end = list(plan.steps), max(step.at for step in plan.steps)
+    for _ in range(pick.choice((0, 0, 1, 3))):
+        at, down = pick.uniform(0.0, end), pick.choice((2.0, 5.0))
+        agent, receiver = pick.choice(plan.agents).name, pick.choice(plan.receivers)
+        file = {"file": pick.choice(APPLICATIONS)}
+        dies = {"point": "receiver.window.before_append", "passages": 1, "power": False}
+        again = {"old": pick.random() < 0.7, "killed": True, "down": down}
+        gone = pick.choice(("truncate", "truncate", "copytruncate", "unlink"))
+        late = {"late": 0} if gone == "unlink" else {}
+        for after, kind, who, values in (
+            (0.0, "arm", receiver, {**dies, "down": down}),
+            (0.0, "write", agent, {**file, "lines": pick.choice((1, 40)), "style": "odd"}),
+            (pick.choice((0.3, 1.0)), gone, agent, {**file, **late}),
+            (1.0, "install", receiver, again),
+        ):
+            values["seed"] = pick.getrandbits(32)
+            steps.append(Step(round(at + after, 3), kind, who, values, len(steps)))
+    return plan.with_steps(sorted(steps, key=lambda step: step.at))
 
 
 def _versions(plan: Plan) -> list[str]:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from logdrive.model.framing import EVENT_HEAD, frame_events
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
+from logdrive.records.full_records import records_as_events
 from logdrive.wire.lumberjack.run_reader import RunReceived
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class RunCutter:
             records=len(records),
         )
         self._number = number
-        data = frame_events(records)
+        data = records_as_events(records)
         return RunReceived(part, self._packed.last, (data,), len(data))
 
     def _tail(self, position: int) -> bytes | None:

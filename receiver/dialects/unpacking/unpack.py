@@ -107,7 +107,7 @@ def _text_runs(
         # an encoder may stop early: the rest is another slice
         for run in encoder.encode_chunk(chunk, 0, 0):
             at = run.position - start
-            yield cutter.make_run(list(run.records), run.position, run.events)
+            yield cutter.make_run(run.records, run.position, run.events)
 
 
 def _cut_runs(records: Iterator[CutRecord], cutter: RunCutter) -> Iterator[RunReceived]:

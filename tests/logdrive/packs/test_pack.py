@@ -53,6 +53,15 @@ def test_the_most_that_a_pack_may_hold_comes_back(codec: PackCodec) -> None:
         assert open_pack(make_pack(PackForm.TEXT, content, codec))[1] == content
 
 
+@pytest.mark.parametrize(("size", "window"), [(256 * KIB, 256 * KIB), (1024 * KIB, 256 * KIB)])
+def test_zstd_looks_back_no_farther_than_the_caches_of_a_processor(size: int, window: int) -> None:
+    content = (LINES * 300)[:size]
+    pack = make_pack(PackForm.TEXT, content, PackCodec.ZSTD)
+    said = zstandard.get_frame_parameters(pack[PACK_HEAD:])
+    assert (said.content_size, said.window_size) == (size, window)
+    assert open_pack(pack)[1] == content
+
+
 @pytest.mark.parametrize("size", [0, PACK_BYTES + 1])
 def test_what_no_reader_would_open_is_not_packed(size: int) -> None:
     with pytest.raises(ValueError, match=f"of {size} bytes, not between 1 and"):
