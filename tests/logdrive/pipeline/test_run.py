@@ -263,7 +263,7 @@ def configured(root: Path, uri: str) -> str:
 def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     tmp_path: Path, spark: Any
 ) -> None:
-    segments = stream(count=2, turns=1000)
+    segments = stream(count=2, turns=2000)
     uri = store(tmp_path / "store", *segments)
     path = configured(tmp_path, uri)
     killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
@@ -275,7 +275,7 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     run_pipeline(
         plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20), threading.Event(), spark=spark
     )
-    check(tmp_path / "tables", spark, count=2, turns=1000)
+    check(tmp_path / "tables", spark, count=2, turns=2000)
 
 
 SLOW_ONCE = """\
