@@ -42,7 +42,7 @@ class OutgoingWindow:
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
     """Each run with its source and the epoch in which it was sent."""
     records: int = 0
-    """How many J or D frames they make."""
+    """How many J, Z or D frames they make."""
     size: int = 0
     """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
     pending: bool = False
