@@ -105,10 +105,10 @@ def gather_window(
 def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Return whether packing *window* is not worth a thread.
 
-    Without packs, always with zlib, whose levels here are all fast (2 ms for a full window):
-    handing windows over and back, to a processor that does not have them in its cache, costs a
-    tenth of all CPU time that the agent takes. Packs are worth it, as two threads compress two
-    windows at a time.
+    Blocks always with zlib, whose levels here are all fast (2 ms for a full window): handing
+    windows over and back, to a processor that does not have them in its cache, costs a tenth of all
+    CPU time that the agent takes. Packs and full records are worth it: two threads encode and
+    compress two windows at a time.
     """
     if window.pending:
         return window.size <= _INLINE_BYTES
