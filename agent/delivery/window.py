@@ -10,7 +10,6 @@ from agent.sources.source import Source
 from logdrive.model.framing import Part
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
-from logdrive.records.full_records import FullRecords
 from logdrive.records.run_pack import FramePart, PendingFrame, RunPack, encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec, pack
@@ -46,7 +45,7 @@ class OutgoingWindow:
     size: int = 0
     """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
     pending: bool = False
-    """Whether it has packs that are not compressed, or full records that are not encoded yet."""
+    """Whether it has packs that are not compressed yet."""
 
     def add_run(self, source: Source, run: Run, *, sent: bool) -> None:
         """Add a run. One that is not *sent* makes no frames, and is acknowledged in its turn."""
@@ -55,9 +54,7 @@ class OutgoingWindow:
             self.records += len(run.records)
             self.size += run.size
             records = run.records
-            self.pending |= isinstance(records, FullRecords) or (
-                isinstance(records, RunPack) and not records.is_compressed
-            )
+            self.pending |= isinstance(records, RunPack) and not records.is_compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +102,10 @@ def gather_window(
 def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Return whether packing *window* is not worth a thread.
 
-    Blocks always with zlib, whose levels here are all fast (2 ms for a full window): handing
-    windows over and back, to a processor that does not have them in its cache, costs a tenth of all
-    CPU time that the agent takes. Packs and full records are worth it: two threads encode and
-    compress two windows at a time.
+    Blocks and full records always with zlib, whose levels here are all fast (2 ms for a full
+    window): handing windows over and back, to a processor that does not have them in its cache,
+    costs a tenth of all CPU time that the agent takes. Packs are worth it: two threads compress two
+    windows at a time.
     """
     if window.pending:
         return window.size <= _INLINE_BYTES
