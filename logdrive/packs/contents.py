@@ -11,7 +11,7 @@ from typing import NamedTuple
 from logdrive.kernel.loops import count_lines
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, split_events
-from logdrive.model.limits import PACK_ITEMS, RECORD_BYTES
+from logdrive.model.limits import PACK_ITEMS, PACK_LINES, RECORD_BYTES
 from logdrive.packs.cuts import count_cuts, split_cuts
 from logdrive.packs.pack import PackError, PackForm, PackHead, open_content, parse_head
 
@@ -57,7 +57,8 @@ def open_run(
     """Return what *pack* holds, which is proved to be what its run says; as in `check_run`.
 
     Takes memory for the size that the pack's head names, twice for `CUT_TEXT` and `RECORDS`, and
-    for `PACK_ITEMS` objects. Raises `PackError`.
+    for `PACK_ITEMS` objects; a reader that makes rows, for `PACK_LINES` of them. Raises
+    `PackError`.
     """
     return _open(parse_head(pack), pack, previous, position, events, skipped)
 
@@ -104,8 +105,9 @@ def _open(
 def _check_text(size: int, stretch: int, events: int, skipped: int) -> None:
     if size != stretch or skipped:
         raise PackError(f"a pack of {size} bytes for {stretch}, {skipped} of them left out")
-    if not 0 < events <= size:
-        raise PackError(f"a pack of {size} bytes with {events} events")
+    # each becomes a row, which takes a hundred times the memory of an empty line
+    if not 0 < events <= min(size, PACK_LINES):
+        raise PackError(f"a pack of {size} bytes with {events} events, {PACK_LINES} at most")
 
 
 def _check_cut_text(size: int, text: int, events: int, skipped: int) -> None:
