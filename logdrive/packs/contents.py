@@ -6,7 +6,7 @@ whose inside lies: it is quarantined whole.
 """
 
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from logdrive.kernel.loops import count_lines
 from logdrive.model.batch import BatchHeader
@@ -14,6 +14,10 @@ from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import PACK_ITEMS, PACK_LINES, RECORD_BYTES
 from logdrive.packs.cuts import count_cuts, split_cuts
 from logdrive.packs.pack import PackError, PackForm, PackHead, open_content, parse_head
+
+_RECORD_OBJECT: Final = 64
+_LENGTH_OBJECT: Final = 40
+"""Bytes of memory that a record, or a length, takes beside its own, about."""
 
 
 class TextContent(NamedTuple):
@@ -61,6 +65,21 @@ def open_run(
     `PackError`.
     """
     return _open(parse_head(pack), pack, previous, position, events, skipped)
+
+
+def opened_size(head: PackHead, events: int) -> int:
+    """Return how many bytes of memory what `open_run` returns takes, about.
+
+    *head* and *events* are those of a run that `check_run` takes.
+    """
+    match head.form:
+        case PackForm.TEXT:
+            return head.size
+        case PackForm.CUT_TEXT:
+            # a length is four bytes of it at the least
+            return head.size + _LENGTH_OBJECT * min(head.size // 4, PACK_ITEMS)
+        case PackForm.RECORDS:
+            return head.size + _RECORD_OBJECT * events
 
 
 def open_batch(header: BatchHeader, pack: bytes | memoryview) -> TextContent | RecordsContent:
