@@ -226,9 +226,10 @@ async def test_what_a_pack_becomes_in_memory_is_counted_and_not_only_its_bytes(
     if form is PackForm.RECORDS:
         content_ = frame_events([b'{"log":{"offset":%d}}' % place for place in range(PACK_ITEMS)])
     else:
-        content_ = join_cuts([1] * PACK_ITEMS, b"x" * PACK_ITEMS)
-    run = RunFrame(0, 0, 0, PACK_ITEMS << 16, 1, 0, PACK_ITEMS, 1)
-    async with receiver(config=BLOCKS) as world:
+        content_ = join_cuts([40] * PACK_ITEMS, b"x" * 40 * PACK_ITEMS)
+    size = PACK_ITEMS if form is PackForm.RECORDS else 40 * PACK_ITEMS
+    run = RunFrame(0, 0, 0, size << 16, 1, 0, PACK_ITEMS, 1)
+    async with receiver(config=FULL) as world:
         peer = await world.native()
         await peer.register(0, A)
         world.executor.delay = 60.0
