@@ -67,6 +67,8 @@ class MemoryBudget:
 
         # those that wait to read, in order: [0] those that hold little, [1] those that hold much
         self._waiting: tuple[dict[Allocation, None], ...] = ({}, {})
+        # those let in that had no turn since: many batches may become durable at once
+        self._entering: dict[Allocation, int] = {}  # bytes that each takes
         self._holders: dict[Allocation, None] = {}  # those that hold parts of windows
         self._pass: asyncio.TimerHandle | None = None  # of the next `_let_in`
         self._look: asyncio.TimerHandle | None = None  # of the next look for ones to close
@@ -81,11 +83,7 @@ class MemoryBudget:
             return True
 
         # no durable batch can make room: let one connection finish its window beyond the limit
-        if (
-            self._overdrawn is None
-            and self._stuck(allocation.holds_much)
-            and not allocation.over_limit
-        ):
+        if self._overdrawn is None and self._is_stuck(allocation) and not allocation.over_limit:
             self._overdraw(allocation)
             return True
         return False
@@ -107,6 +105,7 @@ class MemoryBudget:
             await allocation.wait_let_in()
         finally:
             queue.pop(allocation, None)  # still there if it was cancelled
+            self._entering.pop(allocation, None)
 
     def record_change(
         self, allocation: "Allocation", *, buffered: int = 0, submitted: int = 0
@@ -143,8 +142,21 @@ class MemoryBudget:
         """Return whether they would have to wait even if all that was submitted were durable."""
         return self.used - self.submitted > self._room(much)
 
+    def _is_stuck(self, allocation: "Allocation") -> bool:
+        """Return whether *allocation* would have to wait even then."""
+        return self.used - self.submitted > self._room_before(allocation)
+
     def _fits(self, allocation: "Allocation") -> bool:
-        return self.used <= self._room(allocation.holds_much) and not allocation.over_limit
+        return self.used <= self._room_before(allocation) and not allocation.over_limit
+
+    def _room_before(self, allocation: "Allocation") -> int:
+        """Return how many bytes may be used before *allocation* has to wait.
+
+        What it opens has to fit, too; but more than half of the room is not kept free for that, as
+        it might never be.
+        """
+        room = self._room(allocation.holds_much)
+        return room - min(allocation.opening, room // 2)
 
     def _overdraw(self, allocation: "Allocation") -> None:
         self._overdrawn, self._overdrawn_from = allocation, allocation.waited
@@ -158,18 +170,19 @@ class MemoryBudget:
         Those let in have not read yet, so that their bytes can't be counted: the pause lets the
         first ones read.
         """
-        room = self.total - self.used
-        let_in = paused = False
-        for queue in self._waiting if room >= 0 else ():
+        taken = sum(self._entering.values())
+        paused = False
+        for much in (False, True):
+            queue, room = self._waiting[much], self._room(much) - self.used
             for allocation in list(filter(self._fits, queue)):
                 # those let in will take all: the pause shows how much it was
-                paused = let_in and room < allocation.wanted
+                paused = taken > 0 and taken + allocation.wanted > room
                 if paused:
                     break
                 del queue[allocation]
                 allocation.let_in()
-                room -= allocation.wanted
-                let_in = True
+                self._entering[allocation] = allocation.wanted
+                taken += allocation.wanted
         self._let_in_overdrawn()
 
         # room was the limit, not memory: more can be let in once these have read
@@ -187,10 +200,13 @@ class MemoryBudget:
                     self._overdrawn.let_in()
             return
         for much in (self._next_much, not self._next_much):
-            allocation = (
-                next((each for each in self._waiting[much] if not each.over_limit), None)
-                if self._stuck(much)
-                else None
+            allocation = next(
+                (
+                    each
+                    for each in self._waiting[much]
+                    if self._is_stuck(each) and not each.over_limit
+                ),
+                None,
             )
             if allocation is not None:
                 del self._waiting[much][allocation]
@@ -279,10 +295,10 @@ class Allocation:
         "_turn",
         "buffered",
         "on_evict",
+        "opening",
         "since",
         "submitted",
         "waited",
-        "wanted",
     )
 
     def __init__(self, memory: MemoryBudget) -> None:
@@ -291,8 +307,8 @@ class Allocation:
         """Bytes of unfinished frames and windows."""
         self.submitted = 0
         """Bytes of batches on their way to the disk."""
-        self.wanted = READ_BYTES
-        """Bytes that it takes next, once it is let in."""
+        self.opening = 0
+        """Bytes of what it opens next, once it is let in; 0 if it reads."""
         self.on_evict: Callable[[str], None] = lambda reason: None
         """Called with the reason if the connection is to be closed, to free what it holds."""
         self._turn: asyncio.Future[None] | None = None  # done when it is let in
@@ -313,8 +329,15 @@ class Allocation:
 
     @property
     def holds_much(self) -> bool:
-        """Whether it holds too much of unfinished windows for the last quarter of the memory."""
-        return self.buffered > _LITTLE
+        """Whether it holds too much of unfinished windows for the last quarter of the memory, or is
+        about to.
+        """
+        return self.buffered + self.opening > _LITTLE
+
+    @property
+    def wanted(self) -> int:
+        """Bytes that it takes next, once it is let in."""
+        return self.opening or READ_BYTES
 
     @property
     def over_limit(self) -> bool:

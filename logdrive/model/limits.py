@@ -20,6 +20,7 @@ PACK_BYTES = 4 * MIB  # content of one pack; a line of more is several events
 PACK_RATIO = 1200  # content for one compressed byte: deflate's own ceiling is 1,032
 PACK_RATIO_FREE = 64 * KIB  # content up to which the ratio does not count
 PACK_ITEMS = 1 << 16  # records or lengths of one pack: each becomes an object
+PACK_LINES = 768 * KIB  # lines of one pack: no more fit one that is stored as it is
 
 # Events of foreign peers that are longer than a record, sent in pieces (rule R6).
 EVENT_BYTES = 16 * MIB  # size of a whole event

@@ -6,14 +6,18 @@ whose inside lies: it is quarantined whole.
 """
 
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from logdrive.kernel.loops import count_lines
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, split_events
-from logdrive.model.limits import PACK_ITEMS, RECORD_BYTES
+from logdrive.model.limits import PACK_ITEMS, PACK_LINES, RECORD_BYTES
 from logdrive.packs.cuts import count_cuts, split_cuts
 from logdrive.packs.pack import PackError, PackForm, PackHead, open_content, parse_head
+
+_RECORD_OBJECT: Final = 64
+_LENGTH_OBJECT: Final = 40
+"""Bytes of memory that a record, or a length, takes beside its own, about."""
 
 
 class TextContent(NamedTuple):
@@ -57,9 +61,25 @@ def open_run(
     """Return what *pack* holds, which is proved to be what its run says; as in `check_run`.
 
     Takes memory for the size that the pack's head names, twice for `CUT_TEXT` and `RECORDS`, and
-    for `PACK_ITEMS` objects. Raises `PackError`.
+    for `PACK_ITEMS` objects; a reader that makes rows, for `PACK_LINES` of them. Raises
+    `PackError`.
     """
     return _open(parse_head(pack), pack, previous, position, events, skipped)
+
+
+def opened_size(head: PackHead, events: int) -> int:
+    """Return how many bytes of memory what `open_run` returns takes, about.
+
+    *head* and *events* are those of a run that `check_run` takes.
+    """
+    match head.form:
+        case PackForm.TEXT:
+            return head.size
+        case PackForm.CUT_TEXT:
+            # a length is four bytes of it at the least
+            return head.size + _LENGTH_OBJECT * min(head.size // 4, PACK_ITEMS)
+        case PackForm.RECORDS:
+            return head.size + _RECORD_OBJECT * events
 
 
 def open_batch(header: BatchHeader, pack: bytes | memoryview) -> TextContent | RecordsContent:
@@ -104,8 +124,9 @@ def _open(
 def _check_text(size: int, stretch: int, events: int, skipped: int) -> None:
     if size != stretch or skipped:
         raise PackError(f"a pack of {size} bytes for {stretch}, {skipped} of them left out")
-    if not 0 < events <= size:
-        raise PackError(f"a pack of {size} bytes with {events} events")
+    # each becomes a row, which takes a hundred times the memory of an empty line
+    if not 0 < events <= min(size, PACK_LINES):
+        raise PackError(f"a pack of {size} bytes with {events} events, {PACK_LINES} at most")
 
 
 def _check_cut_text(size: int, text: int, events: int, skipped: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from logdrive.errors import ProtocolError
+from logdrive.packs.contents import opened_size
 from logdrive.packs.pack import PackHead
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, SourceFrame
 from logdrive.wire.lumberjack.limits import (
@@ -17,7 +18,6 @@ from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
-from receiver.memory_budget import READ_BYTES
 
 
 class Logdrive1Receiver:
@@ -114,10 +114,10 @@ class Logdrive1Receiver:
         self, registration: Registration, received: RunReceived, head: PackHead
     ) -> Iterator[None]:
         """Append what *received* packs, a run at a time."""
-        size, allocation = received.size + head.size, self._link.allocation
-        allocation.wanted = size
+        allocation = self._link.allocation
+        allocation.opening = size = received.size + opened_size(head, received.run.events)
         yield
-        allocation.wanted, self._opened_bytes = READ_BYTES, size
+        allocation.opening, self._opened_bytes = 0, size
         try:
             for run in registration.open_pack(received):
                 registration.on_run(run)

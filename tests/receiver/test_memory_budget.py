@@ -170,6 +170,35 @@ async def test_the_last_quarter_is_for_connections_that_hold_little() -> None:
 
 
 @in_virtual_time
+async def test_who_opens_something_large_leaves_the_last_quarter_to_those_that_hold_little() -> (
+    None
+):
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
+    full, opener, short = (memory.open_allocation() for _ in range(3))
+    full.add_submitted(10 * MIB)
+    opener.opening = 4 * MIB
+    assert not await _admitted(opener)
+    assert await _admitted(short)
+    full.remove_submitted(4 * MIB)
+    assert await _admitted(opener)
+
+
+@in_virtual_time
+async def test_who_opens_more_than_memory_has_is_let_in_all_the_same() -> None:
+    memory = MemoryBudget(total=8 * MIB, per_connection=100 * MIB)
+    opener, waits, third = (memory.open_allocation() for _ in range(3))
+    opener.opening = waits.opening = 12 * MIB
+    assert await _admitted(opener)
+    opener.set_buffered(2 * MIB)
+    third.set_buffered(2 * MIB)
+    # nothing that is submitted can make room for what these would open: one goes beyond the limit
+    assert await _admitted(waits)
+    assert not await _admitted(opener)
+    waits.release_buffered()
+    assert await _admitted(opener)
+
+
+@in_virtual_time
 async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_needed() -> None:
     memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     small, large, middle, comer = (memory.open_allocation() for _ in range(4))

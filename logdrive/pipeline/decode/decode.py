@@ -36,7 +36,7 @@ from logdrive.pipeline.decode.schema import (
 HELD_BYTES = 64 * MIB
 """Limit on the rows that a decoder holds, if its caller names none; one batch may exceed it."""
 _TOGETHER_BYTES = 256 * KIB  # limit on the text that is cut into lines at once, unless it is one
-_ROW_BYTES = 64  # memory of a row, about, besides its text
+_ROW_BYTES = 128  # memory of a row, about, besides its text: most of it while a table is made
 
 
 class Decoder:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.limits import PACK_ITEMS, RECORD_BYTES
+from logdrive.model.limits import PACK_ITEMS, PACK_LINES, RECORD_BYTES
 from logdrive.model.units import MIB
 from logdrive.packs.contents import (
     RecordsContent,
@@ -79,6 +79,7 @@ RECORDS_PACK = pack_of(framed([b"{}", b"{}"]), form=RECORDS)
         (RECORDS_PACK, figures(9, 2)),
         (RECORDS_PACK, figures(9, 2, 4)),
         (pack_of(join_cuts([-6], b""), form=CUT_TEXT), figures(6, 0, 6)),
+        (pack_of(b"\n" * PACK_LINES), figures(PACK_LINES, PACK_LINES)),
     ],
 )
 def test_figures_that_are_true_are_taken(pack: bytes, said: Figures) -> None:
@@ -96,6 +97,7 @@ OUTSIDE: list[tuple[bytes, Figures]] = [
     (TEXT_PACK, figures(8, 2, -1)),
     (TEXT_PACK, figures(0, 2)),
     (TEXT_PACK, figures(-8, 2)),
+    (pack_of(b"\n" * (PACK_LINES + 1)), figures(PACK_LINES + 1, PACK_LINES + 1)),
     (TEXT_PACK, {"previous": -8, "position": 0, "events": 2, "skipped": 0}),
     (CUT_PACK, figures(14, 2, 5)),
     (CUT_PACK, figures(13, 2, 6)),

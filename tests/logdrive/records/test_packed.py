@@ -78,6 +78,7 @@ def test_any_bytes_come_back_exactly__R2(codec: PackCodec, text: bytes, start: i
 @given(st.lists(_STRETCHES, min_size=1, max_size=4), st.integers(0, 2**40))
 @example([(b"x", TEXT_BYTES), (b"\n", 1)], 0)
 @example([(b"x", TEXT_BYTES - 1), (b"\n", 1), (b"x", TEXT_BYTES), (b"\n", 2)], 0)
+@example([(b"\n", 2 * TEXT_BYTES)], 0)
 @settings(max_examples=25, deadline=None)
 def test_long_stretches_keep_the_limits__R3(
     codec: PackCodec, stretches: list[tuple[bytes, int]], start: int

@@ -3,17 +3,21 @@ all of it is durable (rules D2, D3, R8).
 """
 
 import asyncio
+import tracemalloc
 from uuid import UUID
 
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from logdrive.model.framing import frame_events
 from logdrive.model.identity import source_id
+from logdrive.model.limits import PACK_ITEMS
 from logdrive.model.numbers import check_in, position_of
 from logdrive.model.units import MIB
+from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.wire.lumberjack.frames import PositionFrame, RunFrame, SourceFrame
+from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RunFrame, SourceFrame
 from tests.receiver.dialects.test_packs import LIE, stored_batches
 from tests.receiver.peers import at, content, gap_of, pack_of, run_of
 from tests.receiver.world import SYNC_SECONDS, configuration, in_virtual_time, ledger, receiver
@@ -197,6 +201,71 @@ async def test_what_a_pack_holds_counts_until_the_last_batch_of_it_is_made() -> 
         # its connection has no room for more batches, of which the disk has stored none
         assert 0 < world.counters.events < 41_943
         assert world.memory.used > len(text)
+        world.executor.delay = SYNC_SECONDS
+        await peer.acknowledged(last)
+    assert world.memory.used == 0
+
+
+@pytest.mark.parametrize("unpack", ["blocks", "full"])
+@in_virtual_time
+async def test_short_windows_go_through_while_others_unpack_all_that_memory_holds(
+    unpack: str,
+) -> None:
+    """Whoever opens a pack held a few KB before, and must not take the last quarter with it."""
+    text = b"x\n" * 300_000
+    run = RunFrame(0, 0, 0, len(text) << 16, 1, 0, 300_000, 1)
+    packed = make_pack(PackForm.TEXT, text, PackCodec.DEFLATE)
+    limits = {"total_bytes": 8 * MIB, "connection_bytes": 8 * MIB}
+    async with receiver(config=configuration(unpack=unpack, **limits)) as world:
+        peers = [await world.native(f"web-{n}", f"cn:web-{n}") for n in range(20)]
+        for peer in peers:
+            await peer.register(0, A)
+        world.executor.delay = 1.0
+        lasts = [await peer.send_window((run, packed)) for peer in peers]
+        await asyncio.sleep(10)
+
+        short = await world.native("short", "cn:short")
+        await short.register(0, B)
+        for turn in range(3):
+            await short.send_window(pack_of(0, 10 * turn, 10 * turn + 10))
+            frame = await short.next(10)
+            assert frame == AckFrame(turn + 1)
+        assert world.counters.packs_unpacked < 20, "all the others are done"
+        world.executor.delay = SYNC_SECONDS
+        for peer, last in zip(peers, lasts, strict=True):
+            await peer.acknowledged(last)
+    assert world.memory.used == 0
+
+
+@pytest.mark.parametrize("form", [PackForm.RECORDS, PackForm.CUT_TEXT])
+@in_virtual_time
+async def test_what_a_pack_becomes_in_memory_is_counted_and_not_only_its_bytes(
+    form: PackForm,
+) -> None:
+    """Each of 65,536 records or lengths is an object, of more bytes than it has itself."""
+    if form is PackForm.RECORDS:
+        content_ = frame_events([b'{"log":{"offset":%d}}' % place for place in range(PACK_ITEMS)])
+    else:
+        content_ = join_cuts([40] * PACK_ITEMS, b"x" * 40 * PACK_ITEMS)
+    size = PACK_ITEMS if form is PackForm.RECORDS else 40 * PACK_ITEMS
+    run = RunFrame(0, 0, 0, size << 16, 1, 0, PACK_ITEMS, 1)
+    async with receiver(config=FULL) as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        world.executor.delay = 60.0
+        tracemalloc.start()
+        try:
+            last = await peer.send_window((run, make_pack(form, content_, PackCodec.DEFLATE)))
+            before, used = tracemalloc.get_traced_memory()[0], world.memory.used
+            for _ in range(1000):
+                if world.counters.packs_unpacked:
+                    break
+                await asyncio.sleep(0)
+            taken = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+        assert world.counters.packs_unpacked == 1
+        assert PACK_ITEMS * 8 < taken < 1.2 * (world.memory.used - used)
         world.executor.delay = SYNC_SECONDS
         await peer.acknowledged(last)
     assert world.memory.used == 0

@@ -122,10 +122,10 @@ PACKS = (
         "receiver.dialects.logdrive1",
         (
             (
-                "        allocation.wanted, self._opened_bytes = READ_BYTES, size\n",
-                "        allocation.wanted, self._opened_bytes = READ_BYTES, 0\n",
+                "        allocation.opening, self._opened_bytes = 0, size\n",
+                "        allocation.opening, self._opened_bytes = 0, 0\n",
             ),
-            ("        allocation.wanted = size\n", "        allocation.wanted = READ_BYTES\n"),
+            ("        allocation.opening = size =", "        size ="),
         ),
     ),
     Mutant(

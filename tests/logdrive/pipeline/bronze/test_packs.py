@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from logdrive.model.limits import PACK_BYTES
+from logdrive.model.limits import PACK_BYTES, PACK_LINES
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.bronze.tables import open_tables
@@ -89,4 +89,23 @@ def test_a_task_holds_a_bounded_part_of_what_small_packs_hold(tmp_path: Path) ->
     assert file.rows == 40 * 1024
     assert peak < HELD_BYTES + 4 * PACK_BYTES
     groups = pq.ParquetFile(tmp_path / "bronze" / "events" / file.name).metadata
-    assert groups.num_row_groups == -(-40 * (PACK_BYTES + 64 * 1024) // HELD_BYTES)
+    assert groups.num_row_groups == -(-40 * (PACK_BYTES + 128 * 1024) // HELD_BYTES)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\xff\n"], ids=["empty", "not UTF-8"])
+def test_a_task_holds_the_rows_of_one_pack_of_the_shortest_lines(
+    tmp_path: Path, line: bytes
+) -> None:
+    """A row takes a hundred times the memory of its newline, which takes a thousandth of a byte in
+    its pack. What has more lines than a pack may have is not opened.
+    """
+    segment, at = Segment(), 0
+    for _ in range(2):
+        at = segment.packed("a", line * PACK_LINES, at)
+    segment.packed("a", line * (PACK_BYTES // len(line)), at)
+    (tmp_path / "bronze" / "events").mkdir(parents=True)
+    file = task(tmp_path, segment, 0, size=1 << 20).file
+    assert file is not None
+    groups = pq.ParquetFile(tmp_path / "bronze" / "events" / file.name).metadata
+    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert rows == [PACK_LINES, PACK_LINES, 1]

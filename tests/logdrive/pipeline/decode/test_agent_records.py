@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from logdrive.model.units import GIB
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
@@ -43,7 +44,7 @@ def sent(encoder: Encoder, data: bytes) -> Segment:
 
 
 def back(segment: Segment) -> tuple[bytes, list[BatchRow]]:
-    decoder = Decoder(STREAM)
+    decoder = Decoder(STREAM, held_bytes=GIB)  # all at once
     assert decoder.decode_batches(SEGMENT, 0, bytes(segment.data))[0] == len(segment.data)
     rows, batches = decoder.take_tables()
     pieces = list(rebuild(rows))
