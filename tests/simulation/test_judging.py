@@ -71,7 +71,7 @@ def test_a_header_that_says_what_its_records_are_not_is_found(wrong: dict[str, A
 
 @pytest.mark.parametrize("wrong", [{"position": 9}, {"events": 3}, {"form": "records"}])
 def test_a_header_that_says_what_its_pack_is_not_is_found(wrong: dict[str, Any]) -> None:
-    said = {"form": "text", "skipped": 0}
+    said: dict[str, Any] = {"form": "text", "skipped": 0}
     pack = packed(TEXT, _TEXT.encode())
     (source,) = arrived([_batch([pack], **said)]).values()
     assert (source.pieces, source.events) == ([(0, _TEXT.encode())], 2)
