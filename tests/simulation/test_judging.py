@@ -16,6 +16,7 @@ from tests.simulation.retaining import CutWronglyError, Retained
 from tests.simulation.trace import SPEAKER
 from tests.simulation.weighing import weigh
 from tests.support.memory_disk import MemoryDisk
+from tests.support.packs import TEXT, packed
 from tests.support.virtual_time import run
 
 _TEXT = "one\ntwo\n"
@@ -66,6 +67,16 @@ def test_what_arrived_is_counted_once_and_what_is_missing_is_lost() -> None:
 def test_a_header_that_says_what_its_records_are_not_is_found(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotAsWrittenError):
         arrived([_batch([block_record(0, len(_TEXT), 2, _TEXT)], **wrong)])
+
+
+@pytest.mark.parametrize("wrong", [{"position": 9}, {"events": 3}, {"form": "records"}])
+def test_a_header_that_says_what_its_pack_is_not_is_found(wrong: dict[str, Any]) -> None:
+    said: dict[str, Any] = {"form": "text", "skipped": 0}
+    pack = packed(TEXT, _TEXT.encode())
+    (source,) = arrived([_batch([pack], **said)]).values()
+    assert (source.pieces, source.events) == ([(0, _TEXT.encode())], 2)
+    with pytest.raises(NotAsWrittenError):
+        arrived([_batch([pack], **{**said, **wrong})])
 
 
 def test_bytes_in_several_intervals_count_once() -> None:
