@@ -29,7 +29,7 @@ from bench.processes import (
 )
 
 _STREAM: Final = "bench/small"
-BURSTS: Final = {1: 20, 10: 20, 100: 20, 10_000: 5}
+BURSTS: Final = {1: 10, 10: 10, 100: 10, 10_000: 3}
 """Counted bursts, by their lines."""
 _LOOK_SECONDS: Final = 0.02
 _QUIET_SECONDS: Final = 0.3

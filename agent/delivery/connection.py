@@ -9,10 +9,10 @@ from typing import Final
 from agent.config import OutputTable
 from agent.delivery.dialect import (
     EndedError,
+    GivenUpError,
     ReceiverRefusedError,
     SendingDialect,
     SessionServices,
-    SilentPeerError,
 )
 from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
 from agent.delivery.encoders import Encoders, EncodingForm, native_form
@@ -258,7 +258,7 @@ class Connector:
             return False
         if isinstance(error, ReceiverRefusedError):
             return error.code == RefusalCode.PROTOCOL
-        return not isinstance(error, SilentPeerError)
+        return not isinstance(error, GivenUpError)
 
     def _open_dialect(self, choice: DialectChoice) -> SendingDialect:
         """Return the dialect of *choice*, after re-encoding runs that it can't carry."""

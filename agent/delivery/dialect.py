@@ -73,7 +73,7 @@ class EndedError(TransientError):
         self.idle = idle
 
 
-class SilentPeerError(EndedError):
+class GivenUpError(EndedError):
     """The agent ended the connection, because its peer kept it waiting."""
 
 

@@ -16,10 +16,10 @@ from typing import Final
 
 from agent.delivery.dialect import (
     EndedError,
+    GivenUpError,
     SendingDialect,
     SentRuns,
     SessionServices,
-    SilentPeerError,
 )
 from agent.delivery.window import OutgoingWindow, gather_window, pack_window, packs_inline
 from agent.delivery.window_size import WindowSizer
@@ -262,11 +262,11 @@ class SenderSession:
                     raise EndedError("looking for logdrive/1 again", idle=False)
 
             if now - self._heard > settings.timeout_seconds:
-                raise SilentPeerError(
+                raise GivenUpError(
                     f"the receiver said nothing for {settings.timeout_seconds:g} s", idle=False
                 )
             if now - self._moved > settings.stall_seconds:
-                raise SilentPeerError(
+                raise GivenUpError(
                     f"the receiver acknowledged nothing for {settings.stall_seconds:g} s",
                     idle=False,
                 )

@@ -41,10 +41,10 @@ class OutgoingWindow:
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
     """Each run with its source and the epoch in which it was sent."""
     records: int = 0
-    """How many J or D frames they make."""
+    """How many J, Z or D frames they make."""
     size: int = 0
     """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
-    compresses: bool = False
+    pending: bool = False
     """Whether it has packs that are not compressed yet."""
 
     def add_run(self, source: Source, run: Run, *, sent: bool) -> None:
@@ -53,7 +53,8 @@ class OutgoingWindow:
         if sent:
             self.records += len(run.records)
             self.size += run.size
-            self.compresses |= isinstance(run.records, RunPack) and not run.records.is_compressed
+            records = run.records
+            self.pending |= isinstance(records, RunPack) and not records.is_compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ def gather_window(
 def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Return whether packing *window* is not worth a thread.
 
-    Without packs, always with zlib, whose levels here are all fast (2 ms for a full window):
-    handing windows over and back, to a processor that does not have them in its cache, costs a
-    tenth of all CPU time that the agent takes. Packs are worth it, as two threads compress two
+    Blocks and full records always with zlib, whose levels here are all fast (2 ms for a full
+    window): handing windows over and back, to a processor that does not have them in its cache,
+    costs a tenth of all CPU time that the agent takes. Packs are worth it: two threads compress two
     windows at a time.
     """
-    if window.compresses:
+    if window.pending:
         return window.size <= _INLINE_BYTES
     return codec != "zstd" or window.size <= _SMALL_BYTES
 

@@ -20,12 +20,13 @@ _COMMANDS = {
     "receiver": "logdrive.cli.receiver",
     "store": "logdrive.cli.store",
 }
-_WITHOUT = {"agent": ("bz2", "lzma", *(["_hashlib"] if find_spec("_sha1") else []))}
-"""What libraries of an agent import if it is there, and an agent does not use.
+_UNUSED = ("bz2", "lzma", *(["_hashlib"] if find_spec("_sha1") else []))
+"""What libraries import if it is there, and agents and receivers do not use.
 
 `_hashlib` would load a second OpenSSL, which takes 3 MiB. Python's own functions do the same, where
-it was built with them.
+it was built with them. A receiver imports it with the first login.
 """
+_WITHOUT = {"agent": _UNUSED, "receiver": _UNUSED}
 
 
 @click.group(

@@ -110,8 +110,7 @@ def scan_lines(
 
     if not lengths:
         return 0, 0, 0
-    # without brackets and commas
-    digits = len(orjson.dumps(list(accumulate(lengths[:-1], initial=start)))) - 1 - len(lengths)
+    digits = _digits(start, lengths)
     # without the quotes around it, and the escape of each newline
     return len(lengths), len(text), digits + len(escaped) - 2 - 2 * len(lengths)
 
@@ -178,35 +177,39 @@ def _line_lengths(data: bytes, most: int) -> list[int]:
     return lengths
 
 
+def _digits(start: int, lengths: Sequence[int]) -> int:
+    """Return how many digits the positions of lines of these *lengths* have together."""
+    last = start + sum(lengths) - lengths[-1]
+    if len(str(start)) == len(str(last)):
+        return len(lengths) * len(str(start))
+    return sum(len(str(place)) for place in accumulate(lengths[:-1], initial=start))
+
+
 def _plain_lines(
     count: int, data: bytes, at: int, end: int, start: int, written: int
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the lines' positions in decimal, and their messages escaped for JSON."""
     if not 0 <= at < end <= len(data) or count < 1:
         raise ValueError("no lines there")
-    lines = data[at:end].split(b"\n")
-    if len(lines) != count + 1 or lines.pop():
+    text = data[at:end]
+    lengths = _line_lengths(text, count + 1)
+    if len(lengths) != count or sum(lengths) != len(text):
         raise ValueError("not as many lines as counted")
-    numbers = list(accumulate(map(len, lines[:-1]), _next, initial=start))
-    places = orjson.dumps(numbers)[1:-1].split(b",")
-    text = data[at : end - 1]
+
+    places = orjson.dumps(list(accumulate(lengths[:-1], initial=start)))[1:-1].split(b",")
     # DEL, which JSON does not escape, between the messages: one call escapes them all
     messages = (
-        [orjson.dumps(line.decode())[1:-1] for line in lines]
+        [orjson.dumps(line.decode())[1:-1] for line in text.split(b"\n")[:-1]]
         if _DEL in text
-        else orjson.dumps(text.replace(b"\n", _DEL).decode())[1:-1].split(_DEL)
+        else orjson.dumps(text.replace(b"\n", _DEL).decode())[1:-2].split(_DEL)
     )
-    if sum(_sizes(places, messages)) != written:
+    if _digits(start, lengths) + sum(map(len, messages)) != written:
         raise ValueError("lines of another length than counted")
     return places, messages
 
 
 def _sizes(places: list[bytes], messages: list[bytes]) -> Iterator[int]:
     return map(add, map(len, places), map(len, messages))
-
-
-def _next(place: int, length: int) -> int:
-    return place + length + 1  # 1 for LF
 
 
 def packed_numbers(numbers: Sequence[int]) -> list[bytes]:

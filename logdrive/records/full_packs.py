@@ -1,15 +1,13 @@
 """Packs the full records of a run, for receivers that take packs (rule R8)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from logdrive.model.framing import frame_events
 from logdrive.model.limits import RECORD_BYTES
 from logdrive.packs.pack import PACK_HEAD, PackForm
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
-from logdrive.records.full_records import FullEncoder, FullRecords
+from logdrive.records.full_records import FullEncoder, records_as_events
 from logdrive.records.run_pack import Packing, RunPack, packed_size
 from logdrive.records.runs import Run
 
@@ -34,12 +32,7 @@ class FullPackEncoder:
 
 def pack_records(run: Run, packing: Packing) -> Run:
     """Return *run* with its records packed; unchanged if their pack would not be a record."""
-    pack = RunPack(PackForm.RECORDS, partial(_frame, run.records), packing)
+    pack = RunPack(PackForm.RECORDS, partial(records_as_events, run.records), packing)
     if run.size > _SURE_BYTES and len(pack.pack) > RECORD_BYTES:
         return run
     return replace(run, records=pack, size=packed_size(run.size))
-
-
-def _frame(records: Sequence[bytes]) -> bytes:
-    # without Python code for a single record
-    return records.encode_events() if isinstance(records, FullRecords) else frame_events(records)

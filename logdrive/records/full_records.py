@@ -6,7 +6,7 @@ No Python code runs for a single line (`logdrive.kernel`): about 0.1 µs for a l
 from file to frame. Lines that are not plain are encoded one by one (`logdrive.records.lines`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, overload
@@ -14,7 +14,7 @@ from typing import Any, Final, overload
 import orjson
 
 from logdrive.kernel.loops import line_events, line_frames
-from logdrive.model.framing import EVENT_HEAD, unframe_events
+from logdrive.model.framing import EVENT_HEAD, frame_events, unframe_events
 from logdrive.records.blocks import LinePart
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.lines import PlainLines, cut_lines
@@ -64,6 +64,14 @@ class FullRecords(Records):
         """Return the records as Pravega events, back to back: `size` bytes."""
         data, at, end, start, count, written = self.lines
         return line_events(count, self.prefix, _MESSAGE, _END, data, at, end, start, written)
+
+
+def records_as_events(records: Sequence[bytes]) -> bytes:
+    """Return *records*, full ones or others, as Pravega events, back to back.
+
+    No Python code runs for a single record of `FullRecords`.
+    """
+    return records.encode_events() if isinstance(records, FullRecords) else frame_events(records)
 
 
 class FullEncoder:

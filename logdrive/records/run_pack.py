@@ -7,7 +7,7 @@ waits for its acknowledgement takes no more memory than that.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, overload
+from typing import Final, NamedTuple, Protocol, overload
 
 from logdrive.model.framing import EVENT_HEAD, Part, unframe_events
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack, open_pack
@@ -108,15 +108,23 @@ class PendingFrame(NamedTuple):
         return pack_frame(self.sequence, self.pack.pack)
 
 
-FramePart = bytes | PendingFrame
+class PendingPart(Protocol):
+    """Frames that are encoded when their window is packed, in whichever thread that is."""
+
+    def encode(self) -> tuple[Part, ...]:
+        """Return the frames, in parts."""
+        ...
+
+
+FramePart = bytes | PendingPart
 """A part of a run's frames."""
 
 
 def encode_parts(frames: Sequence[FramePart]) -> list[Part]:
-    """Return *frames* as parts to join or write; their packs are compressed first."""
+    """Return *frames* as parts to join or write; those that wait for it are encoded first."""
     parts = list[Part]()
     for frame in frames:
-        parts += frame.encode() if isinstance(frame, PendingFrame) else (frame,)
+        parts += (frame,) if isinstance(frame, bytes) else frame.encode()
     return parts
 
 

@@ -7,7 +7,7 @@ A run is a sequence of records of one source, and becomes one batch. It moves th
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from logdrive.model import records as record
@@ -82,6 +82,20 @@ class Records(FramedRecords, Sequence[bytes]):
         """Bytes that they take in a batch, `EVENT_HEAD` for each included; see `RUN_BYTES`."""
 
 
+class PendingRecords(NamedTuple):
+    """The frames of records in a compact form, which are encoded when their window is packed."""
+
+    first: int
+    """The number of the first frame."""
+
+    records: Records
+    """The records."""
+
+    def encode(self) -> tuple[bytes]:
+        """Return the frames."""
+        return (self.records.encode_frames(self.first),)
+
+
 @dataclass(frozen=True, slots=True)
 class GapOrEndMark:
     """What a gap or an end record says, as the mark in its batch's header repeats it (rule R4).
@@ -137,11 +151,14 @@ class Run:
     def encode_frames(self, first: int) -> Sequence[FramePart]:
         """Return the records as frames numbered from *first*, in parts for the caller to join.
 
-        Pairs become D frames, a pack a Z frame, all other records J frames.
+        Pairs become D frames, a pack a Z frame, all other records J frames. What was not encoded
+        yet is encoded when the window is packed.
         """
         records = self.records
         if isinstance(records, RunPack):
             return [PendingFrame(first, records)]
+        if isinstance(records, Records):
+            return [PendingRecords(first, records)]
         return (
             [records.encode_frames(first)]
             if isinstance(records, FramedRecords)

@@ -1,8 +1,9 @@
 """Opens all packs in the segments of a store, for `store verify --deep` (rule R8).
 
 A segment is walked from batch to batch, as readers do. What is no batch is passed over: records and
-segments of other programs, and tables. Batches of a topic of Iggy have their header in an envelope,
-which is taken off. Records of S2 that are encrypted or have headers of their own are not looked at.
+segments of other programs, and tables. Batches that came over S2 or Iggy have their header in an
+envelope of that face (docs/adr/0024, 0026), which is taken off; those that S2 keeps encrypted are
+passed over.
 """
 
 from collections import Counter
@@ -19,6 +20,13 @@ from logdrive.model.units import MIB
 from logdrive.packs.contents import open_batch
 from logdrive.packs.faults import PackFault
 from logdrive.packs.pack import PackError
+from logdrive.services.numbering.heads import (
+    HEAD_BYTES,
+    MAGIC,
+    RECORD,
+    decode_head,
+    split_fields,
+)
 from logdrive.wire.iggy.messages.envelope import decode_message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
@@ -102,22 +110,34 @@ class _SegmentWalk:
             if _is_packed(batch.header):
                 self._packs.look_at_pack(self._segment, batch, records[EVENT_HEAD:])
             return
-        before, self._enveloped = self._enveloped, _enveloped_batch(batch)
+        body = _body_in_envelope(batch.payload)
+        before, self._enveloped = self._enveloped, _enveloped_batch(batch, body)
         if before is not None and self._enveloped is None:
-            self._packs.look_at_pack(self._segment, before, batch.payload)
+            pack = batch.payload if body is None else body
+            self._packs.look_at_pack(self._segment, before, pack)
 
 
 def _is_packed(header: BatchHeader) -> bool:
     return header.kind == "data" and header.form is not msgspec.UNSET
 
 
-def _enveloped_batch(batch: BatchRef) -> BatchRef | None:
-    """Return *batch*, a headless record, with the header in its envelope, if that is of a pack."""
-    message = decode_message(batch.payload)
-    header = trusted_header(message.payload) if message.headers else None
-    if header is None or not _is_packed(header):
+def _body_in_envelope(payload: bytes) -> bytes | None:
+    """Return the body in an envelope of S2 or Iggy; None if there is none that can be taken off."""
+    if payload.startswith(MAGIC):
+        head = decode_head(payload, 0, len(payload))
+        record = head is not None and head.kind == RECORD
+        fields = split_fields(payload[HEAD_BYTES:]) if record else None
+        return None if fields is None else fields[1]
+    body = decode_message(payload).payload
+    return body if len(body) < len(payload) else None
+
+
+def _enveloped_batch(batch: BatchRef, body: bytes | None) -> BatchRef | None:
+    """Return *batch*, a headless record, with the header in its *body*, if that is of a pack."""
+    header = None if body is None else trusted_header(body)
+    if header is None or body is None or not _is_packed(header):
         return None
-    return BatchRef(batch.offset, batch.body, batch.next, batch.crc, header, message.payload)
+    return BatchRef(batch.offset, batch.body, batch.next, batch.crc, header, body)
 
 
 def _join_appends(data: Iterable[tuple[int, Part]]) -> Iterator[tuple[int, bytes]]:

@@ -21,11 +21,12 @@ class GroupCommit:
     """The queue before the log, and the loop that empties it.
 
     While one group is written, the next one is filled with what is submitted, up to its limits; the
-    rest waits in the queue. *on_durable* is called with each group once it is durable, usually
-    while the next one is being written. *on_failed* is called once a write failed, with all pending
-    writes: those after the failed group were checked against it. If *has_other_work* returns True,
-    *do_other_work* is called between two groups, when all durable groups are processed. If it
-    returns True, it is called again without waiting for a group.
+    rest waits in the queue. *on_added* is called with each write once a group has its data, and
+    *on_durable* with each group once it is durable, usually while the next one is being written.
+    *on_failed* is called once a write failed, with all pending writes: those after the failed group
+    were checked against it. If *has_other_work* returns True, *do_other_work* is called between two
+    groups, when all durable groups are processed. If it returns True, it is called again without
+    waiting for a group.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class GroupCommit:
         executor: Executor,
         limits: StoreLimits,
         *,
+        on_added: Callable[[PendingWrite], None],
         on_durable: Callable[[Sequence[PendingWrite]], None],
         on_failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
         has_other_work: Callable[[], bool],
@@ -44,6 +46,8 @@ class GroupCommit:
         self._log = log
         self._executor = executor
         self._limits = limits
+        # called with each write once the open group has its data
+        self._on_added = on_added
         # called with each group once it is durable
         self._on_durable = on_durable
         # called with all pending writes, and the reason, once a write failed
@@ -90,8 +94,7 @@ class GroupCommit:
         if self._queue or not self._fits(entry.length):
             self._queue.append(write)
         else:
-            self._log.add_entry(entry)
-            self._open.append(write)
+            self._add_to_group(write)
         self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
@@ -160,11 +163,17 @@ class GroupCommit:
 
     def _fill(self) -> bool:
         """Move queued writes to the open group while they fit; return whether it has any."""
-        queue, log = self._queue, self._log
+        queue = self._queue
         while queue and self._fits(queue[0].entry.length):
-            log.add_entry(queue[0].entry)
-            self._open.append(queue.popleft())
+            self._add_to_group(queue[0])
+            queue.popleft()
         return bool(self._open)
+
+    def _add_to_group(self, write: PendingWrite) -> None:
+        """Add *write*, which must fit, to the open group. Raises `TransientError`."""
+        self._log.add_entry(write.entry)
+        self._on_added(write)
+        self._open.append(write)
 
     def _fits(self, length: int) -> bool:
         """Return whether an entry with *length* bytes of data fits into the open group."""

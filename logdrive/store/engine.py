@@ -104,16 +104,18 @@ class Store(Changes):
         clock: Clock,
         limits: StoreLimits,
     ) -> None:
+        pending = PendingWrites(recovered.index)
         commit = GroupCommit(
             recovered.log,
             executor,
             limits,
+            on_added=pending.release_data,
             on_durable=self._on_durable,
             on_failed=self._on_failed,
             has_other_work=self._has_other_work,
             do_other_work=self._do_other_work,
         )
-        super().__init__(PendingWrites(recovered.index), commit, clock, limits)
+        super().__init__(pending, commit, clock, limits)
         self.path = path
         self.store_id = recovered.log.store_id
         self.recovery = recovered.report

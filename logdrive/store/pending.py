@@ -180,6 +180,13 @@ class PendingWrites:
             state.writers.update((change.writer, write) for change in write.changes)
             self._count(write.source)
 
+    def release_data(self, write: PendingWrite) -> None:
+        """Release the data of an append, which the open group has, unless readers will want it."""
+        entry = write.entry
+        durable = self._index.by_number.get(entry.segment)
+        if entry.kind == APPEND and not (durable is not None and durable.followed):
+            entry.parts = ()
+
     def remove_durable(self, write: PendingWrite) -> None:
         """Remove *write*, the oldest one: it is in the index now."""
         state = write.state

@@ -95,8 +95,11 @@ class LogReader:
     def on_committed(
         self, segment: SegmentIndex, place: int, time_ms: int, parts: Sequence[Part]
     ) -> None:
-        """Keep the data that was committed at *place* if the tail of *segment* is followed."""
-        if segment.followed:
+        """Keep the data that was committed at *place* if the tail of *segment* is followed.
+
+        There are no *parts* if it was not, when they were submitted.
+        """
+        if segment.followed and parts:
             segment.on_append_kept()
             self._keep(place, time_ms, memoryview(b"".join(parts)))
             return

@@ -107,8 +107,8 @@ def ship(system: Installation, path: Path) -> list[str]:
 def compare(make: MakePiece, found: Iterator[bytes]) -> None:
     """Check that *found*, cut anywhere, is the file."""
     pieces, place = [make(number) for number in range(PIECES)], 0
-    for data in map(memoryview, found):
-        at = 0
+    for whole in found:
+        data, at = memoryview(whole), 0
         while at < len(data):
             number, begun = divmod(place, PIECE)
             part = data[at : at + PIECE - begun]

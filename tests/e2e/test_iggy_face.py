@@ -35,7 +35,8 @@ def test_a_line_that_an_agent_shipped_is_polled_by_a_client_of_iggy(
         tmp_path,
         certificates,
         stream=f"{SCOPE}/{STREAM}",
-        receiver_extra=f'[listen.iggy]\naddress = "127.0.0.1:{port}"\n',
+        # its clients know nothing of packs
+        receiver_extra=f'unpack = "blocks"\n[listen.iggy]\naddress = "127.0.0.1:{port}"\n',
     )
     try:
         receiver = site.receiver()

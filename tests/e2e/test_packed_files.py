@@ -17,27 +17,30 @@ from tests.support.record_bytes import bytes_of
 pytestmark = pytest.mark.process
 
 FORMS = {
-    # compression of the agent, unpack of the receiver: what the batches of the stream are
-    ("zlib", "no"): {"pack 1"},
+    # records and compression of the agent, unpack of the receiver: what the stream's batches are
+    ("packed", "zlib", "no"): {"text, deflate", "text, stored"},
     # what zstd shrinks too much goes by deflate
-    ("zstd", "no"): {"pack 2", "pack 1"},
-    ("none", "no"): {"pack 0"},
-    ("zlib", "blocks"): {"block", "one event"},
-    ("zstd", "full"): {"one event"},
+    ("packed", "zstd", "no"): {"text, zstd", "text, deflate", "text, stored"},
+    ("packed", "none", "no"): {"text, stored"},
+    ("packed", "zlib", "blocks"): {"blocks", "records"},
+    ("packed", "zstd", "full"): {"records"},
+    ("full", "zlib", "no"): {"records, deflate", "records, stored"},
+    ("block", "zlib", "no"): {"blocks", "records"},
 }
+CODECS = ("stored", "deflate", "zstd")
 
 
 @pytest.fixture
 def system(
     tmp_path: Path, certificates: Path, request: pytest.FixtureRequest
 ) -> Iterator[Installation]:
-    compression, unpack = request.param
+    records, compression, unpack = request.param
     installation = Installation(
         tmp_path,
         certificates,
         # one segment: its order is that in which lines are printed
         receiver_extra=f'segments = 1\nunpack = "{unpack}"\n',
-        agent_extra=f'compression = "{compression}"\n',
+        agent_extra=f'records = "{records}"\ncompression = "{compression}"\n',
         # also the last lines without a newline are sent soon
         input_extra="quiet_seconds = 1.0\n",
     )
@@ -79,11 +82,11 @@ def _forms_and_text(segment: bytes) -> tuple[set[str], bytes]:
         if header["kind"] != "data":
             continue
         if "form" in header:
-            forms.add(f"pack {records[0][1]}")
+            forms.add(f"{header['form']}, {CODECS[records[0][1]]}")
             text += [data for _, data in unpacked(records[0], header).pieces]
             continue
         for record in map(orjson.loads, records):
-            forms.add("block" if "lines" in record["log"] else "one event")
+            forms.add("blocks" if "lines" in record["log"] else "records")
             text.append(bytes_of(record)[0])
     return forms, b"".join(text)
 
@@ -97,8 +100,7 @@ def test_files_are_stored_and_printed_byte_for_byte__R2_R8(
     _deliver(system, files)
     (segment,) = asyncio.run(read_segments(str(system.store)))
     forms, text = _forms_and_text(segment)
-    # what does not shrink is stored as it is, whatever the codec
-    assert forms == wanted | ({"pack 0"} if "one event" not in wanted else set())
+    assert forms == wanted
 
     delivered = Ledger.read([segment]).by_data()
     missing = [name for name, content in files.items() if content not in delivered]
@@ -112,7 +114,7 @@ def test_files_are_stored_and_printed_byte_for_byte__R2_R8(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "system", [("zlib", "no"), ("zstd", "blocks")], indirect=True, ids="-".join
+    "system", [("packed", "zlib", "no"), ("packed", "zstd", "blocks")], indirect=True, ids="-".join
 )
 def test_files_rebuilt_from_the_table_are_the_files__R2_R8_A3(
     system: Installation, files: dict[str, bytes]

@@ -25,6 +25,7 @@ class Site:
     def __init__(self, root: Path, certificates: Path) -> None:
         self._port = free_port()
         faces = (
+            'unpack = "blocks"\n\n'  # S2's clients know nothing of packs
             f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n\n'
             f'[listen.s2]\naddress = "127.0.0.1:{self._port}"\n'
         )

@@ -125,6 +125,7 @@ def test_lines_in_the_store_are_read_by_s2s_own_client_and_by_pravegas_protocol(
     s2_sdk = pytest.importorskip("s2_sdk")
     s2_port, pravega_port = free_port(), free_port()
     faces = (
+        'unpack = "blocks"\n\n'  # S2's clients know nothing of packs
         f'[listen.pravega]\naddress = "127.0.0.1:{pravega_port}"\n\n'
         f'[listen.s2]\naddress = "127.0.0.1:{s2_port}"\n'
     )

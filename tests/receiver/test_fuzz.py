@@ -9,8 +9,11 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.model.framing import frame_events
 from logdrive.model.numbers import CLOSED, number_of
 from logdrive.model.records import DATA, END, GAP, block_record, end_record, gap_record
+from logdrive.packs.cuts import join_cuts
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     AckFrame,
@@ -18,6 +21,7 @@ from logdrive.wire.lumberjack.frames import (
     JsonFrame,
     JsonRun,
     KeyValueFrame,
+    PackFrame,
     PositionFrame,
     RefusalFrame,
     RunFrame,
@@ -60,6 +64,26 @@ RECORDS = (
     b"[" * 3000,
     b"y" * 70_000,
 )
+
+_HONEST = (
+    make_pack(PackForm.TEXT, b"line 00", PackCodec.DEFLATE),
+    make_pack(PackForm.TEXT, b"\xff\0 = 1\n", PackCodec.STORED),
+    make_pack(PackForm.CUT_TEXT, join_cuts([7], b"one\ntwo"), PackCodec.ZSTD),
+    make_pack(PackForm.RECORDS, frame_events([b"{}"]), PackCodec.DEFLATE),
+)
+PACKS = (
+    *_HONEST * 2,
+    # of so many bytes, and with another inside
+    *(pack_[:-1] + bytes([pack_[-1] ^ 0x55]) for pack_ in _HONEST),
+    make_pack(PackForm.TEXT, b"a\nb\nc\nd", PackCodec.STORED),
+    make_pack(PackForm.CUT_TEXT, join_cuts([3, -4], b"one"), PackCodec.STORED),
+    make_pack(PackForm.RECORDS, frame_events([b"{}", b"{}"]), PackCodec.STORED),
+    make_pack(PackForm.RECORDS, b"x" * 40, PackCodec.STORED),
+    b"\1\1\0\0\0\7\0\0\0\0" + b"no deflate stream",
+    b"\1\2\0\0\0\7\0\0\0\0" + b"\x28\xb5\x2f\xfd" + bytes(9),
+    b"\7\7" + bytes(20),
+)
+"""Packs of runs of 7 bytes and one event, and of no run."""
 
 
 class Babbler:
@@ -135,6 +159,8 @@ class Babbler:
             if chance() < 0.8
             else None
         )
+        if kind == DATA and records == 1 and chance() < 0.4:
+            return run.encode() + PackFrame.of(first, pick(PACKS)).encode()
         return run.encode() + (
             JsonRun.of(first, [said or pick(RECORDS) for _ in range(records)]).encode()
             if records
@@ -174,11 +200,21 @@ async def _babble(world: World, seed: int, plain: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "plain"), [(0, False), (100, False), (200, False), (300, True), (400, True)]
+    ("start", "plain", "unpack"),
+    [
+        (0, False, "no"),
+        (100, False, "no"),
+        (200, False, "blocks"),
+        (300, True, "no"),
+        (400, True, "full"),
+    ],
 )
 @in_virtual_time
-async def test_babble_ends_the_babblers_connection_at_most(start: int, plain: bool) -> None:
-    async with receiver(config=configuration(tls="off") if plain else None) as world:
+async def test_babble_ends_the_babblers_connection_at_most(
+    start: int, plain: bool, unpack: str
+) -> None:
+    tls = {"tls": "off"} if plain else {}
+    async with receiver(config=configuration(unpack=unpack, **tls)) as world:
         for seed in range(start, start + 100):
             await _babble(world, seed, plain)
             if seed % 20 == 0:
@@ -189,4 +225,42 @@ async def test_babble_ends_the_babblers_connection_at_most(start: int, plain: bo
         await good.acknowledged(await good.send_window(run_of(0, 0, 30)))
         await good.stream.close()
     assert world.counters.connections_open == 0
+    assert world.memory.used == 0
     assert len(world.network.failures) == 0
+
+
+@pytest.mark.parametrize("unpack", ["no", "blocks", "full"])
+@in_virtual_time
+async def test_packs_of_any_kind_end_their_senders_connection_at_most(unpack: str) -> None:
+    async with receiver(config=configuration(unpack=unpack)) as world:
+        for seed in range(150):
+            world.disk.capacity = 0 if seed % 10 == 9 else None
+            await _send_packs(world, Random(seed))
+        world.disk.capacity = None
+        good = await world.native("web-9", "cn:web-9")
+        await good.register(0, UUID(int=9))
+        await good.acknowledged(await good.send_window(run_of(0, 0, 30)))
+    counted = world.counters
+    assert world.memory.used == 0
+    assert counted.protocol_errors > 20
+    assert counted.packs > 50
+    assert (counted.packs_unpacked > 50, counted.packs_damaged > 50) == (unpack != "no",) * 2
+
+
+async def _send_packs(world: World, random: Random) -> None:
+    """Send runs that follow one another, each with one of `PACKS`, until shown the door."""
+    peer = await world.native()
+    try:
+        position = await peer.register(0, UUID(int=random.randrange(1 << 60)))
+        assert isinstance(position, PositionFrame)
+        previous = 0
+        for _ in range(random.randrange(1, 9)):
+            number = previous + (7 << 16)
+            run = RunFrame(0, DATA, previous, number, 0, 0, 1, 1)
+            await peer.send_window((run, random.choice(PACKS)))
+            previous = number
+            if random.random() < 0.5:
+                await peer.next()
+    except (TransientError, AssertionError):
+        return
+    await peer.stream.close() if random.random() < 0.5 else peer.stream.abort()

@@ -24,6 +24,7 @@ from tests.support.packs import (
 
 _BOMB: Final = bytes(512 * KIB)
 _CUT: Final = 100  # bytes that some honest packs leave out
+_LENGTH: Final = 4  # bytes of a length in a pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,13 @@ def _lengths_of_less(run: PackRun) -> PackRun:
     return replace(run, pack=packed(CUT_TEXT, cut_text(lengths, run.text)), events=1)
 
 
+def _one_length_less(run: PackRun) -> PackRun:
+    """Its text is longer by as much as the length is that it lacks."""
+    lengths = [len(run.text), -_LENGTH]
+    pack = packed(CUT_TEXT, cut_text(lengths, run.text))
+    return replace(run, pack=pack, events=1, skipped=_LENGTH)
+
+
 def _too_many_lengths(run: PackRun) -> PackRun:
     content = b"\x7f\xff\xff\xff" + cut_text([], run.text)
     return replace(run, pack=packed(CUT_TEXT, content), events=1)
@@ -144,6 +152,7 @@ QUIET: Final[dict[str, _Lie]] = {
     "records of another place": _records_of_another_place,
     "lengths of less": _lengths_of_less,
     "too many lengths": _too_many_lengths,
+    "one length less": _one_length_less,
 }
 """Lies about what is inside, by what they are."""
 

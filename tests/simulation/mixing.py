@@ -12,11 +12,14 @@ from tests.simulation.files import APPLICATIONS
 from tests.simulation.plan import AgentPlan, Plan, Step, Unpack
 from tests.simulation.widening import with_more
 
+_QUIET_SECONDS = 20.0  # until all that came before has passed, as far as it passes by itself
+_DOWN_SECONDS = 8.0  # of a receiver whose version is replaced
+
 
 def mixed(plan: Plan) -> Plan:
     """Return *plan* with forms of records, and versions of programs, that its seed adds to it."""
     plan = replace(plan, agents=tuple(_formed(agent, plan.seed) for agent in plan.agents))
-    return _versioned(_with_liars(_opening(plan)))
+    return _versioned(_opening(_with_liars(plan)))
 
 
 def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
@@ -28,9 +31,12 @@ def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
 
 
 def _opening(plan: Plan) -> Plan:
-    """Return *plan*; in one history of six some receivers open packs before they store them."""
+    """Return *plan*; in one history of six some receivers open packs before they store them.
+
+    So they do in half of those with liars, whose packs they can't open.
+    """
     pick = Random(f"unpack {plan.seed}")
-    if pick.random() >= 1 / 6:
+    if pick.random() >= (1 / 2 if plan.liars else 1 / 6):
         return plan
     ways: tuple[Unpack, ...] = ("blocks", "full")
     opening = {name: pick.choice(ways) for name in plan.receivers}
@@ -81,29 +87,38 @@ def _install(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _undercut(plan: Plan, pick: Random) -> Plan:
-    """Return *plan*; up to three times, what is unacknowledged has to change its form.
+    """Return *plan*; at its end, up to two times, what is unacknowledged has to change its form.
 
     A receiver dies before it stores a run, another version is started in its place, and the run's
-    file is gone by then.
+    file is gone by then. Other faults would come between, so these steps follow all others.
     """
-    steps, end = list(plan.steps), max(step.at for step in plan.steps)
-    for _ in range(pick.choice((0, 0, 1, 3))):
-        at, down = pick.uniform(0.0, end), pick.choice((2.0, 5.0))
-        agent, receiver = pick.choice(plan.agents).name, pick.choice(plan.receivers)
-        file = {"file": pick.choice(APPLICATIONS)}
-        dies = {"point": "receiver.window.before_append", "passages": 1, "power": False}
-        again = {"old": pick.random() < 0.7, "killed": True, "down": down}
-        gone = pick.choice(("truncate", "truncate", "copytruncate", "unlink"))
-        late = {"late": 0} if gone == "unlink" else {}
-        for after, kind, who, values in (
-            (0.0, "arm", receiver, {**dies, "down": down}),
-            (0.0, "write", agent, {**file, "lines": pick.choice((1, 40)), "style": "odd"}),
-            (pick.choice((0.3, 1.0)), gone, agent, {**file, **late}),
-            (1.0, "install", receiver, again),
-        ):
-            values["seed"] = pick.getrandbits(32)
-            steps.append(Step(round(at + after, 3), kind, who, values, len(steps)))
-    return plan.with_steps(sorted(steps, key=lambda step: step.at))
+    steps, at = list(plan.steps), max(step.at for step in plan.steps) + _QUIET_SECONDS
+    for _ in range(pick.choice((0, 1, 1, 2))):
+        for after, kind, who, values in _deeds(plan, pick):
+            seeded = {**values, "seed": pick.getrandbits(32)}
+            steps.append(Step(round(at + after, 3), kind, who, seeded, len(steps)))
+        at = steps[-1].at + _QUIET_SECONDS
+    return plan.with_steps(steps)
+
+
+def _deeds(plan: Plan, pick: Random) -> list[tuple[float, str, str, dict[str, Any]]]:
+    """Return the steps of one such replacement: seconds since its beginning, kind, who, values."""
+    agent, hosts = pick.choice(plan.agents).name, plan.receivers
+    file = {"file": pick.choice(APPLICATIONS)}
+    wrote = {**file, "lines": pick.choice((3, 40)), "style": "odd"}
+    begin, end = pick.choice(((False, True), (False, True), (True, False)))
+    first = {"old": begin, "killed": False, "down": 0.0}
+    dies = {"point": "receiver.window.before_append", "passages": 1, "power": False}
+    last = {"old": end, "killed": True, "down": _DOWN_SECONDS}
+    return [
+        *((0.0, "install", who, first) for who in hosts),
+        (2.0, "install", agent, {**first, "old": False}),
+        (8.0, "write", agent, wrote),
+        *((18.0, "arm", who, {**dies, "down": _DOWN_SECONDS}) for who in hosts),
+        (18.0, "write", agent, wrote),
+        (pick.choice((19.0, 20.5)), pick.choice(("truncate", "copytruncate")), agent, file),
+        *((22.0, "install", who, last) for who in hosts),
+    ]
 
 
 def _versions(plan: Plan) -> list[str]:

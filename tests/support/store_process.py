@@ -39,6 +39,11 @@ class StoreProcess:
         )
 
     @property
+    def store(self) -> str:
+        """The store's directory."""
+        return str(self._directory / "store")
+
+    @property
     def address(self) -> str:
         """Host and port, as clients take them."""
         return f"127.0.0.1:{self.port}"

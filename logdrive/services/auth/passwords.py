@@ -5,7 +5,6 @@ As text: `$scrypt$ln=14,r=8,p=1$salt$hash`, salt and hash in base64 without padd
 
 import base64
 import binascii
-import hashlib
 import hmac
 import re
 from dataclasses import dataclass
@@ -83,7 +82,11 @@ def parse_hash(text: str) -> PasswordHash:
 
 
 def _hashed(password: str, log_cost: int, block: int, lanes: int, salt: bytes) -> bytes:
-    return hashlib.scrypt(
+    # only logins need OpenSSL as Python's own library has it, which takes 3 MiB; `hashlib` lacks
+    # this function where a receiver was imported without it (`logdrive.cli.main`)
+    from _hashlib import scrypt
+
+    return scrypt(
         password.encode(),
         salt=salt,
         n=1 << log_cost,

@@ -61,7 +61,7 @@ class EntryHead(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LogEntry:
-    """A change on its way into the log; *parts* are its data.
+    """A change on its way into the log; *parts* are its data, until nothing needs it any more.
 
     *place* is the position of the data in the log, once it is written.
     """

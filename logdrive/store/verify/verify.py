@@ -27,7 +27,7 @@ _STEP_BYTES = 1 << 20
 _LOOKED_BACK = 1000
 """Damages that are searched for one of the same place."""
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with the bytes read so far, and their total."""
 
 
@@ -84,10 +84,10 @@ class _Appends:
 def verify(
     disk: Disk,
     directory: str,
-    progress: Progress = lambda done, whole: None,
+    progress: OnProgress = lambda done, whole: None,
     *,
     inspect: InspectSegment | None = None,
-    inspected: Progress = lambda done, whole: None,
+    inspected: OnProgress = lambda done, whole: None,
 ) -> Verification:
     """Verify the store in *directory*; then have *inspect* look into each of its segments.
 
@@ -110,7 +110,7 @@ def verify(
 class _Verifier:
     """One verification, of the files that exist when it begins, with their lengths at that time."""
 
-    def __init__(self, disk: Disk, directory: str, progress: Progress) -> None:
+    def __init__(self, disk: Disk, directory: str, progress: OnProgress) -> None:
         self._disk = disk
         self._result = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
@@ -141,7 +141,7 @@ class _Verifier:
         self._progress(self._whole, self._whole)
         return self._result
 
-    def inspect_segments(self, inspect: InspectSegment, progress: Progress) -> None:
+    def inspect_segments(self, inspect: InspectSegment, progress: OnProgress) -> None:
         """Have *inspect* read every segment again, once the log was verified."""
         # what lives where can't be known: that was reported
         if self._replay.index is None:

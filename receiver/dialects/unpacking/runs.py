@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from logdrive.model.framing import EVENT_HEAD, frame_events
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.records.full_records import FullRecords
+from logdrive.records.full_records import records_as_events
 from logdrive.wire.lumberjack.run_reader import RunReceived
 
 T = TypeVar("T")
@@ -39,10 +39,7 @@ class RunCutter:
             records=len(records),
         )
         self._number = number
-        # full records of plain lines are written by one loop in C
-        data = (
-            records.encode_events() if isinstance(records, FullRecords) else frame_events(records)
-        )
+        data = records_as_events(records)
         return RunReceived(part, self._packed.last, (data,), len(data))
 
     def _tail(self, position: int) -> bytes | None:

@@ -20,6 +20,8 @@ from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB
 from logdrive.packs.pack import PackCodec, PackForm, open_pack
+from logdrive.records.chunk import TextChunk
+from logdrive.records.full_records import FullEncoder
 from logdrive.records.run_pack import FramePart, Packing, PendingFrame, RunPack
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import ZSTD_MAGIC, Codec
@@ -113,6 +115,16 @@ def test_a_thread_compresses_what_is_worth_one() -> None:
     again = OutgoingWindow()  # sent once more after a lost connection
     again.add_run(source, Run(DATA, 0, 1, large, 1, MIB, 0), sent=True)
     assert packs_inline(again, "zlib")
+
+
+def test_full_records_are_encoded_sooner_than_handed_to_a_thread() -> None:
+    encoder = FullEncoder({}, "/var/log/a.log", "0" * 32, lambda: 0)
+    chunk = TextChunk.from_whole_file(b"GET /orders/7 200\n" * 900)
+    (run,) = encoder.encode_chunk(chunk, 0, 0)
+    window = OutgoingWindow()
+    window.add_run(cast("Source", Lines(0, 0)), run, sent=True)
+    assert window.size > 64 * KIB
+    assert packs_inline(window, "zlib")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,16 @@ def test_lines_and_figures_are_those_of_the_bytes(
     assert "records" in logdrive("store", "ls", uri).splitlines()[0]
 
 
+def test_a_deep_look_at_the_store_opens_what_came_over_iggy__R8(
+    segment: Segment, tmp_path: Path
+) -> None:
+    with IggyFace(tmp_path) as alone:
+        topic = topic_at(alone.port, "looked-at")
+        create(topic)
+        send(topic, as_sent(segment))
+        assert "2 packs, all of them whole" in logdrive("store", "verify", alone.store, "--deep")
+
+
 def test_following_prints_what_is_sent_to_any_partition(server: IggyFace, segment: Segment) -> None:
     topic = topic_at(server.port, "followed")
     create(topic, 2)

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_every_command_that_scripts_depend_on_is_there() -> None:
         "run,store ls,store cat"
     )
     assert {*fixed.split(","), "pipeline run", "pipeline audit", "pipeline report"} <= names
+
+
+@pytest.mark.parametrize("name", ["agent", "receiver"])
+@pytest.mark.skipif(find_spec("_sha1") is None, reason="this Python has only OpenSSL's hashes")
+def test_no_second_openssl_is_loaded_for_what_runs_all_day(name: str) -> None:
+    code = (
+        "import click, sys; from logdrive.cli.main import cli, import_structlog\n"
+        f"import_structlog(); cli.get_command(click.Context(cli), {name!r})\n"
+        "assert not {'ssl', '_ssl', '_hashlib', 'rich'} & set(sys.modules)\n"
+        "from logdrive.services.auth.passwords import hash_password\n"
+        "assert hash_password('secret', bytes(16)).matches_password('secret')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from logdrive.model.framing import split_events
 from logdrive.wire.s2.records import Record, fence_record
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines
@@ -66,6 +67,18 @@ def test_lines_and_figures_are_those_of_the_bytes(
     }
     assert (mine["segment"], mine["length"]) == (SEGMENT, stream.list_segments()[0].length)
     assert "records" in logdrive("store", "ls", stream.uri).splitlines()[0]
+
+
+def test_a_deep_look_at_the_store_opens_what_came_over_s2__R8(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    stream = stream_at(face.port)
+    append_segment(stream, segment)
+    # as a sink appends it: the header record has headers of S2's own
+    header, pack = split_events(text_batch("q", 0, b"line\n"))
+    append(stream, [Record(header, ((b"logdrive-batch", b"1"),)), Record(pack)])
+    found = logdrive("store", "verify", str(tmp_path / "s2"), "--deep")
+    assert "3 packs, all of them whole" in found
 
 
 def test_following_prints_what_is_appended(face: S2Face, segment: Segment) -> None:

@@ -11,9 +11,11 @@ import orjson
 from logdrive.model import records as record
 from logdrive.model.batch import BatchHeader
 from logdrive.model.dead_letters import Decision, Letter, encode_note
-from logdrive.model.framing import frame_event, frame_events
+from logdrive.model.framing import frame_event, frame_events, split_events
+from logdrive.model.record_walker import batch_at_record, frame_batch
 from logdrive.packs.contents import count_text_lines
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
+from logdrive.pipeline.decode.batches import walk_batches
 
 STORE = str(UUID(int=7))
 STREAM = "logs/app"
@@ -136,6 +138,16 @@ class Segment:
     def stray(self, payload: bytes) -> None:
         """Append an event without a header before it."""
         self.data += frame_event(payload)
+
+
+def as_records(segment: Segment, offset: int) -> bytes:
+    """Return *segment* as readers give it where offsets count records; the first is *offset*."""
+    data, stored = b"", bytes(segment.data)
+    for batch in walk_batches(segment.name, 0, stored):
+        payloads = list(split_events(stored, batch.body, batch.next))
+        data += frame_batch(batch_at_record(offset, batch.payload), payloads)
+        offset += 1 + len(payloads)
+    return data
 
 
 def lines(source: str, first: int, count: int) -> bytes:

@@ -33,12 +33,16 @@ CONFIG = Path(__file__).parents[3] / "config"
 
 
 def stream(count: int = 4, turns: int = 40) -> list[Segment]:
-    """Segments with a source each, and a foreign peer."""
+    """Segments with a source each, in packs of every codec and in blocks, and a foreign peer."""
     segments = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(count)]
     for number, segment in enumerate(segments):
         at = 0
         for turn in range(turns):
-            at = send(segment, f"s{number}", lines(f"s{number}", turn * 50, 50), at)
+            name, text = f"s{number}", lines(f"s{number}", turn * 50, 50)
+            if turn % 4 == 1:
+                at = send(segment, name, text, at)
+            else:
+                at = segment.packed(name, text, at, PackCodec(turn % 3))
             if turn % 10 == 0:
                 segment.foreign("beats", [b'{"message":"x"}'] * 2)
     return segments
@@ -57,7 +61,7 @@ def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
 
 def plan(uri: str, directory: Path, **more: Any) -> Plan:
     return Plan(
-        uri=uri, directory=str(directory), **({"once": True, "max_bytes_per_batch": 60_000} | more)
+        uri=uri, directory=str(directory), **({"once": True, "max_bytes_per_batch": 30_000} | more)
     )
 
 
@@ -259,7 +263,7 @@ def configured(root: Path, uri: str) -> str:
 def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     tmp_path: Path, spark: Any
 ) -> None:
-    segments = stream(count=2, turns=1000)
+    segments = stream(count=2, turns=2000)
     uri = store(tmp_path / "store", *segments)
     path = configured(tmp_path, uri)
     killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
@@ -271,7 +275,7 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     run_pipeline(
         plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20), threading.Event(), spark=spark
     )
-    check(tmp_path / "tables", spark, count=2, turns=1000)
+    check(tmp_path / "tables", spark, count=2, turns=2000)
 
 
 SLOW_ONCE = """\

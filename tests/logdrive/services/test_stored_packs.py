@@ -1,12 +1,19 @@
 """`store verify --deep` opens each pack of a store, whatever lies around it (R8)."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from random import Random
+from uuid import UUID
 
 import pytest
 
 from logdrive.model.framing import Part, frame_event, split_events
+from logdrive.services.numbering.heads import RECORD, encode_payload
+from logdrive.services.s2.batches import PendingBatch
+from logdrive.services.s2.server.log.payload import encode_fields
 from logdrive.services.stored_packs import StoredPacks
 from logdrive.wire.iggy.messages.envelope import StoredMessage, encode_event
+from logdrive.wire.s2.records import Record, metered_size
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.segments import text_block as block
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
@@ -118,6 +125,25 @@ def test_the_headers_of_a_topic_of_iggy_are_in_envelopes() -> None:
     for lost in (0, 1, 2, 3):
         left = [message for at, message in enumerate(messages) if at != lost]
         assert counts(looked_at([encode_event(message) for message in left])) == (6, 1)
+
+
+@pytest.mark.parametrize("clock_went_back", [False, True])
+def test_the_headers_that_came_over_s2_are_in_envelopes(clock_went_back: bool) -> None:
+    """Also the packs are, where the clock went back."""
+
+    def stored(record: Record) -> bytes:
+        if not record.headers and not clock_went_back:
+            return record.body
+        fields = encode_fields(record.headers, record.body)
+        return encode_payload(RECORD, 1, metered_size(record), fields)
+
+    async def records() -> list[Record]:
+        batches = [*GOOD, lying_batch("bad", 0, 50), *GOOD]
+        pending = [PendingBatch([batch], UUID(int=1), 1, Random(1)) for batch in batches]
+        return [record for one in pending for record in one.records]
+
+    appends = [frame_event(stored(record)) for record in asyncio.run(records())]
+    assert counts(looked_at(appends)) == (7, 1)
 
 
 def test_an_envelope_of_another_client_hides_no_pack_behind_it() -> None:

@@ -78,6 +78,34 @@ def test_a_group_is_told_of_as_soon_as_it_is_durable_while_the_next_is_being_wri
     run(main())
 
 
+def test_data_is_released_once_its_group_has_it_unless_a_reader_will_want_it() -> None:
+    """Writers of large batches would take twice the memory until the disk is done."""
+
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(group=1000), delay=1.0) as store:
+            commit = store._commit
+
+            def held() -> list[bytes]:
+                pending = (*commit._writing, *commit._open, *commit._queue)
+                return [b"".join(write.entry.parts)[:1] for write in pending]
+
+            await store.create(SEGMENT)
+            for number in range(1, 5):
+                last = submit(store, b"%d" % number * 500, number)
+                await asyncio.sleep(0)
+            # one is being written, one in the next group, and two wait
+            assert held() == [b"", b"", b"3", b"4"]
+            await last
+            assert content(store) == b"".join(b"%d" % number * 500 for number in range(1, 5))
+
+            store.follow_tail(SEGMENT, 2000)
+            last = submit(store, b"5", 5)
+            assert held() == [b"5"]
+            await last
+
+    run(main())
+
+
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("after", [0, 70, 100_000])
 @pytest.mark.parametrize("direct", [True, False])

@@ -186,6 +186,26 @@ async def test_a_pack_is_opened_only_once_there_is_memory_for_what_it_holds(unpa
     assert world.counters.events == 419_430
 
 
+@in_virtual_time
+async def test_what_a_pack_holds_counts_until_the_last_batch_of_it_is_made() -> None:
+    text = (b"x" * 99 + b"\n") * 41_943
+    run = RunFrame(0, 0, 0, len(text) << 16, 1, 0, 41_943, 1)
+    packed = make_pack(PackForm.TEXT, text, PackCodec.DEFLATE)
+    limits = {"total_bytes": 16 * MIB, "connection_bytes": 1 * MIB}
+    async with receiver(config=configuration(unpack="full", **limits)) as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        world.executor.delay = 60.0
+        last = await peer.send_window((run, packed))
+        await asyncio.sleep(30)
+        # its connection has no room for more batches, of which the disk has stored none
+        assert 0 < world.counters.events < 41_943
+        assert world.memory.used > len(text)
+        world.executor.delay = SYNC_SECONDS
+        await peer.acknowledged(last)
+    assert world.memory.used == 0
+
+
 @pytest.mark.parametrize("unpack", ["blocks", "full"])
 @in_virtual_time
 async def test_short_windows_go_through_while_others_unpack_all_that_memory_holds(

@@ -12,7 +12,6 @@ that S2's own tools read, and without those to S2's cloud:
 | S2_ACCESS_TOKEN     | the access token, if the configuration has none               |
 """
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -143,6 +142,9 @@ def _endpoint(
 
 
 def _system_certificates(variable: str, text: str, environ: Mapping[str, str]) -> str:
+    # a receiver knows where S2 may be, and its own TLS is another: this one takes 4 MiB
+    import ssl
+
     paths = ssl.get_default_verify_paths()
     ca = environ.get(paths.openssl_cafile_env) or paths.cafile
     if ca is None:

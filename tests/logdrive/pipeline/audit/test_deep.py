@@ -10,12 +10,13 @@ import pytest
 
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
+from logdrive.model.record_walker import walk_records
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.deep import audit_packs
 from logdrive.services.reader import SegmentState, ServiceReader
 from logdrive.services.stored_packs import StoredPacks
 from tests.logdrive.pipeline.filling import catch_up, send
-from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
+from tests.logdrive.pipeline.segments import STREAM, Segment, as_records, lines, source_id
 from tests.logdrive.pipeline.storing import store
 
 TEXT = lines("a", 0, 50)
@@ -66,6 +67,36 @@ def test_r8_every_pack_is_opened_and_one_that_lies_is_named() -> None:
     whole = len(one.data) + len(other.data)
     assert shown == sorted(shown)
     assert shown[-1] == (whole, whole)
+
+
+class Records(Chunks):
+    """A stream whose offsets count records, as S2's and Iggy's do: it gives whole batches."""
+
+    offset_unit = "records"
+
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        half = (start + end) // 4 * 2  # each batch here is a header and a record
+        whole = Segment(segment, data=self._data[segment])
+        data, at = as_records(whole, start), 0
+        for batch, _, stop in walk_records(segment, start, data):
+            if batch.next == half:
+                yield start, data[:stop]
+                start, at = half, stop
+        yield start, data[at:]
+
+
+def test_r8_packs_are_opened_where_offsets_count_records() -> None:
+    segment = Segment()
+    for name in "abc":
+        segment.packed(name, TEXT)
+    lying(segment, 0)
+    states = [SegmentState(segment.name, 0, 8, False, 0)]
+    shown: list[tuple[int, int]] = []
+    stream = cast(ServiceReader, Records([segment], 0))
+    packs = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
+    assert (packs.opened, packs.faulty) == (4, 1)
+    assert packs.faults[0].offset == 6
+    assert shown == [(4, 8), (8, 8)]
 
 
 @pytest.mark.parametrize("rest", [1, 7, 300])

@@ -11,20 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logdrive.model.framing import frame_events, split_events
+from logdrive.model.framing import frame_events
 from logdrive.model.limits import PACK_BYTES
-from logdrive.model.record_walker import batch_at_record, frame_batch
 from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import rebuild
-from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, MALFORMED, NOT_JSON
 from logdrive.records.blocks import BlockEncoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_records import FullEncoder
-from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment
+from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, as_records
 
 patient = settings(deadline=None, max_examples=80)  # the first example loads Arrow's kernels
 CODECS = pytest.mark.parametrize("codec", list(PackCodec), ids=lambda codec: codec.name.lower())
@@ -275,12 +273,7 @@ def test_r8_packs_are_read_where_offsets_count_records() -> None:
     at = segment.packed("a", TEXT)
     segment.packed("b", TEXT * 9)
     segment.packed("a", TEXT, at)
-    data, offset = b"", 100
-    for batch in walk_batches(SEGMENT, 0, bytes(segment.data)):
-        payloads = list(split_events(bytes(segment.data), batch.body, batch.next))
-        data += frame_batch(batch_at_record(offset, batch.payload), payloads)
-        offset += 2
-    decoder = Decoder(STREAM, "records")
+    data, decoder = as_records(segment, 100), Decoder(STREAM, "records")
     assert decoder.decode_batches("s2/a", 100, data) == (106, len(data))
     table, batches = decoder.take_tables()
     assert [batch.rows for batch in batches] == [2, 18, 2]
