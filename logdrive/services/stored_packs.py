@@ -6,6 +6,7 @@ envelope of that face (docs/adr/0024, 0026), which is taken off; those that S2 k
 passed over.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -32,7 +33,10 @@ from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 _CHUNK: Final = 1 * MIB
 """Bytes that are walked at once: appends may be small."""
 _MOST_FAULTS: Final = 1000
-"""Faults that are kept; the others are counted."""
+_MOST_OF_SOURCE: Final = 100
+"""Faults that are kept, of all sources and of one; the others are counted. A client may send lies
+of a line each, which must not hide those of others.
+"""
 
 
 class StoredPacks:
@@ -44,7 +48,8 @@ class StoredPacks:
         self.faulty = 0
         """Number of those that can't be opened."""
         self.faults: list[PackFault] = []
-        """The first of those."""
+        """The first of those, of each source."""
+        self._kept = Counter[str]()  # how many of those there are, by source
 
     def inspect_segment(self, segment: str, data: Iterable[tuple[int, Part]]) -> None:
         """Open the packs in *data*: appends of *segment* with their offsets, in order.
@@ -66,8 +71,10 @@ class StoredPacks:
             open_batch(batch.header, pack)
         except PackError as error:
             self.faulty += 1
-            if len(self.faults) < _MOST_FAULTS:
+            source = batch.header.source
+            if len(self.faults) < _MOST_FAULTS and self._kept[source] < _MOST_OF_SOURCE:
                 self.faults.append(PackFault.of(segment, batch, error))
+                self._kept[source] += 1
 
 
 class _SegmentWalk:

@@ -54,8 +54,8 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
         console.print(escape(_copy(copy)))
     for one in dismissals(verdict.letters):
         console.print(escape(dismissal(one)))
-    for fault in verdict.faults:
-        console.print(escape(_fault(fault)))
+    for faults in _following(verdict.faults):
+        console.print(escape(_fault(faults)))
     for count, noun, text in (
         (verdict.quarantined_events, "event", "quarantined: see the column flag"),
         (verdict.overlapping_events, "event", "whole though a part had come before"),
@@ -178,16 +178,39 @@ def _gap(gap: Gap) -> str:
     )
 
 
-def _fault(fault: Fault) -> str:
+def _following(faults: list[Fault]) -> Iterator[list[Fault]]:
+    """Yield *faults* in groups that are alike and follow one another in a file: a client may send
+    lies of a line each.
+    """
+    group: list[Fault] = []
+    for fault in faults:
+        if group and (fault.source, fault.what, fault.previous) != (
+            group[-1].source,
+            group[-1].what,
+            # without positions none follows another
+            group[-1].position or -1,
+        ):
+            yield group
+            group = []
+        group.append(fault)
+    if group:
+        yield group
+
+
+def _fault(faults: list[Fault]) -> str:
+    """Return the line about *faults*, which follow one another in a file."""
+    fault, last = faults[0], faults[-1]
     place = (
         ""
-        if fault.previous is None or fault.position is None
-        else f", bytes [{fault.previous:,}, {fault.position:,})"
+        if fault.previous is None or last.position is None
+        else f", bytes [{fault.previous:,}, {last.position:,})"
     )
+    batches = f"batch {fault.batch}" if fault is last else f"{len(faults):,} batches"
     source = f" (source {fault.source})" if fault.path and fault.source else ""
+    found, expected = sum(one.found for one in faults), sum(one.expected for one in faults)
     return (
-        f"batch {fault.batch} of {fault.path or fault.source or '?'}{source}{place}: "
-        f"{fault.what} ({fault.found:,} of {fault.expected:,})"
+        f"{batches} of {fault.path or fault.source or '?'}{source}{place}: "
+        f"{fault.what} ({found:,} of {expected:,})"
     )
 
 

@@ -111,7 +111,7 @@ def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
     sums = _sum_by_batch(_frame(spark, events, EVENTS), _frame(spark, batches, BATCHES))
     totals = _judge_batches(sums)
     faults = [Fault(**fault.asDict()) for fault in totals["faults"]]
-    faults.sort(key=lambda fault: (fault.source or "", fault.batch))
+    faults.sort(key=lambda fault: (fault.source or "", fault.previous or 0, fault.batch))
     return Proof(
         totals["found"],
         totals["quarantined"],

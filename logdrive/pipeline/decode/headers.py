@@ -116,7 +116,7 @@ class HeaderRows:
             read=header.read or None,
             received=header.received,
             resend=columns.resend,
-            peer=bytes(header.peer).decode(),
+            peer=bytes(header.peer).decode(errors="replace"),
             attributes=columns.text,
         )
 
@@ -154,7 +154,7 @@ class HeaderRows:
                 _string_or_name(values.get("host")),
                 _string_or_name(values.get("path")),
                 values.get("resend") is True,
-                raw.decode(),
+                raw.decode(errors="replace"),
             )
             if len(self._attributes) >= _KNOWN_SOURCES:  # rare: what is in use is parsed again
                 self._attributes.clear()
@@ -187,9 +187,16 @@ def _claimed_intervals(header: BatchHeader) -> list[Interval] | None:
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
+    """Return the JSON object in *raw*, {} if it is none.
+
+    A header is taken without a look at the text in it, such as whether that is UTF-8.
+    """
     if raw in (b"", b"null"):
         return {}
-    value = orjson.loads(raw)
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return {}
     return value if isinstance(value, dict) else {}
 
 

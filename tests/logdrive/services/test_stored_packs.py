@@ -69,6 +69,15 @@ def test_a_lie_is_named_and_what_follows_is_opened() -> None:
     assert fault[:5] == (NAME, place, source_id("bad"), 10, 60)
 
 
+def test_one_source_s_many_lies_do_not_hide_those_of_others() -> None:
+    lies = [lying_batch("bad", 10 * n, 10 * n + 10) for n in range(2000)]
+    found = looked_at([*lies, lying_batch("other", 10, 60), *lies])
+    assert counts(found) == (4001, 4001)
+    named = [fault.source for fault in found.faults]
+    assert 1 < named.count(source_id("bad")) < 101
+    assert named.count(source_id("other")) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -144,6 +153,5 @@ def test_an_envelope_of_another_client_hides_no_pack_behind_it() -> None:
 
 
 def test_faults_are_counted_and_only_the_first_are_kept() -> None:
-    bad = lying_batch("bad", 0, 50)
-    found = looked_at([bad] * 1200)
+    found = looked_at([lying_batch(f"bad {n}", 0, 50) for n in range(1200)])
     assert (found.opened, found.faulty, len(found.faults)) == (1200, 1200, 1000)

@@ -243,6 +243,24 @@ def test_r8_a_fault_names_source_and_interval(capsys: pytest.CaptureFixture[str]
     assert "batch 6 of beats: rows are missing (2 of 3)" in said
 
 
+def test_faults_that_follow_one_another_in_a_file_are_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A client that sends lies of a line each must not bury what is wrong with others."""
+    faults = [
+        Fault(9 - n, "e34a", "/a.log", "data", 2 * n, 2 * n + 2, 1, 1, 2, "a pack that lies")
+        for n in range(5)
+    ]
+    other = Fault(11, "e34a", "/a.log", "data", 20, 22, 3, 1, 2, "a pack that lies")
+    segment = Segment()
+    gone(segment, "a")
+    print_verdict(found_in(segment, [*faults, other]))
+    assert [line for line in capsys.readouterr().out.splitlines() if "lies" in line] == [
+        "5 batches of /a.log (source e34a), bytes [0, 10): a pack that lies (5 of 5)",
+        "batch 11 of /a.log (source e34a), bytes [20, 22): a pack that lies (1 of 3)",
+    ]
+
+
 def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     segment = Segment()
     at = gone(segment, "a")

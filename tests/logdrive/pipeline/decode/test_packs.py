@@ -4,6 +4,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.headers import BatchRow
+from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import DAMAGED_PACK, EVENTS, MALFORMED, NOT_JSON
 from logdrive.records.blocks import BlockEncoder
 from logdrive.records.chunk import TextChunk
@@ -277,3 +278,20 @@ def test_r8_packs_are_read_where_offsets_count_records() -> None:
     table, batches = decoder.take_tables()
     assert [batch.rows for batch in batches] == [2, 18, 2]
     assert table["message"].to_pylist() == ["one", "two"] * 11
+
+
+@pytest.mark.parametrize("name", [b'"web\xff1"', b"1e99999"])
+@pytest.mark.parametrize("raw", [b'{"host":"\xff"}', b'["\xff"]', b"1e999"])
+def test_r5_a_header_with_json_that_can_not_be_read_keeps_its_rows(name: bytes, raw: bytes) -> None:
+    """A damaged one, or one that another client of the stream made up: readers go on behind it."""
+    segment = Segment()
+    content = b"one\ntwo\n"
+    pack = make_pack(PackForm.TEXT, content, PackCodec.DEFLATE)
+    segment.pack("a", 0, len(content), pack, 2, peer=msgspec.Raw(raw), mark=msgspec.Raw(raw))
+    segment.data[:] = segment.data.replace(b'"web-1"', name)
+    segment.packed("b", content)
+    table, batches = decoded(segment)
+    assert table["message"].to_pylist() == ["one", "two"] * 2
+    assert table["host"].to_pylist()[2:] == ["web-1"] * 2
+    assert [batch.position for batch in batches] == [len(content)] * 2
+    batches_table(batches).validate(full=True)
