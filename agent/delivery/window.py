@@ -98,6 +98,9 @@ def gather_window(
             run = source.next_unsent_run() if room.has_room_for(window) else None
         # a source that gave nothing can't be read now: its input enqueues it again
         if first is not None and source.has_more:
+            # else thousands of sources might each keep a line of 4 MiB until their next turn
+            if send_queue.others_wait:
+                source.give_back_raw_text()
             send_queue.enqueue(source, now)
     return window
 

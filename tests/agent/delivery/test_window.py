@@ -132,6 +132,9 @@ class Lines:
 
     state, epoch, backlog_bytes = SourceState.OPEN, 1, 0
 
+    def give_back_raw_text(self) -> None:
+        """Do nothing: it keeps none."""
+
     def __init__(self, size: int, records: int, left: int = 1_000_000, ahead: int = 1) -> None:
         self._size, self._records, self.left, self._ahead = size, records, left, ahead
         self._read = 0
