@@ -338,7 +338,7 @@ class Source:
     def give_back_raw_text(self) -> None:
         """Drop what was read and waits uncompressed for its turn, if it can be read again then.
 
-        A line that is too long for one pack is read whole, so that much may wait.
+        Much may: a line too long for one pack is read whole, short lines make many full records.
         """
         if self.readable and self.unacknowledged.holds_raw_text:
             self.unacknowledged.drop_unsent()

@@ -356,6 +356,30 @@ def test_many_lines_that_do_not_compress_wait_in_their_files__R8() -> None:
     run(main())
 
 
+def test_many_files_of_short_lines_wait_in_their_files_as_full_records__R8() -> None:
+    files = [f"/logs/{name}.log" for name in range(6)]
+
+    async def main() -> None:
+        world = World()
+        world.settings["output"] |= {"records": "full"}
+        model = await world.reader()
+        model.ack_seconds = 2.0
+        for path in files:
+            world.write(b"first\n" + b"a\n" * 20_000, path)
+        agent = world.start()
+        most = 0
+        for _ in range(200):
+            await world.clock.sleep(0.1)
+            most = max(most, sum(map(_keeps_text, agent.registry.sources)))
+        await world.settle(600)
+        for path in files:
+            assert contents(world.stored(path)) == [b"first\n" + b"a\n" * 20_000]
+        assert most <= 1, "a source may wait alone"
+        await world.stop()
+
+    run(main())
+
+
 def _keeps_text(source: Source) -> bool:
     waiting = source.unacknowledged.runs[source.unacknowledged.sent :]
     return any(
