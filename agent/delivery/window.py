@@ -8,7 +8,9 @@ from agent.delivery.reader import SourceReader
 from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.framing import Part
-from logdrive.model.limits import RUN_RECORDS
+from logdrive.model.limits import PACK_BYTES, RUN_RECORDS
+from logdrive.model.numbers import position_of
+from logdrive.model.records import DATA
 from logdrive.model.units import KIB
 from logdrive.records.run_pack import FramePart, PendingFrame, RunPack, encode_parts
 from logdrive.records.runs import Run
@@ -44,6 +46,8 @@ class OutgoingWindow:
     """How many J, Z or D frames they make."""
     size: int = 0
     """Encoded bytes of these; of packs that are not compressed yet, the most they can take."""
+    text: int = 0
+    """Bytes of files in these."""
     pending: bool = False
     """Whether it has packs that are not compressed yet."""
 
@@ -53,6 +57,8 @@ class OutgoingWindow:
         if sent:
             self.records += len(run.records)
             self.size += run.size
+            if run.kind == DATA:
+                self.text += run.position - position_of(run.previous)
             records = run.records
             self.pending |= isinstance(records, RunPack) and not records.is_compressed
 
@@ -67,6 +73,10 @@ class WindowRoom:
     """With this many records it takes no further run, so that the last one still fits."""
     runs: int = 512
     """Runs: thousands of sources with a line each must not hold up the event loop."""
+    text: int = 4 * PACK_BYTES
+    """Bytes of files: long lines that compress very well are compressed while it is gathered, and
+    half a gigabyte of them must not hold up the event loop.
+    """
     marks: bool = True
     """Whether the dialect carries gaps and ends."""
 
@@ -76,6 +86,7 @@ class WindowRoom:
             window.size < self.size * _FULL
             and window.records < self.records
             and len(window.runs) < self.runs
+            and window.text < self.text
         )
 
 
@@ -95,6 +106,9 @@ def gather_window(
             run = source.next_unsent_run() if room.has_room_for(window) else None
         # a source that gave nothing can't be read now: its input enqueues it again
         if first is not None and source.has_more:
+            # else thousands of sources might each keep a line of 4 MiB until their next turn
+            if send_queue.others_wait:
+                source.give_back_raw_text()
             send_queue.enqueue(source, now)
     return window
 

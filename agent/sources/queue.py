@@ -35,6 +35,11 @@ class SendQueue:
     def __bool__(self) -> bool:
         return bool(self._to_register or self._to_send)
 
+    @property
+    def others_wait(self) -> bool:
+        """Whether a source is there that has something to send and may."""
+        return bool(self._to_send)
+
     def enqueue(self, source: Source, now: float) -> None:
         """Add *source*, which has something to send: to register first, if it is not open.
 

@@ -287,8 +287,9 @@ class Source:
             generation.resume_from(0)
 
     def _read_from_cursor(self) -> None:
-        generation = self.living
-        if generation is not None and generation.position != position_of(self.cursor):
+        if (generation := self.living) is not None and generation.position != position_of(
+            self.cursor
+        ):
             generation.resume_from(self.cursor)
 
     def _stored_number_check(self) -> StoredNumberCheck:
@@ -333,6 +334,15 @@ class Source:
     def next_unsent_run(self) -> Run | None:
         """Return the next run that is not in flight and count it as sent; None without one."""
         return self.unacknowledged.send_next()
+
+    def give_back_raw_text(self) -> None:
+        """Drop what was read and waits uncompressed for its turn, if it can be read again then.
+
+        Much may: a line too long for one pack is read whole, short lines make many full records.
+        """
+        if self.readable and self.unacknowledged.holds_raw_text:
+            self.unacknowledged.drop_unsent()
+            self._read_from_cursor()
 
     def end_generation(self, mark: GapOrEndMark, now_ms: int) -> None:
         """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""

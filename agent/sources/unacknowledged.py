@@ -2,6 +2,7 @@
 
 import msgspec
 
+from logdrive.records.run_pack import RunPack
 from logdrive.records.runs import Run
 
 
@@ -29,6 +30,14 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         return len(self.runs) - self.sent
 
     @property
+    def holds_raw_text(self) -> bool:
+        """Whether a run that is not in flight keeps its text, as its pack is not compressed yet."""
+        return any(
+            isinstance(run.records, RunPack) and not run.records.is_compressed
+            for run in self.runs[self.sent :]
+        )
+
+    @property
     def unsent_bytes(self) -> int:
         """Encoded bytes of the runs that are not in flight."""
         return sum(run.size for run in self.runs[self.sent :])
@@ -46,6 +55,10 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         """Drop all runs, in flight or not."""
         self.runs = ()
         self.sent = 0
+
+    def drop_unsent(self) -> None:
+        """Drop the runs that are not in flight."""
+        self.runs = self.runs[: self.sent]
 
     def send_next(self) -> Run | None:
         """Return the oldest run that is not in flight and count it as sent; None without one."""

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from agent.check import check_agent
 from agent.config import AgentConfig
+from agent.sources.source import Source
 from logdrive.host.transport import ServerTls
 from logdrive.model.limits import PACK_BYTES
 from logdrive.model.numbers import position_of
@@ -326,3 +327,61 @@ def test_what_is_in_flight_takes_no_more_memory_than_its_packs() -> None:
         await world.kill()
 
     run(main())
+
+
+def test_many_lines_that_do_not_compress_wait_in_their_files__R8() -> None:
+    """Of each only what goes into a window is kept: its line may be 4 MiB, the files thousands."""
+    files = {f"/logs/{name}.log": b"first\n" for name in range(6)}
+
+    async def main() -> None:
+        world = World(quiet_seconds=2)
+        model = await world.reader()
+        model.ack_seconds = 5.0
+        for number, path in enumerate(files):
+            line = random.Random(number).randbytes(3 * MIB).replace(b"\n", b" ")
+            files[path] += line + b"\n"
+            world.write(files[path], path)
+        agent = world.start()
+        most = 0
+        for _ in range(200):
+            await world.clock.sleep(0.1)
+            most = max(most, sum(map(_keeps_text, agent.registry.sources)))
+        await world.settle(600)
+        assert {path: contents(world.stored(path)) for path in files} == {
+            path: [data] for path, data in files.items()
+        }
+        assert most <= 1, "a source may wait alone"
+        await world.stop()
+
+    run(main())
+
+
+def test_many_files_of_short_lines_wait_in_their_files_as_full_records__R8() -> None:
+    files = [f"/logs/{name}.log" for name in range(6)]
+
+    async def main() -> None:
+        world = World()
+        world.settings["output"] |= {"records": "full"}
+        model = await world.reader()
+        model.ack_seconds = 2.0
+        for path in files:
+            world.write(b"first\n" + b"a\n" * 20_000, path)
+        agent = world.start()
+        most = 0
+        for _ in range(200):
+            await world.clock.sleep(0.1)
+            most = max(most, sum(map(_keeps_text, agent.registry.sources)))
+        await world.settle(600)
+        for path in files:
+            assert contents(world.stored(path)) == [b"first\n" + b"a\n" * 20_000]
+        assert most <= 1, "a source may wait alone"
+        await world.stop()
+
+    run(main())
+
+
+def _keeps_text(source: Source) -> bool:
+    waiting = source.unacknowledged.runs[source.unacknowledged.sent :]
+    return any(
+        isinstance(run.records, RunPack) and not run.records.is_compressed for run in waiting
+    )

@@ -26,6 +26,7 @@ class Generation:
         "_crc",
         "_end",
         "_more",
+        "_searched",
         "file",
         "final",
         "first_line",
@@ -72,6 +73,8 @@ class Generation:
 
         # whether there may be whole lines between position and seen
         self._more = True
+        # where the search for the end of a long line goes on; below the position: at the position
+        self._searched = 0
         # CRC-32 of the up to 256 bytes before the position; None if only their check is known
         self._crc: int | None = 0
         self._check = 0
@@ -209,6 +212,7 @@ class Generation:
         self._check = check_in(number)
         self._crc = None if self.position else 0
         self._more = True
+        self._searched = 0
         self.seen = max(self.seen, self.position)
 
     def matches_number(self, number: int) -> bool:
@@ -238,11 +242,14 @@ class Generation:
         OSError, or `SourceTruncatedError` before any byte of another generation is returned.
         """
         self._verify_first_line()
+        if self._searched - self.position >= limit and self._line_goes_on(longest, now):
+            return None
         chunk = self._read_chunk(limit, now)
         # its only line goes on: a writer may be about to end it
         if chunk.open_end and longest > limit:
             chunk = self._read_chunk(longest, now)
         if chunk.end == chunk.begin:
+            self._searched = self.position + len(chunk.data) - chunk.begin
             return None
 
         self.position += chunk.end - chunk.begin
@@ -250,6 +257,23 @@ class Generation:
         if self._end is not None and self._end[0] == self.position:
             self._end = None  # the same bytes
         return chunk
+
+    def _line_goes_on(self, longest: int, now: float) -> bool:
+        """Return whether the line at the position is still without end, and may have one.
+
+        Reads only what was not searched before: a line of 4 MiB may grow by a byte at a time.
+        """
+        assert self.file is not None
+        room = self.position + longest - self._searched
+        if self.final or self.impatient or room <= 0:
+            return False
+        data = self.file.pread(room, self._searched)
+        if len(data) == room or b"\n" in data:
+            return False
+        self._searched += len(data)
+        self._grow_to(self._searched, now)
+        self._more = False
+        return True
 
     def _read_chunk(self, limit: int, now: float) -> TextChunk:
         """Return the lines in the next *limit* bytes, none if these end in the first."""
@@ -269,6 +293,7 @@ class Generation:
     def give_back(self, chunk: TextChunk, position: int) -> None:
         """Move back to *position* in *chunk*, the last one read: what follows is read again."""
         self.position, self._crc, self._more = position, crc32(chunk.tail_at(position)), True
+        self._searched = 0
 
     def verify_content(self) -> None:
         """Compare the first line and the bytes before the position (rule G4).

@@ -1,5 +1,6 @@
 """Windows: how many runs go into one, and how they are packed for readers of each dialect (D1)."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -16,8 +17,8 @@ from agent.delivery.window import (
 from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
-from logdrive.model.limits import RUN_RECORDS
-from logdrive.model.records import DATA
+from logdrive.model.limits import PACK_BYTES, RUN_RECORDS
+from logdrive.model.records import DATA, GAP
 from logdrive.model.units import KIB, MIB
 from logdrive.packs.pack import PackCodec, PackForm, open_pack
 from logdrive.records.chunk import TextChunk
@@ -144,6 +145,9 @@ class Lines:
 
     state, epoch, backlog_bytes = SourceState.OPEN, 1, 0
 
+    def give_back_raw_text(self) -> None:
+        """Do nothing: it keeps none."""
+
     def __init__(self, size: int, records: int, left: int = 1_000_000, ahead: int = 1) -> None:
         self._size, self._records, self.left, self._ahead = size, records, left, ahead
         self._read = 0
@@ -198,6 +202,23 @@ def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
     window = gathered(WindowRoom(MIB), Lines(size, 1, ahead=ahead))
     assert len(window.runs) == runs
     assert window.size == runs * size
+
+
+def test_a_window_of_long_lines_is_bounded_by_their_text() -> None:
+    """A line of NULs is compressed to a thousandth, before its window takes the next one."""
+    limit = WindowRoom(MIB).text
+
+    class LongLines(Lines):
+        def next_unsent_run(self) -> Run | None:
+            line = super().next_unsent_run()
+            return None if line is None else replace(line, number=PACK_BYTES << 16)
+
+    window = gathered(WindowRoom(MIB), LongLines(4 * KIB, 1, ahead=3))
+    assert len(window.runs) == limit // PACK_BYTES
+    gap = Run(GAP, 0, 1 << 60, [b"x"], 0, 1, 0)
+    window = OutgoingWindow()
+    window.add_run(cast("Source", Lines(1, 1)), gap, sent=True)
+    assert WindowRoom(MIB).has_room_for(window), "a gap has no text"
 
 
 def test_many_sources_with_a_line_each_make_windows_of_512_runs() -> None:

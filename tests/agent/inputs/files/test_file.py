@@ -13,7 +13,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
 from logdrive.model.numbers import number_of, position_of
 from logdrive.records.chunk import TextChunk
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 PATH = "/logs/a.log"
 SETTINGS = InputTable(paths=["/logs/*"])
@@ -184,6 +184,62 @@ def test_a_line_is_read_to_its_end_if_that_is_near_enough__P3() -> None:
     chunk = generation.read_lines(0.0, limit=8, longest=16)
     assert chunk is not None
     assert text_of(chunk) == b"next\n"
+
+
+def test_a_long_line_that_grows_is_not_read_again_from_its_beginning__P3(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, generation = opened(b"0123456789" * 100)
+    assert generation.read_lines(0.0, limit=400, longest=2000) is None
+    assert generation.file is not None
+    sizes, pread = list[int](), type(generation.file).pread
+
+    def counted(file: MemoryFile, size: int, offset: int) -> bytes:
+        data = pread(file, size, offset)
+        sizes.append(len(data))
+        return data
+
+    for _ in range(10):
+        disk.write(PATH, b"x" * 10)
+        look(disk, generation)
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryFile, "pread", counted)
+            assert generation.read_lines(0.0, limit=400, longest=2000) is None
+        assert not generation.has_lines
+    assert generation.first_line is not None
+    assert sum(sizes) == 10 * (10 + generation.first_line.span)
+
+    disk.write(PATH, b"end\nnext\n")
+    look(disk, generation)
+    chunk = generation.read_lines(0.0, limit=400, longest=2000)
+    assert chunk is not None
+    assert text_of(chunk) == b"0123456789" * 100 + b"x" * 100 + b"end\nnext\n"
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([b"x", b"yy", b"\n", b"z" * 9, b"q\n", b"\xe4\xb8\xad" * 3])))
+def test_however_a_file_grows_its_lines_are_the_same__P3_R2(pieces: list[bytes]) -> None:
+    disk, generation = opened(b"1\n")
+    text, read = b"1\n", b""
+
+    def read_all() -> None:
+        nonlocal read
+        while generation.has_lines:
+            chunk = generation.read_lines(0.0, limit=4, longest=16)
+            read += b"" if chunk is None else text_of(chunk)
+
+    read_all()
+    for piece in pieces:
+        disk.write(PATH, piece)
+        text += piece
+        look(disk, generation)
+        read_all()
+        assert text.startswith(read)
+        assert len(text) - len(read) < 16
+        assert b"\n" not in text[len(read) :]
+    generation.release_last_line()
+    read_all()
+    assert read == text
 
 
 def test_a_line_longer_than_the_longest_comes_in_parts__P3() -> None:
