@@ -17,6 +17,9 @@ from logdrive.host.disk import SystemDisk, write_atomically
 _OUTPUT_TABLES: Final = """
 [output]
 hosts = [{host}]
+# "packed" are the bytes of the file; for other readers of the stream, "block" is many lines in one
+# JSON record, and "full" one JSON event for each line.
+#records = "packed"
 
 [output.tls]
 ca = {ca}

@@ -1,13 +1,13 @@
 """`store ls` and `store cat` for a topic of Iggy. Its hash libraries are imported only here."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from logdrive.address import IggyAddress
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import configure_logging
+from logdrive.cli.printed_lines import print_lines
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import abort_on_stop, no_such_stream
 from logdrive.services.iggy.client.session import IggyClientSession
@@ -63,9 +63,7 @@ def copy_iggy_lines(
             sleep=machine.clock.sleep,
             on_fault=on_fault,
         )
-        async for text in lines:
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
+        await print_lines(lines)
 
     _query(address, access, copy)
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from logdrive.address import S2Address
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import configure_logging
+from logdrive.cli.printed_lines import print_lines
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import abort_on_stop, no_such_stream
 from logdrive.services.lines import SegmentContents
@@ -44,10 +44,9 @@ def copy_s2_lines(
     """
 
     async def copy(client: S2Client, state: SegmentState) -> None:
-        lines = read_lines(client, address.stream, state, follow=follow, on_fault=on_fault)
-        async for text in lines:
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
+        await print_lines(
+            read_lines(client, address.stream, state, follow=follow, on_fault=on_fault)
+        )
 
     _query(address, access, copy)
 

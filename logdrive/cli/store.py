@@ -15,6 +15,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pack_faults import PackFaultPrinter
+from logdrive.cli.printed_lines import print_lines
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     no_such_stream,
@@ -166,6 +167,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as they were in their files, segment after segment.
 
+    A line that is not finished waits for the rest from its file, or for the end.
     The lines of a pack that can't be opened are left out; standard error names it, and the command
     exits with 1.
     """
@@ -175,13 +177,11 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
         if not segments:
             raise no_such_stream(address)
         on_fault = faults.on_fault
-        async for text in (
+        await print_lines(
             follow_lines(segments, later, on_fault)
             if follow
             else read_all_lines(segments, on_fault)
-        ):
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
+        )
 
     if isinstance(address, S2Address):
         _import_s2_streams().copy_s2_lines(address, access, faults.on_fault, follow=follow)

@@ -40,7 +40,7 @@ def verify(place: str, deep: bool, as_json: bool) -> None:
     """Verify every byte of a store against checksums, links and indexes.
 
     Works while the store is in use, and changes nothing. Exits with 1 on damage, and if a pack
-    can't be opened.
+    can't be opened: where the store is not damaged, the client of its source sent it so.
     """
     # a plain path is a store's directory
     address = parse_stream_address(place) if "://" in place else None
@@ -126,6 +126,8 @@ def _verdict(verification: Verification) -> str:
 
 def _pack_verdict(verification: Verification, packs: StoredPacks) -> str:
     faulty = f"{packs.faulty:,} of which can't be opened" if packs.faulty else "all of them whole"
+    if packs.faulty and verification.intact:
+        faulty += " (the store is not damaged: clients sent them so)"
     more = packs.faulty - len(packs.faults)
     unnamed = f", {more:,} of those not named above" if more else ""
     unread = verification.unread_bytes

@@ -154,10 +154,12 @@ def _cut_text(content: bytes, size: int, events: int, skipped: int) -> TextConte
 
 def _records(content: bytes, events: int) -> RecordsContent:
     try:
-        # one more shows that there are more
+        # one more shows that there are more; how many is not counted
         records = list(islice(split_events(content), events + 1))
     except ValueError as error:
         raise PackError(f"a pack whose records can't be told apart: {error}") from error
+    if len(records) > events:
+        raise PackError(f"a pack of more than {_count(events)}, not {events}")
     _expect_events(len(records), events)
     if not all(0 < len(record) <= RECORD_BYTES for record in records):
         raise PackError(f"a pack with a record of no byte, or of more than {RECORD_BYTES}")
@@ -166,4 +168,8 @@ def _records(content: bytes, events: int) -> RecordsContent:
 
 def _expect_events(found: int, events: int) -> None:
     if found != events:
-        raise PackError(f"a pack of {found} events or more, not {events}")
+        raise PackError(f"a pack of {_count(found)}, not {events}")
+
+
+def _count(events: int) -> str:
+    return f"{events} event{'s' * (events != 1)}"

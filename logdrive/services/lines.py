@@ -20,18 +20,29 @@ class SegmentContents:
     sources: int
 
 
-def foreign_text(record: bytes) -> bytes:
-    """Return the line in the record of a foreign peer: its `message`, or `line` in Lumberjack v1.
+def foreign_line(record: bytes) -> tuple[str, bytes]:
+    """Return the file that the record of a foreign peer names, and its line.
 
-    A record without either is returned as it is.
+    The file is its path and origin, "" if it names none: one peer may send several. The line is
+    `message`, or `line` in Lumberjack v1; a record without either is returned as it is.
     """
     try:
         value = orjson.loads(record)
         if type(value) is dict and "message" not in value and type(value.get("line")) is str:
-            return _v1_text(value)
-        return file_bytes(value)
+            return _file_name(value.get("log.origin"), value.get("file")), _v1_text(value)
+        text = file_bytes(value)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
-        return record + b"\n"
+        return "", record + b"\n"
+    log = _object(value.get("log"))
+    return _file_name(log.get("origin"), _object(log.get("file")).get("path")), text
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if type(value) is dict else {}
+
+
+def _file_name(origin: object, path: object) -> str:
+    return " ".join(part for part in (origin, path) if type(part) is str)
 
 
 def _v1_text(pairs: dict[str, Any]) -> bytes:

@@ -1,18 +1,21 @@
 """Lines and counts of a segment, for a person (rules R4, R6, R8)."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.batch_walker import BatchRef
+from logdrive.model.batch_walker import BatchRef, trusted_header
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header, pieces_within
 from logdrive.model.units import OffsetUnit
 from logdrive.packs.contents import TextContent, open_batch
 from logdrive.packs.faults import PackFault
 from logdrive.packs.pack import PackError
-from logdrive.services.lines import SegmentContents, foreign_text, record_text
+from logdrive.services.lines import SegmentContents, foreign_line, record_text
 from logdrive.services.reader import SegmentState
+from logdrive.services.whole_lines import SourceText
 
 ReadBatches = Callable[[int, int], AsyncIterator[tuple[BatchRef, list[bytes]]]]
 """Reads the batches of a segment from one offset to another, each with its records."""
@@ -50,31 +53,38 @@ class BatchLines:
         self._unfinished = UnfinishedEvents(pieces_within(unit))
         self._on_fault = on_fault
 
-    async def text_of(self, batch: BatchRef, records: list[bytes]) -> bytes:
-        """Return the lines of *batch* as they were written; b"" if it has none.
+    async def texts_of(self, batch: BatchRef, records: list[bytes]) -> list[SourceText]:
+        """Return the lines of *batch* as they were written; [] if it has none.
 
-        An event in pieces is in the text of its last piece, a torn batch as what is left of it. Of
-        a pack that can't be opened there is no line, since none can be told. Takes memory for the
-        content of one pack. Raises what *read_batches* raises.
+        The last line may go on in the source's next batch. An event in pieces is in the text of its
+        last piece, a torn batch as what is left of it. Of a pack that can't be opened there is no
+        line, since none can be told. Takes memory for the content of one pack. Raises what
+        *read_batches* raises.
         """
+        return [one for one in await self._texts(batch, records) if one.text]
+
+    async def _texts(self, batch: BatchRef, records: list[bytes]) -> Iterable[SourceText]:
+        header = batch.header
         if batch.command:
-            return b""
+            return ()
         if batch.torn:
-            return b"".join(map(record_text, batch.payload.split(b"\n")[1:]))
-        if batch.header is None:
-            return record_text(batch.payload)
-        if batch.header.kind == "data":
-            if batch.header.form is not msgspec.UNSET:
-                return self._pack_text(batch, batch.header, records)
-            return b"".join(map(record_text, records))
-        if batch.header.kind != "foreign":
-            return b""
-        if (piece := piece_in_header(batch.header)) is None:
-            return b"".join(map(foreign_text, records))
+            return (_torn_text(batch.payload),)
+        if header is None:
+            return (SourceText("", record_text(batch.payload)),)
+        if header.kind == "data":
+            if header.form is not msgspec.UNSET:
+                return (SourceText(header.source, self._pack_text(batch, header, records)),)
+            return (SourceText(header.source, b"".join(map(record_text, records))),)
+        if header.kind != "foreign":
+            return ()
+        if (piece := piece_in_header(header)) is None:
+            return _foreign_texts(header.source, records)
         whole = self._unfinished.add_piece(
             batch.offset, batch.next, piece.event, piece.start, piece.end, last=piece.last
         )
-        return b"" if whole is None else foreign_text(await self._put_together(whole, records))
+        if whole is None:
+            return ()
+        return _foreign_texts(header.source, [await self._put_together(whole, records)])
 
     def _pack_text(self, batch: BatchRef, header: BatchHeader, records: list[bytes]) -> bytes:
         try:
@@ -96,3 +106,15 @@ class BatchLines:
             async for _, records in self._read_batches(start, end):
                 parts += records
         return b"".join([*parts, *last])
+
+
+def _torn_text(payload: bytes) -> SourceText:
+    head, *records = payload.split(b"\n")
+    header = trusted_header(head)
+    return SourceText("" if header is None else header.source, b"".join(map(record_text, records)))
+
+
+def _foreign_texts(source: str, records: list[bytes]) -> Iterator[SourceText]:
+    for file, lines in groupby(map(foreign_line, records), itemgetter(0)):
+        name = f"{source} {file}" if file else source
+        yield SourceText(name, b"".join(text for _, text in lines))

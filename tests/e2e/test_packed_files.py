@@ -73,22 +73,34 @@ def _deliver(system: Installation, files: dict[str, bytes]) -> None:
 
 
 def _forms_and_text(segment: bytes) -> tuple[set[str], bytes]:
-    """Return what the data batches of *segment* are, and all bytes of files in their order.
+    """Return what the data batches of *segment* are, and all bytes of files, in whole lines.
 
     Shares no code with the readers of the product.
     """
-    forms, text = set[str](), list[bytes]()
+    forms, text = set[str](), list[tuple[str, bytes]]()
     for header, records in batches(segment):
         if header["kind"] != "data":
             continue
         if "form" in header:
             forms.add(f"{header['form']}, {CODECS[records[0][1]]}")
-            text += [data for _, data in unpacked(records[0], header).pieces]
+            text += [(header["source"], data) for _, data in unpacked(records[0], header).pieces]
             continue
         for record in map(orjson.loads, records):
             forms.add("blocks" if "lines" in record["log"] else "records")
-            text.append(bytes_of(record)[0])
-    return forms, b"".join(text)
+            text.append((header["source"], bytes_of(record)[0]))
+    return forms, _in_whole_lines(text)
+
+
+def _in_whole_lines(text: list[tuple[str, bytes]]) -> bytes:
+    """Return the pieces of *text*; one that ends within a line waits for its source's next."""
+    out, begun = list[bytes](), dict[str, bytes]()
+    for source, data in text:
+        lines, end, rest = data.rpartition(b"\n")
+        if end:
+            out += [begun.pop(source, b""), lines, end]
+        if rest:
+            begun[source] = begun.get(source, b"") + rest
+    return b"".join([*out, *begun.values()])
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_ther
         (whole,) = await there(S)
         faults: list[PackFault] = []
         lines = read_lines(client, whole.state, follow=False, on_fault=faults.append)
-        printed = [line async for line in lines]
+        printed = [line async for _, line in lines]
     assert not faults
     assert printed == [b"l" * (2 * RECORD_BYTES) + b"\n"]
 

@@ -130,6 +130,20 @@ def test_a_new_agent_toml_reads_what_the_commented_example_reads(
     assert made.agent.state_dir == example.agent.state_dir
 
 
+def test_a_new_agent_toml_names_the_form_of_records_and_its_choices(
+    bundle: Path, tmp_path: Path
+) -> None:
+    assert enroll(bundle, tmp_path / "etc").exit_code == 0
+    path = tmp_path / "etc/agent.toml"
+    assert load_config(str(path), AgentConfig, {}).output.records == "packed"
+    text = path.read_text()
+    (line,) = (line for line in text.splitlines() if line.startswith("#records = "))
+    assert '"block"' in text
+    assert '"full"' in text
+    path.write_text(text.replace(line, line[1:].replace("packed", "full")))
+    assert load_config(str(path), AgentConfig, {}).output.records == "full"
+
+
 def test_a_second_time_changes_nothing(bundle: Path, tmp_path: Path) -> None:
     etc = tmp_path / "etc"
     assert enroll(bundle, etc).exit_code == 0

@@ -97,6 +97,29 @@ def test_following_prints_what_is_appended(face: S2Face, segment: Segment) -> No
             reading.terminate()
 
 
+def test_following_holds_an_unfinished_line_until_its_end_comes_or_it_is_stopped(
+    face: S2Face,
+) -> None:
+    stream = stream_at(face.port)
+
+    def send_text(source: str, text: bytes) -> None:
+        append_segment(stream, Segment(data=bytearray(text_batch(source, 0, text))))
+
+    send_text("long", b"begun ")
+    with subprocess.Popen(
+        command("store", "cat", stream.uri, "--follow"), stdout=subprocess.PIPE
+    ) as reading:
+        try:
+            assert reading.stdout is not None
+            send_text("short", b"between\n")
+            assert reading.stdout.readline() == b"between\n"
+            send_text("long", b"and ended\nbegun again")
+            assert reading.stdout.readline() == b"begun and ended\n"
+        finally:
+            reading.terminate()
+        assert reading.stdout.read() == b"begun again"
+
+
 def test_what_s2_has_nothing_for_says_so(face: S2Face) -> None:
     uri = stream_at(face.port).uri
     for arguments in (("readers", uri, "pipeline"), ("dead-letters", "ls", uri)):

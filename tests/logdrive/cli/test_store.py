@@ -14,6 +14,7 @@ from logdrive.cli.main import cli
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.model.limits import PACK_BYTES
 from logdrive.store.engine import Store
 from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.storing import store
@@ -187,6 +188,30 @@ def test_the_lines_of_a_pack_that_lies_are_left_out_and_it_is_named__R8(tmp_path
     assert said in done.stderr
 
 
+def test_no_line_has_another_files_text_in_it__R8(tmp_path: Path) -> None:
+    segment = Segment()
+    parts = [("long", b"LLL"), ("short", b"1\n2"), ("long", b"MMM"), ("short", b"\n3\n4")]
+    for source, text in [*parts, ("last", b"5"), ("long", b"NNN\nP")]:
+        segment.data += text_batch(source, 0, text)
+    done = _logdrive("store", "cat", store(tmp_path, segment))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1\n2\n3\nLLLMMMNNN\n" + "4" + "5" + "P", "the rest, as it began"
+
+
+def test_of_a_line_that_is_too_long_to_hold_the_source_is_named__R8(tmp_path: Path) -> None:
+    segment, part = Segment(), b"L" * PACK_BYTES
+    for turn in range(10):
+        segment.data += text_batch("long", turn * PACK_BYTES, part)
+        segment.data += text_batch("short", 2 * turn, b"%d\n" % turn)
+    done = _logdrive("store", "cat", store(tmp_path, segment))
+    assert done.returncode == 0
+    # with what their objects take, four parts are more than 16 MiB
+    held = part.decode() * 4
+    assert done.stdout == f"0\n1\n2\n{held}3\n4\n5\n6\n{held}7\n8\n9\n{part.decode() * 2}"
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"logdrive: a line of source {source_id('long')} is printed in parts")
+
+
 def test_a_deep_look_opens_every_pack_and_names_what_lies__R8(tmp_path: Path) -> None:
     segment = Segment()
     segment.data += text_batch("a", 0, b"first\n") + records_batch("b", 0, 7, [b"{}"])
@@ -200,6 +225,7 @@ def test_a_deep_look_opens_every_pack_and_names_what_lies__R8(tmp_path: Path) ->
     assert said in done.stdout
     assert "every byte is as it was written" in done.stdout
     assert "3 packs, 1 of which can't be opened" in done.stdout
+    assert "the store is not damaged" in done.stdout
     found = orjson.loads(_logdrive("store", "verify", str(tmp_path), "--deep", "--json").stdout)
     assert (found["intact"], found["packs"], found["faulty_packs"]) == (True, 3, 1)
     (fault,) = found["pack_faults"]

@@ -124,13 +124,13 @@ def test_figures_that_no_such_pack_has_are_refused_before_it_is_opened(number: i
 
 
 INSIDE: dict[str, tuple[bytes, Figures, str]] = {
-    "fewer lines": (TEXT_PACK, figures(8, 3), "2 events or more, not 3"),
-    "more lines": (TEXT_PACK, figures(8, 1), "2 events or more, not 1"),
+    "fewer lines": (TEXT_PACK, figures(8, 3), "a pack of 2 events, not 3"),
+    "more lines": (TEXT_PACK, figures(8, 1), "a pack of 2 events, not 1"),
     "other bytes": (pack_of(b"one\ntwo\n", crc=crc32(b"")), figures(8, 2), "another CRC-32"),
     "fewer events in cut text": (
         pack_of(join_cuts([8, -3, -3], b"one\ntwo\n"), form=CUT_TEXT),
         figures(14, 2, 6),
-        "1 events or more, not 2",
+        "a pack of 1 event, not 2",
     ),
     "more left out": (
         pack_of(join_cuts([4, -7, 4], b"one\ntwo\n"), form=CUT_TEXT),
@@ -151,9 +151,9 @@ INSIDE: dict[str, tuple[bytes, Figures, str]] = {
     "fewer records": (
         pack_of(framed([b'{"a":1234}']), form=RECORDS),
         figures(9, 2),
-        "1 events or more, not 2",
+        "a pack of 1 event, not 2",
     ),
-    "more records": (RECORDS_PACK, figures(9, 1), "2 events or more, not 1"),
+    "more records": (RECORDS_PACK, figures(9, 1), "a pack of more than 1 event, not 1"),
     "a record without bytes": (
         pack_of(framed([b"", b"{}"]), form=RECORDS),
         figures(9, 2),
@@ -193,7 +193,7 @@ def test_a_pack_whose_inside_contradicts_its_batch_is_not_read(lie: str) -> None
 def test_a_flood_of_records_that_nobody_announced_is_not_cut() -> None:
     """4 MiB of empty records would be half a million objects."""
     flood = make_pack(PackForm.RECORDS, bytes(4 * MIB), PackCodec.DEFLATE)
-    with pytest.raises(PackError, match="3 events or more, not 2"):
+    with pytest.raises(PackError, match="a pack of more than 2 events, not 2"):
         open_run(flood, **figures(9, 2))
 
 

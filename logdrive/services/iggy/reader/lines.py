@@ -15,6 +15,7 @@ from logdrive.services.iggy.reader.polling import (
 from logdrive.services.lines import SegmentContents
 from logdrive.services.reader import SegmentState
 from logdrive.services.record_lines import BatchLines, OnFault, count_batches
+from logdrive.services.whole_lines import SourceText
 
 _FOLLOW_SECONDS: Final = 0.2  # between two looks at a topic to which nothing is sent
 
@@ -47,10 +48,10 @@ class _PartitionLines:
         read_again = partial(read_records, service, partition)
         self._lines = BatchLines(partition.name, read_again, "records", on_fault)
 
-    async def read_to(self, end: int) -> AsyncIterator[bytes]:
+    async def read_to(self, end: int) -> AsyncIterator[SourceText]:
         """Yield the lines of the batches that are whole before *end*."""
         async for batch, records in self._reading.read_batches(end):
-            if text := await self._lines.text_of(batch, records):
+            for text in await self._lines.texts_of(batch, records):
                 yield text
 
 
@@ -62,7 +63,7 @@ async def read_topic_lines(
     follow: bool,
     sleep: Callable[[float], Awaitable[None]],
     on_fault: OnFault,
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[SourceText]:
     """Yield the lines of a topic, partition after partition, in chunks of a batch.
 
     With *follow* it goes on with what is sent to any partition, also to new ones, for ever. Raises

@@ -14,6 +14,7 @@ from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.reader import SegmentState
 from logdrive.services.record_lines import BatchLines, OnFault, count_batches
+from logdrive.services.whole_lines import SourceText
 from logdrive.wire.pravega.names import segment_name
 
 
@@ -47,7 +48,7 @@ async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentC
 
 async def read_lines(
     client: SegmentClient, state: SegmentState, *, follow: bool, on_fault: OnFault
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[SourceText]:
     """Yield the lines of one segment, in chunks of a batch, in order.
 
     With *follow* it goes on when batches are appended, until the segment is sealed or deleted.
@@ -59,7 +60,7 @@ async def read_lines(
     while True:
         async for batch, records in _read_records(client, state.segment, place, end):
             place = batch.next
-            if text := await lines.text_of(batch, records):
+            for text in await lines.texts_of(batch, records):
                 yield text
         if not follow:
             return
@@ -82,7 +83,7 @@ async def _read_records(
 
 async def read_all_lines(
     segments: Sequence[ReadableSegment], on_fault: OnFault
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[SourceText]:
     """Yield what `read_lines` yields for each of *segments*, one after the other."""
     for segment in segments:
         async for text in read_lines(
@@ -93,13 +94,13 @@ async def read_all_lines(
 
 async def follow_lines(
     segments: Sequence[ReadableSegment], later: FindNewSegments, on_fault: OnFault
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[SourceText]:
     """Yield what `read_lines` yields for all of *segments* as it arrives, for ever.
 
     Whenever a segment ends, *later* is asked for the stream's other segments.
     """
     # a text may be 4 MiB, or 16 for an event of a foreign peer
-    arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=2)
+    arrived: asyncio.Queue[SourceText] = asyncio.Queue(maxsize=2)
     known = {segment.state.segment for segment in segments}
 
     async def feed(segment: ReadableSegment) -> None:

@@ -11,6 +11,7 @@ from logdrive.services.record_lines import BatchLines, OnFault, count_batches
 from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.reader.batches import BatchCutter
 from logdrive.services.s2.reader.headers import read_batch_refs
+from logdrive.services.whole_lines import SourceText
 from logdrive.wire.s2.queries import ReadQuery
 
 
@@ -24,7 +25,7 @@ async def count_contents(client: S2Client, stream: str, state: SegmentState) -> 
 
 async def read_lines(
     client: S2Client, stream: str, state: SegmentState, *, follow: bool, on_fault: OnFault
-) -> AsyncIterator[bytes]:
+) -> AsyncIterator[SourceText]:
     """Yield the lines of a stream, in chunks of a batch, in order.
 
     With *follow* it goes on when batches are appended, for ever. Raises `TransientError` if the
@@ -33,7 +34,7 @@ async def read_lines(
     lines = BatchLines(stream, partial(read_batches, client, stream), "records", on_fault)
     end = None if follow else state.length
     async for batch, records in read_batches(client, stream, state.start, end):
-        if text := await lines.text_of(batch, records):
+        for text in await lines.texts_of(batch, records):
             yield text
 
 

@@ -65,7 +65,7 @@ def text(topic: MemoryTopic) -> bytes:
         reading = read_topic_lines(
             topic, STREAM, TOPIC, follow=False, sleep=_no_sleep, on_fault=no_fault
         )
-        return b"".join([text async for text in reading])
+        return b"".join([text async for _, text in reading])
 
     return run(main())
 
@@ -251,7 +251,7 @@ def test_following_reads_what_is_sent_later(topic: MemoryTopic) -> None:
 
     async def main() -> bytes:
         reading = read_topic_lines(topic, STREAM, TOPIC, follow=True, sleep=nap, on_fault=no_fault)
-        return await anext(reading)
+        return (await anext(reading)).text
 
     assert run(main()) == lines("a", 0, 2)
     assert len(naps) == 2

@@ -150,7 +150,7 @@ async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made:
         arrived: asyncio.Queue[bytes] = asyncio.Queue()
 
         async def follow() -> None:
-            async for text in follow_lines(await later(set()), later, no_fault):
+            async for _, text in follow_lines(await later(set()), later, no_fault):
                 await arrived.put(text)
 
         following = asyncio.create_task(follow())
@@ -199,7 +199,7 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
             segments = await stack.enter_async_context(connect_segments(reader, there))
             assert len({id(one.client) for one in segments}) == 2
             assert (
-                b"".join([text async for text in read_all_lines(segments, no_fault)])
+                b"".join([text async for _, text in read_all_lines(segments, no_fault)])
                 == b"line 0\nline 1\n"
             )
 

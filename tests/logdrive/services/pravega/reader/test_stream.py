@@ -3,20 +3,23 @@ R2, R6, R8).
 """
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 import orjson
 import pytest
 
+from logdrive.model.framing import frame_event
 from logdrive.model.limits import PACK_BYTES, RECORD_BYTES
 from logdrive.packs.faults import PackFault
 from logdrive.packs.pack import PackCodec
-from logdrive.services.lines import foreign_text
+from logdrive.services.lines import foreign_line
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.stream import count_contents, read_lines
 from tests.logdrive.services.pack_batches import (
     cut_text_batch,
     lying_batch,
+    no_fault,
     records_batch,
     source_id,
     text_batch,
@@ -36,7 +39,7 @@ async def printed(made: World, faults: list[PackFault]) -> bytes:
         state = await client.segment_info(S)
         assert state is not None
         lines = read_lines(client, state, follow=False, on_fault=faults.append)
-        return b"".join([text async for text in lines])
+        return b"".join([text async for _, text in lines])
 
 
 async def _printed_from(
@@ -138,6 +141,39 @@ async def test_r4_the_segments_contents_count_the_events_of_packs(made: World) -
     assert (found.batches, found.events, found.sources) == (3, 6, 3)
 
 
+@in_world
+async def test_text_is_named_by_its_file__a_peers_also_by_the_file_in_its_records(
+    made: World,
+) -> None:
+    one, two = (
+        b'{"log":{"file":{"path":"%b"},"origin":"o","eol":""},"message":"%b"}' % (path, path)
+        for path in (b"/1", b"/2")
+    )
+    v1 = b'{"line":"v1","file":"/1","log.origin":"o","log.eol":""}'
+    odd = b'{"log":"lines","message":"odd"}'
+    blocks = batch(
+        [b'{"log":{"lines":1},"message":"part"}'], kind="data", source="s", previous=0, position=4
+    )
+    await stored(
+        made, batch([one, one, two, v1, odd]), blocks, text_batch("p", 0, b"x"), frame_event(b"?")
+    )
+    async with connect_segment_store(made.client, "server", made.port) as client:
+        state = await client.segment_info(S)
+        assert state is not None
+        texts = read_lines(client, state, follow=False, on_fault=no_fault)
+        found = [text async for text in texts]
+    peer = str(UUID(int=1))
+    assert found == [
+        (f"{peer} o /1", b"/1/1"),
+        (f"{peer} o /2", b"/2"),
+        (f"{peer} o /1", b"v1"),
+        (peer, b"odd"),
+        ("s", b"part"),
+        (source_id("p"), b"x"),
+        ("", b"?\n"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("record", "line"),
     [
@@ -160,4 +196,4 @@ async def test_r4_the_segments_contents_count_the_events_of_packs(made: World) -
 def test_the_line_of_a_foreign_record_is_printed_also_where_it_is_v1(
     record: bytes, line: bytes
 ) -> None:
-    assert foreign_text(record) == line
+    assert foreign_line(record) == ("", line)
