@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable, print_error
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
 from logdrive.cli.runtime import stop_signals
 from logdrive.config.load import load_config
@@ -145,7 +145,7 @@ def audit(
     """Prove from the tables in DIRECTORY that no byte was lost or duplicated.
 
     Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
-    be opened, or does not hold what its header says.
+    be opened, or does not hold what its header says, or if a part of the stream can't be read.
     """
     if deep != (source is not None):
         raise click.UsageError("give --deep and --from URI together")
@@ -153,18 +153,17 @@ def audit(
     from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
     from logdrive.pipeline.audit.text import print_verdict
 
-    packs = audit_stream(directory, source, access) if source is not None else None
+    found = audit_stream(directory, source, access) if source is not None else None
     verdict = _run_audit(directory)
     if as_json:
-        emit_json(verdict.as_json() | (pack_figures(packs) if packs is not None else {}))
+        emit_json(verdict.as_json() | (pack_figures(found) if found is not None else {}))
     else:
-        if packs is not None:
-            print_packs(packs)
+        if found is not None:
+            print_packs(found)
         print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
-    faulty = packs is not None and packs.faulty > 0
-    return 0 if complete and not faulty else _INCOMPLETE
+    return 0 if complete and (found is None or found.whole) else _INCOMPLETE
 
 
 @pipeline.command(
@@ -209,21 +208,33 @@ def report(directory: str, out: Path) -> None:
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.argument("source")
-def cat(directory: str, source: str) -> None:
+def cat(directory: str, source: str) -> int:
     """Print one source's file, byte for byte as it was.
+
+    What is quarantined is left out and named on standard error; it then exits with 1.
 
     SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
     """
     _require_spark()
-    from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
+    from logdrive.pipeline.bronze.rebuild import (
+        find_source,
+        quarantined_parts,
+        source_pieces,
+    )
 
     try:
-        for _, data in source_pieces(directory, find_source(directory, source)):
+        found = find_source(directory, source)
+        parts = quarantined_parts(directory, found)
+        for _, data in source_pieces(directory, found, needed=not parts):
             sys.stdout.buffer.write(data)
     except ValueError as error:
         raise click.ClickException(
             "\n".join(map(escape_unprintable, str(error).split("\n")))
         ) from error
+    sys.stdout.buffer.flush()
+    for part in parts:
+        print_error(f"{part.text}; its lines are left out")
+    return _INCOMPLETE if parts else 0
 
 
 def _require_spark() -> None:

@@ -115,7 +115,7 @@ class Verdict:
         """Return the object that `--json` prints."""
         values = asdict(self)
         for source, whole in zip(values["by_source"], self.by_source, strict=True):
-            del source["kept"], source["gaps"], source["first_heard"]
+            del source["kept"], source["gaps"], source["damaged"], source["first_heard"]
             source["heard"] = whole.heard_at or None
         return values
 
@@ -154,12 +154,13 @@ def verdict(
     the line of another row.
     """
     for source in sources:
-        source.lines = source.events - continuing.get(source.source, 0)
+        no_lines = proof.quarantined_of.get(source.source, 0)
+        source.lines = source.events - continuing.get(source.source, 0) - no_lines
 
     # faults of rows come on top of what the headers say
+    missing = _charge_faults(sources, proof.faults)
     waiting = _counted(sources, letters)
     rows = proof.rows - proof.uncommitted
-    missing = sum(fault.missing_bytes for fault in proof.faults)
     lost_bytes = sum(source.lost_bytes for source in sources) + missing
     at_least = any(source.lost_at_least for source in sources)
     lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
@@ -187,7 +188,7 @@ def verdict(
         cut_events=proof.cut,
         overlapping_events=proof.whole,
         uncommitted_rows=proof.uncommitted,
-        lines=rows - sum(continuing.values()),
+        lines=rows - sum(continuing.values()) - sum(proof.quarantined_of.values()),
         rows=rows,
         dead_letters=len(waiting),
         dead_letter_bytes=sum(letter.bytes for letter in waiting),
@@ -205,6 +206,21 @@ def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> 
             source.dead_letters += 1
             source.dead_letter_bytes += letter.bytes
     return waiting
+
+
+def _charge_faults(sources: list[AuditedSource], faults: Sequence[Fault]) -> int:
+    """Count the bytes that rows lack as lost with their sources; return those of no source."""
+    by_name, missing = {source.source: source for source in sources}, 0
+    for fault in faults:
+        source = by_name.get(fault.source or "")
+        if source is None:
+            missing += fault.missing_bytes
+        elif fault.missing_bytes:
+            source.lost_bytes += fault.missing_bytes
+            source.bytes -= fault.missing_bytes
+            if fault.previous is not None and fault.position is not None:
+                source.damaged.append((fault.previous, fault.position))
+    return missing
 
 
 def with_copies(verdict: Verdict, copies: list[CopiedSource]) -> Verdict:

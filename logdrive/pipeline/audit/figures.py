@@ -219,6 +219,10 @@ def cover_bar(source: AuditedSource) -> list[BarPart]:
             else "elsewhere"
         )
         pieces.append(_piece((gap.start, gap.end), last, what, gap.reason.replace("_", " ")))
+    pieces += [
+        _piece(interval, last, "lost", "not in the rows")
+        for interval in _coarse(source.damaged, last)
+    ]
     return pieces
 
 

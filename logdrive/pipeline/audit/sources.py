@@ -49,6 +49,8 @@ class AuditedSource:
     events: int = 0
     # bytes in rows, each counted once
     bytes: int = 0
+    # of batches whose rows lack bytes, as of a pack that can't be opened
+    damaged: list[Interval] = field(default_factory=list)
     # dropped by the agent on purpose
     skipped_bytes: int = 0
     lost_bytes: int = 0
@@ -61,6 +63,7 @@ class AuditedSource:
     # intervals of its batches, in order of arrival; they may overlap
     kept: list[Interval] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    # lines in rows: a quarantined row is none
     lines: int = 0
     # events of a foreign peer that wait as dead letters
     dead_letters: int = 0

@@ -57,7 +57,7 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
     for faults in _following(verdict.faults):
         console.print(escape(_fault(faults)))
     for count, noun, text in (
-        (verdict.quarantined_events, "event", "quarantined: see the column flag"),
+        (verdict.quarantined_events, "event", "quarantined, and no line: see the column flag"),
         (verdict.overlapping_events, "event", "whole though a part had come before"),
         (
             verdict.uncommitted_rows,
@@ -98,7 +98,7 @@ def _judgement(verdict: Verdict, allow_unknown_ends: bool) -> str:
 
 def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover."""
-    if verdict.rows != verdict.lines:
+    if verdict.rows - verdict.lines > verdict.quarantined_events:
         yield f"{verdict.rows:,} rows: long lines are in several"
     if verdict.dead_letters:
         letters, size = (
@@ -208,10 +208,15 @@ def _fault(faults: list[Fault]) -> str:
     batches = f"batch {fault.batch}" if fault is last else f"{len(faults):,} batches"
     source = f" (source {fault.source})" if fault.path and fault.source else ""
     found, expected = sum(one.found for one in faults), sum(one.expected for one in faults)
-    return (
-        f"{batches} of {fault.path or fault.source or '?'}{source}{place}: "
-        f"{fault.what} ({found:,} of {expected:,})"
+    # of a pack that can't be opened, the one row says nothing, and why does
+    reason = (
+        f" ({found:,} of {expected:,} rows)"
+        if fault.reason is None
+        else f": {fault.reason}"
+        if all(one.reason == fault.reason for one in faults)
+        else f", the first: {fault.reason}"
     )
+    return f"{batches} of {fault.path or fault.source or '?'}{source}{place}: {fault.what}{reason}"
 
 
 def _copy(copy: CopiedSource) -> str:
@@ -248,9 +253,11 @@ def _source_table(sources: list[AuditedSource]) -> Table:
     for column in (4, 5, 6):
         table.columns[column].justify = "right"
 
-    # sources with gaps first, if there are too many for the screen
+    # sources that lack something first, if there are too many for the screen
     length = _unique_length([source.source for source in sources])
-    shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
+    shown = sorted(
+        sources, key=lambda source: (not (source.gaps or source.lost_bytes), -source.events)
+    )[:_MOST]
     for source in sorted(
         shown, key=lambda source: (source.host or "", source.path or "", source.heard)
     ):
@@ -266,7 +273,7 @@ def _source_table(sources: list[AuditedSource]) -> Table:
             source.heard_at,
         )
     if len(sources) > len(shown):
-        table.add_row("", "", f"… and {len(sources) - len(shown):,} more, without gaps")
+        table.add_row("", "", f"… and {len(sources) - len(shown):,} more")
     return table
 
 

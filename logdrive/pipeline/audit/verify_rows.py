@@ -15,8 +15,8 @@ Runs in Spark, batch by batch. The method is a path cover, checked by a multiset
 Nothing is sorted, and messages are not read.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logdrive.pipeline.bronze.tables import BronzeTable
@@ -26,14 +26,17 @@ from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 _BITS = (1 << 40) - 1
 _HASH = "(xxhash64({0}) & {1}L)"
 
+_QUARANTINED = (
+    "flag in "
+    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn', 'damaged_pack')"
+)
 # column -> SQL for what one row of `events` adds to it
 _OF_ROWS = {
     "found": "1L",
     "row_bytes": "end - start",
     "unplaced": "int(start is null or end is null)",
     "empty": "int(end <= start)",
-    "quarantined": "int(flag in "
-    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn', 'damaged_pack'))",
+    "quarantined": f"int({_QUARANTINED})",
     "damaged": "int(flag = 'damaged_pack')",
     "changed": "int(flag in ('changed', 'whole'))",
     "cut": "int(flag = 'cut')",
@@ -87,6 +90,7 @@ class Fault:
     found: int  # rows
     missing_bytes: int
     what: str  # is wrong
+    reason: str | None = None  # why a pack can't be opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Proof:
     uncommitted: int  # of a commit to `events` without the one to `batches`
     faults: list[Fault]
     unended: int = 0  # without a line end
+    # rows that could not be decoded, by source; "" is that of rows without one
+    quarantined_of: Mapping[str, int] = field(default_factory=dict)
 
 
 def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
@@ -108,9 +114,12 @@ def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
     Open *batches* before *events*, whose commit comes first: rows may then be ahead of headers, but
     never behind.
     """
-    sums = _sum_by_batch(_frame(spark, events, EVENTS), _frame(spark, batches, BATCHES))
-    totals = _judge_batches(sums)
+    rows = _frame(spark, events, EVENTS)
+    totals = _judge_batches(_sum_by_batch(rows, _frame(spark, batches, BATCHES)))
     faults = [Fault(**fault.asDict()) for fault in totals["faults"]]
+    if totals["damaged"]:
+        reasons = _damage_reasons(rows)
+        faults = [replace(fault, reason=reasons.get(fault.batch)) for fault in faults]
     faults.sort(key=lambda fault: (fault.source or "", fault.previous or 0, fault.batch))
     return Proof(
         totals["found"],
@@ -120,7 +129,21 @@ def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
         totals["uncommitted"],
         faults,
         totals["unended"],
+        _quarantined_by_source(rows) if totals["quarantined"] else {},
     )
+
+
+def _damage_reasons(rows: Any) -> dict[int, str]:
+    """Return why the packs of damaged batches can't be opened, by batch."""
+    found = rows.filter("flag = 'damaged_pack'").selectExpr(
+        "batch", "get_json_object(fields, '$.error.message') as reason"
+    )
+    return {row["batch"]: row["reason"] for row in found.collect()}
+
+
+def _quarantined_by_source(rows: Any) -> dict[str, int]:
+    counted = rows.filter(_QUARANTINED).groupBy("source").count().collect()
+    return {row["source"] or "": row["count"] for row in counted}
 
 
 def _sum_by_batch(events: Any, batches: Any) -> Any:

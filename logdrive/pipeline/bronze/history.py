@@ -81,6 +81,12 @@ def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[Know
     return chain[::-1]
 
 
+def read_batch_ends(batches: BronzeTable, segment: str) -> list[int]:
+    """Return the offsets in *segment* at which batches end, and others begin, in order."""
+    table = batches.read_rows(["next"], pc.field("segment") == segment)
+    return [int(end) for end in np.unique(table["next"].to_numpy())]
+
+
 def read_unfinished_events(
     batches: BronzeTable, segment: str, known: Sequence[KnownHeader], within: int
 ) -> UnfinishedEvents:

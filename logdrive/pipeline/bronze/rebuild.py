@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.bronze.tables import open_table, table_paths
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS
+from logdrive.pipeline.bronze.tables import open_table, open_tables, table_paths
+from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS
 
 COLUMNS = ("start", "end", "message", "eol", "original")
 """The columns of `events` that a file is rebuilt from."""
@@ -45,17 +46,68 @@ def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
             yield int(start[first]), b"".join(pieces.slice(first, after - first).to_pylist())
 
 
-def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
+def source_pieces(
+    directory: str, source: str, *, needed: bool = True
+) -> Iterator[tuple[int, bytes]]:
     """Yield the pieces of one source's file from the tables in *directory*.
 
-    Raises ValueError if the source has no rows, and as `rebuild` does.
+    Raises ValueError if the source has no rows, unless none is *needed*, and as `rebuild` does.
     """
     rows = open_table(table_paths(directory)[0], EVENTS).read_rows(
         COLUMNS, (pc.field("source") == source) & pc.field("start").is_valid()
     )
-    if not rows.num_rows:
+    if rows.num_rows:
+        yield from rebuild(rows)
+    elif needed:
         raise ValueError(f"the source {source} has no rows")
-    yield from rebuild(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedPart:
+    """Bytes of a file of which a row could not be decoded: those of its batch."""
+
+    source: str
+    path: str | None
+    previous: int  # in the file
+    position: int  # in the file
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The part as one line for a person."""
+        return (
+            f"{self.path or self.source}, bytes {self.previous} to {self.position}: {self.reason}"
+        )
+
+
+def quarantined_parts(directory: str, source: str) -> list[QuarantinedPart]:
+    """Return the batches of one source with quarantined rows, in order, from the tables."""
+    events, batches = open_tables(directory)
+    rows = events.read_rows(
+        ["batch", "flag", "fields"],
+        (pc.field("source") == source) & pc.field("start").is_null() & pc.field("flag").is_valid(),
+    ).to_pylist()
+    if not rows:
+        return []
+    reasons = {row["batch"]: _quarantine_reason(row["flag"], row["fields"]) for row in rows}
+    heads = batches.read_rows(
+        ["batch", "path", "previous", "position"],
+        (pc.field("source") == source)
+        & (pc.field("kind") == "data")
+        & pc.field("batch").isin(pa.array(list(reasons), pa.int64())),
+    ).sort_by("previous")
+    return [
+        QuarantinedPart(
+            source, head["path"], head["previous"], head["position"], reasons[head["batch"]]
+        )
+        for head in heads.to_pylist()
+    ]
+
+
+def _quarantine_reason(flag: str, fields: str | None) -> str:
+    """Return why a row is quarantined: what its pack lacks, or its flag."""
+    error = orjson.loads(fields).get("error") if flag == DAMAGED_PACK and fields else None
+    return f"a pack can't be opened: {error['message']}" if error else f"a record is {flag}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import Verdict, audit
+from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
@@ -94,7 +95,14 @@ def test_r8_a_pack_that_lies_is_named_with_source_and_interval_and_harms_no_othe
     assert fault.what == "a pack that does not hold what its header says"
     assert (verdict.lost_bytes, verdict.quarantined_events, verdict.rows) == (at, 1, 61)
     assert verdict.as_json()["faults"][0]["position"] == 2 * at
-    assert [source.lost_bytes for source in verdict.by_source] == [0, 0]
+    assert fault.reason is not None
+    assert "20 events" in fault.reason
+    assert [
+        (source.lost_bytes, source.bytes, source.lines, source.events)
+        for source in verdict.by_source
+    ] == [(at, 2 * at, 40, 41), (0, at, 20, 20)]
+    assert (verdict.lines, verdict.bytes) == (60, 3 * at)
+    assert "rows: long lines" not in verdict_line(verdict)
 
 
 def _row_gone(table: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
 """Rule R8: a deep audit opens every pack of a stream, and names those that lie."""
 
+import random
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
+from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.model.record_walker import walk_records
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.pipeline.audit.deep import audit_packs
+from logdrive.pipeline.audit.deep import DeepAudit, audit_packs
 from logdrive.services.reader import SegmentState, ServiceReader
 from logdrive.services.stored_packs import StoredPacks
 from tests.logdrive.pipeline.filling import catch_up, send
@@ -40,8 +42,9 @@ def audited(*segments: Segment, size: int = 100) -> tuple[StoredPacks, list[tupl
     states = [SegmentState(one.name, 0, len(one.data), False, 0) for one in segments]
     shown: list[tuple[int, int]] = []
     stream = cast(ServiceReader, Chunks(list(segments), size))
-    packs = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
-    return packs, shown
+    found = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
+    assert found.unread == []
+    return found.packs, shown
 
 
 def lying(segment: Segment, at: int) -> int:
@@ -93,7 +96,8 @@ def test_r8_packs_are_opened_where_offsets_count_records() -> None:
     states = [SegmentState(segment.name, 0, 8, False, 0)]
     shown: list[tuple[int, int]] = []
     stream = cast(ServiceReader, Records([segment], 0))
-    packs = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
+    found = audit_packs(stream, states, lambda done, whole: shown.append((done, whole)))
+    packs = found.packs
     assert (packs.opened, packs.faulty) == (4, 1)
     assert packs.faults[0].offset == 6
     assert shown == [(4, 8), (8, 8)]
@@ -133,19 +137,85 @@ def test_a_stream_that_the_tables_were_not_read_from_is_refused(tmp_path: Path) 
     access = AccessOptions(None, None)
     with pytest.raises(click.BadParameter, match="give the address that they were read from"):
         audit_stream(str(tmp_path / "empty"), uri, access)
-    packs = audit_stream(str(tmp_path / "tables"), uri, access)
+    packs = audit_stream(str(tmp_path / "tables"), uri, access).packs
     assert (packs.opened, packs.faulty) == (2, 1)
+
+
+def test_another_store_whose_segments_have_the_same_names_is_refused(tmp_path: Path) -> None:
+    segment, other = Segment(), Segment()
+    segment.packed("a", TEXT)
+    send(other, "b", lines("b", 0, 50))
+    uri = store(tmp_path / "store", other)
+    catch_up(tmp_path / "tables", segment)
+    with pytest.raises(click.BadParameter, match="give the address that they were read from"):
+        audit_stream(str(tmp_path / "tables"), uri, AccessOptions(None, None))
+
+
+def test_what_a_store_can_t_read_is_named_and_passed_over(tmp_path: Path) -> None:
+    segment, ends = Segment(), list[int]()
+    for name in "abcd":
+        segment.packed(name, bytes(random.Random(name).randbytes(5000)))
+        ends.append(len(segment.data))
+    lying(segment, 0)
+    uri = store(tmp_path / "store", segment)
+    catch_up(tmp_path / "tables", segment)
+    (log,) = (tmp_path / "store").glob("log-*")
+    data = bytearray(log.read_bytes())
+    at = data.index(bytes(segment.data[ends[0] + 900 : ends[0] + 1000]))
+    data[at] ^= 1
+    log.write_bytes(data)
+    found = audit_stream(str(tmp_path / "tables"), uri, AccessOptions(None, None))
+    assert (found.packs.opened, found.packs.faulty, found.whole) == (4, 1, False)
+    (part,) = found.unread
+    assert part[:3] == (segment.name, ends[0], ends[1])
+    assert "is damaged at offset" in part.reason
+    assert "refused" not in part.text
+
+
+class Ending(Chunks):
+    """A stream that can't be read from some place on."""
+
+    def __init__(self, segment: Segment, at: int, error: LogdriveError) -> None:
+        super().__init__([segment], 100)
+        self._at, self._error = at, error
+
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        yield from super().read_chunks(segment, start, min(self._at, end))
+        if end > self._at:
+            raise self._error
+
+
+@pytest.mark.parametrize("error", [TransientError("away"), StorageError("damaged")])
+def test_behind_a_service_that_stays_away_or_the_tables_nothing_more_is_tried(
+    error: LogdriveError,
+) -> None:
+    segment = Segment()
+    segment.packed("a", TEXT)
+    at = len(segment.data)
+    segment.packed("b", TEXT)
+    states = [SegmentState(segment.name, 0, len(segment.data), False, 0)]
+    stream = cast(ServiceReader, Ending(segment, at + 10, error))
+    found = audit_packs(stream, states, places=lambda _: [at])
+    assert (found.packs.opened, found.whole) == (1, False)
+    assert found.unread == [(segment.name, at, len(segment.data), str(error))]
 
 
 def test_what_a_deep_audit_found_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     segment = Segment()
     lying(segment, 0)
     packs, _ = audited(segment)
-    print_packs(packs)
+    found = DeepAudit(packs)
+    print_packs(found)
     named, last = capsys.readouterr().out.splitlines()
     assert source_id("liar") in named
     assert f"bytes 0 to {len(TEXT)}" in named
     assert last == "1 pack in the stream, 1 of them can't be opened"
-    assert pack_figures(packs)["faulty_packs"] == len(pack_figures(packs)["pack_faults"]) == 1
-    print_packs(audited(Segment())[0])
-    assert capsys.readouterr().out == "0 packs in the stream, all of them whole\n"
+    assert pack_figures(found)["faulty_packs"] == len(pack_figures(found)["pack_faults"]) == 1
+    print_packs(DeepAudit())
+    assert capsys.readouterr().out == "no packs in the stream\n"
+    found.add_unread("logs/app/0.#epoch.0", 5, 9, StorageError("gone"))
+    print_packs(found)
+    _, part, last = capsys.readouterr().out.splitlines()
+    assert part == "logs/app/0.#epoch.0 from 5 to 9 was not looked at, as it can't be read: gone"
+    assert last.endswith("1 of them can't be opened; 1 part could not be read")
+    assert pack_figures(found)["unread"][0]["end"] == 9

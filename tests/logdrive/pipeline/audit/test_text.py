@@ -2,6 +2,8 @@
 judge.
 """
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -234,13 +236,14 @@ def test_r8_a_fault_names_source_and_interval(capsys: pytest.CaptureFixture[str]
     segment = Segment()
     gone(segment, "a")
     own = Fault(5, "e34a", "/var/log/[a].log", "data", 1000, 2000, 1, 1, 1000, "a pack that …")
+    own = replace(own, reason="CRC-32")
     foreign = Fault(6, "beats", None, "foreign", None, None, 3, 2, 0, "rows are missing")
     print_verdict(found_in(segment, [own, foreign]))
     said = " ".join(capsys.readouterr().out.split())
     assert (
-        "batch 5 of /var/log/[a].log (source e34a), bytes [1,000, 2,000): a pack that … (1 of 1)"
+        "batch 5 of /var/log/[a].log (source e34a), bytes [1,000, 2,000): a pack that …: CRC-32"
     ) in said
-    assert "batch 6 of beats: rows are missing (2 of 3)" in said
+    assert "batch 6 of beats: rows are missing (2 of 3 rows)" in said
 
 
 def test_faults_that_follow_one_another_in_a_file_are_one_line(
@@ -248,17 +251,35 @@ def test_faults_that_follow_one_another_in_a_file_are_one_line(
 ) -> None:
     """A client that sends lies of a line each must not bury what is wrong with others."""
     faults = [
-        Fault(9 - n, "e34a", "/a.log", "data", 2 * n, 2 * n + 2, 1, 1, 2, "a pack that lies")
-        for n in range(5)
+        Fault(9 - n, "e34a", "/a.log", "data", 2 * n, 2 * n + 2, 1, 1, 2, "a pack that lies", why)
+        for n, why in enumerate("vwxyz")
     ]
     other = Fault(11, "e34a", "/a.log", "data", 20, 22, 3, 1, 2, "a pack that lies")
     segment = Segment()
     gone(segment, "a")
     print_verdict(found_in(segment, [*faults, other]))
     assert [line for line in capsys.readouterr().out.splitlines() if "lies" in line] == [
-        "5 batches of /a.log (source e34a), bytes [0, 10): a pack that lies (5 of 5)",
-        "batch 11 of /a.log (source e34a), bytes [20, 22): a pack that lies (1 of 3)",
+        "5 batches of /a.log (source e34a), bytes [0, 10): a pack that lies, the first: v",
+        "batch 11 of /a.log (source e34a), bytes [20, 22): a pack that lies (1 of 3 rows)",
     ]
+
+
+def test_r8_what_a_source_lost_with_a_pack_is_in_its_line_of_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 5))
+    fault = Fault(5, source_id("a"), "/a.log", "data", 0, at, 1, 1, at, "a pack that lies", "why")
+    proof = Proof(5, 1, 0, 0, 0, [fault], quarantined_of={source_id("a"): 1})
+    found = verdict(list(judged(segment).values()), proof, 0)
+    print_verdict(found)
+    listed, *rest = capsys.readouterr().out.splitlines()[1:]
+    assert listed.split()[4:7] == [str(at), "4", str(at)]
+    assert "1 event quarantined, and no line: see the column flag" in rest
+    assert rest[-1].startswith(
+        f"NOT COMPLETE: 4 lines, 0 bytes, 1 sources, {at} bytes lost, 0 lines duplicated"
+    )
+    assert "damaged" not in found.as_json()["by_source"][0]
 
 
 def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,10 @@ not one.
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from logdrive.cli.pipeline import cat
+from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import find_source
 from tests.logdrive.pipeline.filling import bronze, catch_up
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
@@ -78,3 +81,41 @@ def test_tables_without_files_say_so(tmp_path: Path) -> None:
         pass
     with pytest.raises(ValueError, match="no file has been read"):
         find_source(str(tmp_path), "/var/log/app.log")
+
+
+def damaged(segment: Segment, source: str, start: int) -> int:
+    """Add a pack of 5 lines whose header says 6; return where it ends."""
+    data = lines(source, 0, 5)
+    pack = make_pack(PackForm.TEXT, data, PackCodec.DEFLATE)
+    segment.pack(source, start, start + len(data), pack, 6)
+    return start + len(data)
+
+
+def test_r8_what_is_quarantined_is_left_out_and_named_with_its_reason(tmp_path: Path) -> None:
+    segment, data = Segment(), lines("a", 0, 5)
+    at = segment.packed("a", data)
+    behind = damaged(segment, "a", at)
+    segment.packed("a", data, behind)
+    segment.data_batch("a", 3 * at, 4 * at, [b"{"], 1)
+    damaged(segment, "b", 0)
+    segment.packed("c", data)
+    catch_up(tmp_path, segment)
+
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("a")], standalone_mode=False)
+    assert printed.return_value == 1
+    assert printed.stdout_bytes == 2 * data
+    pack, record = printed.stderr.splitlines()
+    assert pack.startswith(
+        f"logdrive: /var/log/a.log, bytes {at} to {behind}: a pack can't be opened: "
+    )
+    assert "5 events" in pack
+    assert record == (
+        f"logdrive: /var/log/a.log, bytes {3 * at} to {4 * at}: a record is not_json; its lines "
+        "are left out"
+    )
+
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("b")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes) == (1, b"")
+    assert f"/var/log/b.log, bytes 0 to {at}: a pack can't be opened: " in printed.stderr
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("c")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes, printed.stderr) == (0, data, "")
