@@ -187,8 +187,14 @@ def free_port() -> int:
 
     It is for servers that can't report the port that they were given.
     """
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return *count* ports as `free_port` does, no two of them the same."""
+    with contextlib.ExitStack() as held:
+        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
 
 
 def wait_for_listener(port: int, child: Child, seconds: float = 10.0) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Setting
-from bench.processes import Child, family, free_port, wait_for_listener
+from bench.processes import Child, family, free_ports, wait_for_listener
 
 
 @contextlib.contextmanager
@@ -21,10 +21,10 @@ def served_store(protocol: str, setting: Setting) -> Iterator[tuple[int, int, Pa
     shutil.rmtree(path, ignore_errors=True)
     try:
         with family() as children:
-            port = free_port()
+            port, other = free_ports(2)
             config.write_text(
                 f'[store]\npath = "{path}"\n'
-                f'[listen.pravega]\naddress = "127.0.0.1:{free_port()}"\n'
+                f'[listen.pravega]\naddress = "127.0.0.1:{other}"\n'
                 f'[listen.{protocol}]\naddress = "127.0.0.1:{port}"\n'
             )
             program = os.path.join(os.path.dirname(sys.executable), "logdrive")
