@@ -11,13 +11,12 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from logdrive.model.batch import BatchHeader, HeaderForm
 from logdrive.model.framing import frame_event, frame_events
-from logdrive.model.units import KIB
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.decode.decode import Decoder
+from logdrive.records.packed import TEXT_BYTES
 from logdrive.wire.lumberjack.frames import EVENT
 
 _BATCH_BLOCKS = 3  # what fits a run (rule R3)
-_PACK_TEXT = 700 * KIB  # what an agent reads at once
 _READ = 8 << 20  # bytes of a segment decoded at once
 _TAKE = 32 << 20  # bytes of rows after which they are taken
 
@@ -67,7 +66,7 @@ def _packed_batches(setting: Setting, codec: PackCodec) -> Iterator[bytes]:
     """Yield the log in batches of one pack each."""
     text, at = setting.log.read_bytes(), 0
     while at < len(text):
-        end = text.rfind(b"\n", at, at + _PACK_TEXT) + 1
+        end = text.rfind(b"\n", at, at + TEXT_BYTES) + 1
         part = text[at:end]
         pack = make_pack(PackForm.TEXT, part, codec)
         yield _batch(UUID(int=1), at, end, [pack], part.count(b"\n"), "text")
