@@ -12,9 +12,10 @@ from logdrive.cli.output import escape_unprintable
 from logdrive.errors import ConfigError, LogdriveError
 from logdrive.pipeline.audit.deep import DeepAudit, audit_packs
 from logdrive.pipeline.bronze.history import read_batch_ends, read_header_chain
-from logdrive.pipeline.bronze.tables import BronzeTable, open_tables
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.services.reader import SegmentState, ServiceReader
 
 
@@ -74,7 +75,7 @@ def pack_figures(found: DeepAudit) -> dict[str, Any]:
     }
 
 
-def _is_of_tables(stream: ServiceReader, state: SegmentState, batches: BronzeTable) -> bool:
+def _is_of_tables(stream: ServiceReader, state: SegmentState, batches: AppendTable) -> bool:
     """Return whether *state*'s segment has a header that *batches* has, too: its name alone is that
     of a segment in any store.
     """
@@ -91,7 +92,7 @@ def _is_of_tables(stream: ServiceReader, state: SegmentState, batches: BronzeTab
 
 
 def _audit_with_bar(
-    stream: ServiceReader, segments: list[SegmentState], batches: BronzeTable
+    stream: ServiceReader, segments: list[SegmentState], batches: AppendTable
 ) -> DeepAudit:
     columns = (
         TextColumn("{task.description}"),

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, field
 
 from logdrive.address import iggy_address
 from logdrive.host.transport import ClientTls
-from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY
 from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.services.pravega.client.controller import Login
 
 

@@ -23,9 +23,10 @@ from logdrive.pipeline.audit.verify_rows import (
     doubled_rows,
     prove_rows,
 )
-from logdrive.pipeline.bronze.tables import open_table, table_paths
+from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
+from logdrive.pipeline.tables.delta import open_table
 
 FIRST_RUN = "first_run"
 """Reason in the mark of an agent that begins at the end of its files (ADR 15); no file's."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import events_frame
-from logdrive.pipeline.bronze.tables import BronzeTable
+from logdrive.pipeline.tables.delta import AppendTable
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
@@ -85,7 +85,7 @@ def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[Audite
     return [source for source in others if source.host == again.host] or others
 
 
-def find_copies(spark: Any, events: BronzeTable, pairs: Sequence[SourcePair]) -> list[CopiedSource]:
+def find_copies(spark: Any, events: AppendTable, pairs: Sequence[SourcePair]) -> list[CopiedSource]:
     """Return the sources of *pairs* that begin as copies of the other one."""
     from pyspark.sql import functions as f
 

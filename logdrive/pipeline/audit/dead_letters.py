@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, parse_decision
-from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import FOREIGN
+from logdrive.pipeline.tables.delta import AppendTable
 
 State = Literal["waiting", "replayed", "dismissed"]
 _IDS = 10_000  # limit on the ids in one query
@@ -44,7 +44,7 @@ class AuditedLetter:
     why: str | None = None
 
 
-def read_dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
+def read_dead_letters(batches: AppendTable) -> list[AuditedLetter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
     reason = ds.field("mark_reason")
     noted = notes_from_table(batches.read_rows(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))

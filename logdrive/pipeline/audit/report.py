@@ -19,8 +19,9 @@ from logdrive.pipeline.audit.dead_letters import dismissals
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, compute_figures, cover_bar
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import verdict_line
-from logdrive.pipeline.bronze.tables import open_table, table_paths
+from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.tables.delta import open_table
 
 _SOURCES = 40  # limit on the sources listed
 _GAPS = 200  # limit on the gaps listed

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
+from logdrive.pipeline.tables.delta import AppendTable
 
 # of a hash: sums over the rows of a batch then stay within 64 bits
 _BITS = (1 << 40) - 1
@@ -108,7 +108,7 @@ class Proof:
     quarantined_of: Mapping[str, int] = field(default_factory=dict)
 
 
-def prove_rows(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
+def prove_rows(spark: Any, events: AppendTable, batches: AppendTable) -> Proof:
     """Compare the rows with the headers.
 
     Open *batches* before *events*, whose commit comes first: rows may then be ahead of headers, but
@@ -194,7 +194,7 @@ def _judge_batches(sums: Any) -> Any:
     )
 
 
-def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int:
+def doubled_rows(spark: Any, events: AppendTable, sources: Sequence[str]) -> int:
     """Return how many rows of *sources* share their start with another row of the same source.
 
     Of the rows at one position all but one are counted.
@@ -214,12 +214,12 @@ def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int
     return int(doubled[0] or 0)
 
 
-def events_frame(spark: Any, events: BronzeTable) -> Any:
+def events_frame(spark: Any, events: AppendTable) -> Any:
     """Return the rows of *events* as a data frame."""
     return _frame(spark, events, EVENTS)
 
 
-def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
+def continuing_rows(spark: Any, events: AppendTable) -> dict[str, int]:
     """Return, by source, how many rows continue the line of another row.
 
     That row has no line end, and ends where they start. Costs a join with the rows without a line
@@ -240,7 +240,7 @@ def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
     return {row["source"]: row["count"] for row in counted}
 
 
-def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:
+def _frame(spark: Any, table: AppendTable, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = from_arrow_schema(plain_schema(schema))

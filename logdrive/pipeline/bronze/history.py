@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.model.pieces import UnfinishedEvents
-from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.schema import FOREIGN
+from logdrive.pipeline.tables.delta import AppendTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class KnownHeader:
     batch: int  # its batch's id
 
 
-def read_coverage(batches: BronzeTable) -> Coverage:
+def read_coverage(batches: AppendTable) -> Coverage:
     """Return the coverage of all rows that were kept (rule A2).
 
     Neighboring intervals are joined in Arrow, so that Python sees few of them.
@@ -60,7 +60,7 @@ def read_coverage(batches: BronzeTable) -> Coverage:
     return cover
 
 
-def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[KnownHeader]:
+def read_header_chain(batches: AppendTable, segment: str, end: int) -> list[KnownHeader]:
     """Return the headers of *segment* that lead up to *end*, in order.
 
     Headers that were read before the store was restored from a backup are not among them.
@@ -81,14 +81,14 @@ def read_header_chain(batches: BronzeTable, segment: str, end: int) -> list[Know
     return chain[::-1]
 
 
-def read_batch_ends(batches: BronzeTable, segment: str) -> list[int]:
+def read_batch_ends(batches: AppendTable, segment: str) -> list[int]:
     """Return the offsets in *segment* at which batches end, and others begin, in order."""
     table = batches.read_rows(["next"], pc.field("segment") == segment)
     return [int(end) for end in np.unique(table["next"].to_numpy())]
 
 
 def read_unfinished_events(
-    batches: BronzeTable, segment: str, known: Sequence[KnownHeader], within: int
+    batches: AppendTable, segment: str, known: Sequence[KnownHeader], within: int
 ) -> UnfinishedEvents:
     """Return the events in pieces that have begun in *known* and are not whole there (rule R6).
 

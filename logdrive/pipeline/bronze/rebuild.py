@@ -9,8 +9,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.bronze.tables import open_table, open_tables, table_paths
+from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS
+from logdrive.pipeline.tables.delta import open_table
 
 COLUMNS = ("start", "end", "message", "eol", "original")
 """The columns of `events` that a file is rebuilt from."""

@@ -24,18 +24,19 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents, pieces_within
 from logdrive.model.units import OffsetUnit
-from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
 from logdrive.pipeline.bronze.history import (
     KnownHeader,
     read_coverage,
     read_header_chain,
     read_unfinished_events,
 )
-from logdrive.pipeline.bronze.tables import create_table, table_paths
+from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
+from logdrive.pipeline.tables.delta import create_table
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
 
 _COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
 

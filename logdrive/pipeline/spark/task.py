@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from logdrive.errors import StorageError
 from logdrive.model.units import OffsetUnit
-from logdrive.pipeline.bronze.files import AddedFile, EventFile
 from logdrive.pipeline.bronze.writer import WrittenRange
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_from_table
 from logdrive.pipeline.decode.schema import EVENTS
+from logdrive.pipeline.tables.files import AddedFile, EventFile
 
 CHUNKS = pa.schema(
     [

@@ -9,14 +9,15 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
-from logdrive.pipeline.bronze.files import AddedFile
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
-from logdrive.pipeline.bronze.tables import ConcurrentWriterError, open_tables
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import MismatchError, WrittenRange
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.headers import rows_from_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
+from logdrive.pipeline.tables.delta import ConcurrentWriterError
+from logdrive.pipeline.tables.files import AddedFile
 from tests.logdrive.pipeline.filling import bronze, catch_up, send, task
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
 
