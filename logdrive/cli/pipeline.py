@@ -275,6 +275,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         compression=config.pipeline.compression,
         master=master or config.spark.master,
         memory=config.spark.memory,
+        driver_bytes=config.spark.driver_bytes,
         reader=config.pipeline.reader,
         token=config.pipeline.token or "",
         tls=config.tls.settings() if config.tls else None,

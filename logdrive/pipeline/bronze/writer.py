@@ -32,6 +32,7 @@ from logdrive.pipeline.bronze.history import (
 )
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.trim_rows import trim_rows
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
@@ -39,18 +40,6 @@ from logdrive.pipeline.tables.delta import create_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
 
 _COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRange:
-    """What one task made of a range of one segment."""
-
-    segment: str
-    start: int  # offset in the segment
-    end: int  # offset in the segment
-    bytes: int  # stored bytes of its batches
-    file: AddedFile | None  # of rows for `events`; None if there were none
-    headers: list[BatchRow]  # rows for `batches`
 
 
 @dataclass(frozen=True, slots=True)

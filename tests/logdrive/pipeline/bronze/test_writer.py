@@ -11,7 +11,8 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.bronze.writer import MismatchError, WrittenRange
+from logdrive.pipeline.bronze.writer import MismatchError
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.headers import rows_from_table
