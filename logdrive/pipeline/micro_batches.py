@@ -106,22 +106,22 @@ class MicroBatches:
         """
         bounds = end or planner.segment_bounds()
         try:
-            reached = planner.plan_micro_batch(at, bounds, self._chooser.limit)
-            planner.range_bytes = _RANGE_BYTES
+            reached = planner.plan_micro_batch(at, bounds, None, self._chooser.limit)
+            planner.range_raw_bytes = _RANGE_BYTES
             ranges = planner.cut_ranges(at, reached)
         except StorageError as error:  # what retention removed, or can't be read: try again
             raise TransientError(str(error)) from error
         if not ranges:
             return None
 
-        size = sum(one.end - one.start for one in ranges)
+        size = sum(one.raw_bytes for one in ranges)
         more = any(reached.point(number).next < length for number, (_, length) in bounds.items())
         self._chooser.note(size, more=more)
         tasks = self._chooser.choose(size)
         if tasks is None:  # told to stop
             return None
         if len(ranges) < tasks.slots:  # a part for each
-            planner.range_bytes = -(-size // tasks.slots)
+            planner.range_raw_bytes = -(-size // tasks.slots)
             ranges = planner.cut_ranges(at, reached)
         written = self._write(tasks, planner.stream, ranges, threads)
         return _Running(reached, more, written)

@@ -19,6 +19,7 @@ from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.resume import find_start
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.iggy.reader.headers import count_known_messages, read_batch_refs
 from logdrive.services.iggy.reader.polling import (
     Partition,
@@ -68,10 +69,16 @@ class MemoryReader:
         return run(partition_states(self.topic, STREAM, TOPIC))
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         partition = Partition(STREAM, TOPIC, partition_index(segment))
-        return run(read_batch_refs(self.topic, partition, start, end, most))
+        budget = BatchBudget(most, most_raw)
+        return run(read_batch_refs(self.topic, partition, start, end, budget))
 
     def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
         (state,) = (one for one in self.list_segments() if one.segment == segment)
