@@ -4,7 +4,8 @@ A file is written and synced before a commit adds it to a table, so that no tabl
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -28,6 +29,8 @@ class AddedFile:
     name: str  # relative to the table's directory
     size: int  # bytes
     rows: int
+    # partition column -> its value, the same in all rows; it need not be in the file
+    partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class EventFile:
