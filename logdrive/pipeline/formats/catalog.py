@@ -1,17 +1,19 @@
 """All formats by name, and which of them the lines of a source have."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.access import AccessFormat
+from logdrive.pipeline.formats.application import LAYOUTS, application_format
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines
 from logdrive.pipeline.formats.zones import check_zone
 
 FORMATS: Final[Mapping[str, Callable[[FormatOptions], LogFormat]]] = MappingProxyType(
-    {"access": AccessFormat}
+    {"access": AccessFormat} | {name: partial(application_format, name) for name in LAYOUTS}
 )
 """What makes each format, by its name, those that demand more of a line before others."""
 
@@ -44,11 +46,4 @@ def recognize(sample: LogLines) -> str | None:
 
 def _with_text(lines: LogLines) -> LogLines:
     said = pc.fill_null(pc.match_substring_regex(lines.message, r"\S"), False)
-    return LogLines(
-        lines.message.filter(said),
-        lines.received.filter(said),
-        lines.fields.filter(said),
-        lines.source.filter(said),
-        lines.start.filter(said),
-        lines.end.filter(said),
-    )
+    return lines.filter(said)

@@ -2,11 +2,12 @@
 
 The groups that an expression may have are `year` (two digits mean 1969–2068), `month` (a number, or
 the first three letters of its English name), `day`, `hour`, `minute`, `second`, `fraction` (of a
-second, any number of digits; those behind the sixth are dropped), `zone` (`Z`, `UTC`, `GMT` or
-±hh:mm), and `epoch` (seconds since 1970) instead of all of these but the fraction.
+second, any number of digits; those behind the sixth are dropped) or `millisecond`, `zone` (`Z`,
+`UTC`, `GMT` or ±hh:mm), and `epoch` (seconds since 1970) instead of all but the fraction.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,10 @@ import pyarrow.compute as pc
 from logdrive.pipeline.formats.format import time_array
 from logdrive.pipeline.formats.matching import Groups
 from logdrive.pipeline.formats.zones import local_to_utc
+
+TIME_GROUPS: Final = frozenset(
+    {"year", "month", "day", "hour", "minute", "second", "fraction", "millisecond", "zone", "epoch"}
+)
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -84,6 +89,8 @@ def _as_numbers(texts: pa.StringArray) -> Numbers:
 
 
 def _fraction(groups: Groups, count: int) -> Numbers:
+    if "millisecond" in groups.values:
+        return _numbers(groups, "millisecond") * 1000
     if "fraction" not in groups.values:
         return np.zeros(count, np.int64)
     digits = pc.utf8_slice_codeunits(groups.values["fraction"], 0, 6)
