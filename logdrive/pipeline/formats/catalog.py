@@ -9,11 +9,16 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.access import AccessFormat
 from logdrive.pipeline.formats.application import LAYOUTS, application_format
+from logdrive.pipeline.formats.containers import cri_format, docker_format
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines
+from logdrive.pipeline.formats.syslog import syslog_format
 from logdrive.pipeline.formats.zones import check_zone
 
+_OTHERS = {"access": AccessFormat, "cri": cri_format, "docker": docker_format}
+_APPLICATIONS = {name: partial(application_format, name) for name in LAYOUTS}
+
 FORMATS: Final[Mapping[str, Callable[[FormatOptions], LogFormat]]] = MappingProxyType(
-    {"access": AccessFormat} | {name: partial(application_format, name) for name in LAYOUTS}
+    {**_OTHERS, **_APPLICATIONS, "syslog": syslog_format}
 )
 """What makes each format, by its name, those that demand more of a line before others."""
 

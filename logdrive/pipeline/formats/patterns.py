@@ -1,6 +1,6 @@
 """Formats whose lines one regular expression tells: its groups are the columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,14 +34,16 @@ class PatternFormat:
         pattern: str,
         options: FormatOptions,
         derive: Derive = lambda _: {},
+        hidden: Collection[str] = (),
     ) -> None:
-        """*derive* makes columns that are no group by themselves."""
+        """*derive* makes columns that are no group by themselves; groups *hidden* are not kept."""
         self.name = name
         self.table = table
         self.schema = schema
         self._pattern = pattern
         self._zone = options.zone
         self._derive = derive
+        self._hidden = hidden
 
     def parse(self, lines: LogLines) -> ParsedLines:
         """Return a row for each line; a line that does not match is `no <name> line`."""
@@ -57,21 +59,30 @@ class PatternFormat:
 
     def _columns(self, groups: Groups) -> dict[str, pa.Array]:
         count = len(groups.matched)
-        columns = dict(self._derive(groups))
+        derived = self._derive(groups)
+        columns = dict(derived)
         for field in self.schema:
+            if field.name in columns:
+                continue
             if field.name in groups.values:
                 numeric = pa.types.is_integer(field.type)
                 read = groups.number if numeric else groups.text
                 columns[field.name] = read(field.name)
-            elif field.name not in columns:
+            else:
                 columns[field.name] = pa.nulls(count, field.type)
         if "level" in groups.values:
             columns["level"] = normal_levels(columns["level"])
-        others = [name for name in groups.values if name not in {*columns, *TIME_GROUPS}]
-        if "rest" in columns and others:
+        others = [] if "rest" in derived else self._others(groups)
+        if others:
             members = {name: json_strings(groups.text(name)) for name in others}
             columns["rest"] = json_objects(count, members)
         return columns
+
+    def _others(self, groups: Groups) -> list[str]:
+        if "rest" not in self.schema.names:
+            return []
+        known = {*self.schema.names, *TIME_GROUPS, *self._hidden}
+        return [name for name in groups.values if name not in known]
 
 
 class FirstOf:

@@ -51,10 +51,11 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
     none where that is null.
     """
     matched = groups.matched.to_numpy(zero_copy_only=False)
+    said = _says_time(groups, matched)
     fraction = _fraction(groups, len(matched))
     if "epoch" in groups.values:
         micros = _numbers(groups, "epoch") * _SECOND + fraction
-        return _result(micros, matched, np.zeros(len(matched), np.bool_))
+        return _result(micros, said, np.zeros(len(matched), np.bool_))
 
     month, day = _month(groups), _numbers(groups, "day")
     clock, sound = _clock(groups, fraction)
@@ -63,7 +64,7 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
         micros = _days(year, month, day) * _DAY + clock
         sound &= _in_calendar(year, month, day)
         micros = _to_utc(groups, micros, zone)
-        return _result(micros, matched & sound, matched & ~sound)
+        return _result(micros, said & sound, said & ~sound)
 
     arrivals = received.cast(pa.int64())
     known = arrivals.is_valid().to_numpy(zero_copy_only=False)
@@ -71,7 +72,13 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
     micros, dated = _guess_year(
         month, day, clock, pc.fill_null(arrivals, 0).to_numpy(zero_copy_only=False), sound, zone
     )
-    return _result(micros, matched & sound & known & dated, matched & ~sound)
+    return _result(micros, said & sound & known & dated, said & ~sound)
+
+
+def _says_time(groups: Groups, matched: Mask) -> Mask:
+    """Return which lines have a time at all: it may be optional in the expression."""
+    texts = groups.values["epoch" if "epoch" in groups.values else "day"]
+    return np.asarray(matched & pc.not_equal(texts, "").to_numpy(zero_copy_only=False))
 
 
 def _result(micros: Numbers, here: Mask, invalid: Mask) -> ReadTimes:

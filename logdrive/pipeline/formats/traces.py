@@ -46,6 +46,7 @@ _OTHER = (
 )
 _VARYING = r"0x[0-9A-Fa-f]+|[0-9]+|~?\[[^\]]*\.jar[^\]]*\]"
 _DIGEST_BYTES = 8
+_STREAMS = 8  # more than a container has
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -54,9 +55,14 @@ Mask = npt.NDArray[np.bool_]
 class WithTraces:
     """A format, and the continuations of its lines."""
 
-    def __init__(self, lines: LogFormat) -> None:
-        """*lines* has a column `message`."""
+    def __init__(self, lines: LogFormat, *, streams: str | None = None) -> None:
+        """*lines* has a column `message`.
+
+        With *streams* every line of a trace is an event of its own, as those of containers are; it
+        belongs to one with the same text in that column.
+        """
         self._lines = lines
+        self._streams = streams
         self.name = lines.name
         self.table = lines.table
         self.schema = pa.schema([*lines.schema, *TRACE_FIELDS])
@@ -65,30 +71,40 @@ class WithTraces:
         """Return a row for each line."""
         parsed = self._lines.parse(lines)
         refused = _to_mask(parsed.reasons.is_valid())
-        continued = refused & _looks_continued(lines.message, refused)
+        texts = lines.message
+        candidates = refused
+        if self._streams:
+            texts, candidates = parsed.columns.column("message"), ~refused
+        continued = _looks_continued(texts, candidates)
         if not continued.any():
             return self._finish(parsed, *(pa.nulls(len(lines), one.type) for one in TRACE_FIELDS))
 
-        heads = _find_heads(lines.source, ~refused, continued)
-        belongs = heads >= 0
-        order = pa.array(np.where(belongs, heads, np.arange(len(lines))))
-        here = pa.array(continued)
-        message = pc.if_else(here, lines.message, parsed.columns.column("message"))
-        at = parsed.columns.schema.get_field_index("message")
-        columns = parsed.columns.set_column(at, parsed.columns.schema.field(at), message)
-        return self._finish(
-            ParsedLines(
-                columns,
-                parsed.time.take(order),
-                pc.if_else(here, None, parsed.reasons),
-            ),
-            pc.if_else(pa.array(belongs), lines.start.take(order), None),
-            _fingerprints(lines.message, heads, continued),
+        groups = _codes(lines.source)
+        if self._streams:
+            groups = groups * _STREAMS + _codes(parsed.columns.column(self._streams))
+        heads = _find_heads(groups, ~refused & ~continued, continued)
+        traces = (
+            pc.if_else(pa.array(heads >= 0), lines.start.take(_places(heads)), None),
+            _fingerprints(texts, heads, continued),
         )
+        whole = parsed if self._streams else _fill_continued(parsed, lines, heads, continued)
+        return self._finish(whole, *traces)
 
     def _finish(self, parsed: ParsedLines, *traces: pa.Array) -> ParsedLines:
         columns = pa.RecordBatch.from_arrays([*parsed.columns.columns, *traces], schema=self.schema)
         return ParsedLines(columns, parsed.time, parsed.reasons)
+
+
+def _fill_continued(
+    parsed: ParsedLines, lines: LogLines, heads: Rows, continued: Mask
+) -> ParsedLines:
+    """Return *parsed* with rows of continuations, which the format refused."""
+    here = pa.array(continued)
+    at = parsed.columns.schema.get_field_index("message")
+    message = pc.if_else(here, lines.message, parsed.columns.column(at))
+    columns = parsed.columns.set_column(at, parsed.columns.schema.field(at), message)
+    reasons = pc.if_else(here, None, parsed.reasons)
+    return ParsedLines(columns, parsed.time.take(_places(heads)), reasons)
 
 
 def trace_like(texts: pa.StringArray) -> Mask:
@@ -97,29 +113,43 @@ def trace_like(texts: pa.StringArray) -> Mask:
     return _to_mask(pc.fill_null(reduce(pc.or_, found), False))
 
 
-def _looks_continued(texts: pa.StringArray, refused: Mask) -> Mask:
+def _looks_continued(texts: pa.StringArray, candidates: Mask) -> Mask:
     looks = np.zeros(len(texts), np.bool_)
-    if refused.any():
-        looks[refused] = trace_like(texts.filter(pa.array(refused)))
+    if candidates.any():
+        looks[candidates] = trace_like(texts.filter(pa.array(candidates)))
     return looks
 
 
-def _find_heads(source: pa.Array, events: Mask, continued: Mask) -> Rows:
+def _codes(values: pa.Array) -> Rows:
+    """Return a number for each value, from 0 on: the same for the same ones, null too."""
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    return np.asarray(pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False) + 1, np.int64)
+
+
+def _find_heads(groups: Rows, events: Mask, continued: Mask) -> Rows:
     """Return the row of each line's event: its own if it has continuations; -1 where it has none,
-    or is no part of one.
+    or is no part of one. Only lines of the same group belong together.
     """
-    rows = np.arange(len(events))
-    before = np.maximum.accumulate(np.where(events, rows, -1))
-    sources = source if pa.types.is_dictionary(source.type) else source.dictionary_encode()
-    codes = pc.fill_null(sources.indices, -1).to_numpy(zero_copy_only=False)
-    heads = np.where(continued & (before >= 0) & (codes[before] == codes), before, -1)
+    order = np.argsort(groups, kind="stable")
+    place = np.arange(len(order))
+    before = np.maximum.accumulate(np.where(events[order], place, -1))
+    heads = np.full(len(order), -1)
+    found = continued[order] & (before >= 0) & (groups[order][before] == groups[order])
+    heads[order[found]] = order[before[found]]
     own = heads[heads >= 0]
     heads[own] = own
     return heads
 
 
+def _places(heads: Rows) -> pa.Array:
+    """Return the row of each line's event, or else its own."""
+    return pa.array(np.where(heads >= 0, heads, np.arange(len(heads))))
+
+
 def _fingerprints(texts: pa.StringArray, heads: Rows, continued: Mask) -> pa.StringArray:
     rows = np.flatnonzero(continued & (heads >= 0))
+    rows = rows[np.argsort(heads[rows], kind="stable")]  # those of an event next to each other
     said = texts.take(pa.array(rows))
     exceptions = _to_mask(pc.fill_null(pc.match_substring_regex(said, _EXCEPTION), False))
     frames = pc.or_(pc.match_substring_regex(said, _FRAME), pc.match_substring_regex(said, _PANIC))
