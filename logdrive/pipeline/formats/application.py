@@ -101,6 +101,8 @@ LAYOUTS: Final[Mapping[str, str]] = MappingProxyType(
         rf"(?:[ \t]+(?P<logger>[\w$-]+(?:\.[\w$-]+)+|\w+)(?: -|:))?(?:[ \t]+{_MESSAGE}|$)",
         # 2009/11/10 23:00:00.123456 main.go:12: message, as Go's package log writes
         "go": rf"^{_SLASHES} (?:(?P<logger>[\w./-]+\.go):(?P<line>\d+): )?{_MESSAGE}",
+        # 2026-01-02T03:04:05Z message
+        "timed": rf"^\[?{_ISO}\]?:?[ \t]+{_MESSAGE}",
     }
 )
 """Expressions by the name of the format; `(?s)` goes before each."""

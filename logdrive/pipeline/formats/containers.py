@@ -6,14 +6,14 @@ r"""Lines of containers: the files that CRI runtimes write for Kubernetes, and D
 What a container wrote in one line is in several if it is long: all but the last are `partial`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat
+from logdrive.pipeline.formats.json_text import read_json_strings
 from logdrive.pipeline.formats.matching import Groups
 from logdrive.pipeline.formats.patterns import PatternFormat
 from logdrive.pipeline.formats.traces import WithTraces
@@ -58,23 +58,9 @@ def _derive_cri(groups: Groups) -> Mapping[str, pa.Array]:
 def _derive_docker(groups: Groups) -> Mapping[str, pa.Array]:
     said = groups.values["log"]
     texts = pc.binary_join_element_wise('"', said, '"', "").to_pylist()
-    logs = pa.array(_unescape(texts), pa.string())
+    logs = pa.array(read_json_strings(texts), pa.string())
     whole = pc.ends_with(logs, "\n")
     return {
         "message": pc.if_else(pc.equal(said, ""), None, pc.utf8_rtrim(logs, "\r\n")),
         "partial": pc.invert(whole),
     }
-
-
-def _unescape(texts: Sequence[str]) -> list[str]:
-    try:
-        return list(orjson.loads(f"[{','.join(texts)}]"))
-    except orjson.JSONDecodeError:  # half of a surrogate pair, in one of them
-        return [_unescape_one(text) for text in texts]
-
-
-def _unescape_one(text: str) -> str:
-    try:
-        return str(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        return text[1:-1]

@@ -1,6 +1,6 @@
 """JSON text made from columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -55,3 +55,18 @@ def json_objects_of_pairs(
     lists = pa.ListArray.from_arrays(pa.array(offsets), members)
     objects = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
     return pc.if_else(pa.array(sizes == 0), None, objects)
+
+
+def read_json_strings(texts: Sequence[str]) -> list[str]:
+    """Return what *texts*, JSON strings, say; one that UTF-8 can't hold stays as it is written."""
+    try:
+        return list(orjson.loads(f"[{','.join(texts)}]"))
+    except orjson.JSONDecodeError:  # half of a surrogate pair, in one of them
+        return [_read_json_string(text) for text in texts]
+
+
+def _read_json_string(text: str) -> str:
+    try:
+        return str(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return text[1:-1]

@@ -30,6 +30,8 @@ _DAY = 86_400 * _SECOND
 _MONTHS = pa.array("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905
 _DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _CENTURY = 69  # years below it are of this century
+_FIRST = -719_162 * _DAY  # of the year 1
+_LAST = 2_932_897 * _DAY - 1  # of the year 9999: what Python and most readers can show
 _AHEAD = _DAY  # that a time without a year may be after `received`: clocks differ
 _LEAP_YEARS = 8  # from one 29 February to the next at most
 
@@ -64,6 +66,7 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
         micros = _days(year, month, day) * _DAY + clock
         sound &= _in_calendar(year, month, day)
         micros = _to_utc(groups, micros, zone)
+        sound &= (micros >= _FIRST) & (micros <= _LAST)
         return _result(micros, said & sound, said & ~sound)
 
     arrivals = received.cast(pa.int64())

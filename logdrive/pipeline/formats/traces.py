@@ -4,15 +4,13 @@ A line that a format can't read is a *continuation* if it looks like a part of a
 Java, Python, Go, Ruby or .NET), is indented, or empty. It gets a row of its own in the table of the
 format, with its text as `message` and the time of the event. In the rows of event and
 continuations, `trace` is where the event's line begins. `fingerprint` is a hash of the classes of
-exceptions and the frames, without numbers and addresses, and the same on every machine; it is null
-where there are none.
+exceptions and the frames, as `fingerprints` says; it is null where there are none.
 
-An event and its continuations are recognized among the lines that are parsed together. A
-continuation whose event is not among them has neither `trace` nor `fingerprint` nor time.
+An event and its continuations are recognized among the lines that are parsed together. If the event
+is not among them, the first line of a stack trace takes its place, and there is no time; without
+that there are neither `trace` nor `fingerprint`.
 """
 
-from functools import reduce
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -20,32 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.fingerprints import begins_trace, fingerprint_groups, trace_like
 from logdrive.pipeline.formats.format import LogFormat, LogLines, ParsedLines
 
 TRACE_FIELDS: Final = (pa.field("trace", pa.int64()), pa.field("fingerprint", pa.string()))
 
-_EXCEPTION = (
-    r"^\s*((?:Caused by: |Suppressed: |Unhandled exception\. | ?---> )?"
-    r'(?:Exception in thread "[^"]*" )?'
-    r"[A-Za-z_](?:[\w$]*[.:]{1,2})*\w*(?:Exception|Error|Throwable|Failure|Interrupt|Exit|Warning))"
-    r"(?::.*|\s*)$"
-)
-"""The class of an exception, in Java, Python and .NET; its group leaves the message out."""
-_PANIC = r"^(?:panic|fatal error): .*$"  # Go's
-_FRAME = (
-    r"^\s+at \S.*$"  # Java, .NET, JavaScript
-    r'|^\s+File "'  # Python
-    r"|^\s*from \S+:\d+|^\S+:\d+:in [`']"  # Ruby
-    r"|^\t\S+\.(?:go|s):\d+|^(?:created by )?[\w./-]+\.[\w.()*\[\]]+\(.*\)(?: in goroutine \d+)?$"
-    r"|^created by \S+"
-)
-_OTHER = (
-    r"^\s*$|^\s+\S|^Traceback \(most recent call last\):$|^During handling of the above exception"
-    r"|^The above exception was the direct cause|^goroutine \d+ .*:$|^\[signal |^exit status \d+$"
-    r"|^--- End of |^Caused by: |^Suppressed: "
-)
-_VARYING = r"0x[0-9A-Fa-f]+|[0-9]+|~?\[[^\]]*\.jar[^\]]*\]"
-_DIGEST_BYTES = 8
 _STREAMS = 8  # more than a container has
 
 Rows = npt.NDArray[np.int64]
@@ -83,6 +60,10 @@ class WithTraces:
         if self._streams:
             groups = groups * _STREAMS + _codes(parsed.columns.column(self._streams))
         heads = _find_heads(groups, ~refused & ~continued, continued)
+        alone = continued & (heads < 0)
+        if alone.any():  # a trace without an event belongs to its own first line
+            begins = alone & begins_trace(texts, _follows(groups, continued))
+            heads = np.maximum(heads, _find_heads(groups, begins, alone & ~begins))
         traces = (
             pc.if_else(pa.array(heads >= 0), lines.start.take(_places(heads)), None),
             _fingerprints(texts, heads, continued),
@@ -105,12 +86,6 @@ def _fill_continued(
     columns = parsed.columns.set_column(at, parsed.columns.schema.field(at), message)
     reasons = pc.if_else(here, None, parsed.reasons)
     return ParsedLines(columns, parsed.time.take(_places(heads)), reasons)
-
-
-def trace_like(texts: pa.StringArray) -> Mask:
-    """Return which of *texts* look like a continuation."""
-    found = [pc.match_substring_regex(texts, one) for one in (_OTHER, _FRAME, _EXCEPTION, _PANIC)]
-    return _to_mask(pc.fill_null(reduce(pc.or_, found), False))
 
 
 def _looks_continued(texts: pa.StringArray, candidates: Mask) -> Mask:
@@ -142,6 +117,15 @@ def _find_heads(groups: Rows, events: Mask, continued: Mask) -> Rows:
     return heads
 
 
+def _follows(groups: Rows, continued: Mask) -> Mask:
+    """Return which lines come right after a continuation of the same group."""
+    order = np.argsort(groups, kind="stable")
+    follows = np.zeros(len(order), np.bool_)
+    same = groups[order][1:] == groups[order][:-1]
+    follows[order[1:]] = same & continued[order][:-1]
+    return follows
+
+
 def _places(heads: Rows) -> pa.Array:
     """Return the row of each line's event, or else its own."""
     return pa.array(np.where(heads >= 0, heads, np.arange(len(heads))))
@@ -150,31 +134,9 @@ def _places(heads: Rows) -> pa.Array:
 def _fingerprints(texts: pa.StringArray, heads: Rows, continued: Mask) -> pa.StringArray:
     rows = np.flatnonzero(continued & (heads >= 0))
     rows = rows[np.argsort(heads[rows], kind="stable")]  # those of an event next to each other
-    said = texts.take(pa.array(rows))
-    exceptions = _to_mask(pc.fill_null(pc.match_substring_regex(said, _EXCEPTION), False))
-    frames = pc.or_(pc.match_substring_regex(said, _FRAME), pc.match_substring_regex(said, _PANIC))
-    telling = exceptions | _to_mask(pc.fill_null(frames, False))
-    rows, said = rows[telling], said.filter(pa.array(telling))
-    said = pc.replace_substring_regex(said, _EXCEPTION, r"\1")
-    said = pc.utf8_trim_whitespace(pc.replace_substring_regex(said, _VARYING, ""))
-
-    ends = np.flatnonzero(np.diff(heads[rows], append=-1))
-    prints = pa.array(_hash_groups(said, ends), pa.string())
-    # of a line the place of its head among those that have a fingerprint
-    named = heads[rows][ends]
-    place = np.searchsorted(named, heads)
-    here = (heads >= 0) & np.isin(heads, named)
-    return prints.take(pa.array(np.where(here, place, 0), mask=~here))
-
-
-def _hash_groups(texts: pa.StringArray, ends: Rows) -> list[str]:
-    """Return a hash of each run of *texts*; the last of a run is at its place of *ends*."""
-    lines, first, hashes = texts.to_pylist(), 0, []
-    for end in ends.tolist():
-        whole = "\n".join(lines[first : end + 1]).encode()
-        hashes.append(blake2b(whole, digest_size=_DIGEST_BYTES).hexdigest())
-        first = end + 1
-    return hashes
+    named, prints = fingerprint_groups(texts.take(pa.array(rows)), heads[rows])
+    here = np.isin(heads, named)
+    return prints.take(pa.array(np.searchsorted(named, heads), mask=~here))
 
 
 def _to_mask(values: pa.BooleanArray) -> Mask:
