@@ -10,7 +10,11 @@ import msgspec
 
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.services.pravega.client.login import LoginConfig
+
+DEFAULT_TRIGGER_SECONDS = 1.0
+"""Seconds between two looks for new data."""
 
 
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -19,7 +23,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     source: str = msgspec.field(name="from")  # URI of the stream
     target: str = msgspec.field(name="to")  # directory of the tables
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20  # stored bytes
-    trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
+    trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = DEFAULT_TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
@@ -46,5 +50,6 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None
