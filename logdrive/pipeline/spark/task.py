@@ -1,20 +1,22 @@
-"""The work of a Spark task: decodes a range of a segment into a file of events.
+"""The work of a Spark task: decodes a range of a segment into files of events.
 
-The headers and the file's name go back to the driver, which commits them.
+The headers and the files' names go back to the driver, which commits them.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+import orjson
 import pyarrow as pa
 
 from logdrive.errors import StorageError
 from logdrive.model.units import OffsetUnit
-from logdrive.pipeline.bronze.writer import WrittenRange
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_from_table
 from logdrive.pipeline.decode.schema import EVENTS
-from logdrive.pipeline.tables.files import AddedFile, EventFile
+from logdrive.pipeline.tables.day_files import DayFiles
+from logdrive.pipeline.tables.files import AddedFile
 
 CHUNKS = pa.schema(
     [
@@ -44,9 +46,7 @@ MESSAGES = pa.schema(
         pa.field("start", pa.int64(), nullable=False),
         pa.field("end", pa.int64(), nullable=False),
         pa.field("bytes", pa.int64(), nullable=False),
-        pa.field("name", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("rows", pa.int64()),
+        pa.field("files", pa.binary(), nullable=False),
         pa.field("headers", pa.binary(), nullable=False),
     ]
 )
@@ -59,7 +59,7 @@ def write_events(
     compression: str,
     unit: OffsetUnit = "bytes",
 ) -> Iterator[pa.RecordBatch]:
-    """Decode *chunks* into a file in *directory*, and yield one row of `MESSAGES` about it.
+    """Decode *chunks* into files in *directory*, and yield one row of `MESSAGES` about it.
 
     The chunks are one range, so that together they are whole batches; their offsets count *unit*.
     Raises `StorageError` if they are not, or don't follow each other.
@@ -67,7 +67,7 @@ def write_events(
     decoder: Decoder | None = None
     segment, start, at, size, rest = "", -1, 0, 0, b""
     headers: list[BatchRow] = []
-    with EventFile(directory, EVENTS, compression) as file:
+    with DayFiles(directory, EVENTS, compression) as files:
         for stream, name, chunk in _rows(chunks):
             if decoder is None:
                 decoder, segment = Decoder(stream, unit), name
@@ -88,15 +88,15 @@ def write_events(
                 rest, size = rest[used:], size + used
                 if not decoder.is_full:
                     break
-                headers += _flush(decoder, file)
+                headers += _flush(decoder, files)
         if rest:
             raise StorageError(f"{segment}: {len(rest)} bytes at {at} are no whole batch")
         if decoder is not None:
-            headers += _flush(decoder, file)
+            headers += _flush(decoder, files)
 
-    # behind the context: the file is durable now
+    # behind the context: the files are durable now
     if decoder is not None:
-        yield encode_result(WrittenRange(segment, start, at, size, file.added_file, headers))
+        yield encode_result(WrittenRange(segment, start, at, size, files.added_files, headers))
 
 
 def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
@@ -107,9 +107,9 @@ def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentC
             yield stream, segment, SegmentChunk(offset, data, recalled)
 
 
-def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
+def _flush(decoder: Decoder, files: DayFiles) -> list[BatchRow]:
     table, headers = decoder.take_tables()
-    file.write_row_group(table)
+    files.write_row_group(table)
     return headers
 
 
@@ -120,13 +120,12 @@ def encode_result(written: WrittenRange) -> pa.RecordBatch:
         stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
     ) as writer:
         writer.write_table(table)
-    file = written.file
     values = [
         written.segment,
         written.start,
         written.end,
         written.bytes,
-        *((file.name, file.size, file.rows) if file else (None, None, None)),
+        orjson.dumps([asdict(file) for file in written.files]),
     ]
     return pa.record_batch(
         [[value] for value in [*values, stream.getvalue().to_pybytes()]], schema=MESSAGES
@@ -137,5 +136,5 @@ def decode_result(row: dict[str, object]) -> WrittenRange:
     """Return the `WrittenRange` in a row of `MESSAGES`."""
     with pa.ipc.open_stream(row["headers"]) as reader:
         headers = rows_from_table(reader.read_all())
-    file = None if row["name"] is None else AddedFile(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
-    return WrittenRange(row["segment"], row["start"], row["end"], row["bytes"], file, headers)  # type: ignore[arg-type]
+    files = [AddedFile(**file) for file in orjson.loads(row["files"])]  # type: ignore[arg-type]
+    return WrittenRange(row["segment"], row["start"], row["end"], row["bytes"], files, headers)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import orjson
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -161,8 +162,14 @@ class AppendTable:
         # delta-rs's own file system calls Python from Arrow's threads: one that is still at it when
         # the interpreter ends aborts the process
         files = SubTreeFileSystem(os.path.abspath(self.path), LocalFileSystem())
-        dataset = self._delta.to_pyarrow_dataset(filesystem=files)
+        dataset = self._delta.to_pyarrow_dataset(filesystem=files, schema=self._read_schema())
         return dataset.to_table(columns=list(columns), filter=where)
+
+    def _read_schema(self) -> pa.Schema:
+        """Return the table's columns, and those that one of an earlier version lacks."""
+        there = pa.schema(self._delta.schema().to_arrow())
+        lacking = [field for field in plain_schema(self._schema) if field.name not in there.names]
+        return pa.schema([*there, *lacking])
 
     def compact_files(self) -> None:
         """Join small files, and delete files that no version of the last week has.
@@ -178,24 +185,41 @@ class AppendTable:
 
 
 def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ()) -> AppendTable:
-    """Open the table at *path*; create it if there is none.
+    """Open the table at *path* for writing rows of *schema*; create it if there is none.
 
-    A new one is partitioned by the columns *partition_by* of *schema*. Raises `StorageError` if
-    something else is there, or it can't be written.
+    A new one is partitioned by the columns *partition_by* of *schema*. One that an earlier version
+    made gets the columns that it lacks, but stays partitioned as it is: without a column to be
+    partitioned by, it does without. Raises `StorageError` if something else is there, it has
+    columns that *schema* lacks, or it can't be written.
     """
     try:
         delta = DeltaTable.create(
             path, schema=plain_schema(schema), mode="ignore", partition_by=list(partition_by)
         )
+        missing = _missing_fields(path, schema, delta)
+        if unknown := set(_columns(delta)) - set(schema.names):
+            raise StorageError(
+                f"{path} has columns that this version does not write: "
+                f"{', '.join(sorted(unknown))}; use the version that made them, or fill another "
+                "directory"
+            )
+        if added := [field for field in missing if field.name not in partition_by]:
+            _add_columns(path, delta, added)
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
-    return _check_columns(path, schema, delta)
+    return AppendTable(path, schema, delta)
 
 
 def open_table(path: str, schema: pa.Schema) -> AppendTable:
-    """Open the table at *path*. Raises `StorageError` if there is none."""
+    """Open the table at *path* for reading rows of *schema*.
+
+    A column that a table of an earlier version lacks is null. Raises `StorageError` if there is no
+    table, or one of other columns.
+    """
     try:
-        return _check_columns(path, schema, DeltaTable(path))
+        delta = DeltaTable(path)
+        _missing_fields(path, schema, delta)
+        return AppendTable(path, schema, delta)
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
         if not _is_listed(log):  # there may well be a table
@@ -242,13 +266,35 @@ def _storage_error(path: str, error: Exception) -> StorageError:
     )
 
 
-def _check_columns(path: str, schema: pa.Schema, delta: DeltaTable) -> AppendTable:
-    columns = [field.name for field in delta.schema().fields]
-    if columns != schema.names:
+def _columns(delta: DeltaTable) -> dict[str, Any]:
+    return {field.name: field for field in delta.schema().fields}
+
+
+def _missing_fields(path: str, schema: pa.Schema, delta: DeltaTable) -> list[Any]:
+    """Return the columns of *schema* that the table lacks, as Delta's fields.
+
+    Raises `StorageError` unless they may be null, and the others are of the same types.
+    """
+    columns = _columns(delta)
+    wanted = DeltaSchema.from_arrow(plain_schema(schema)).fields
+    missing = [field for field in wanted if field.name not in columns]
+    wrong = [field.name for field in missing if not field.nullable] + [
+        field.name
+        for field in wanted
+        if field.name in columns and columns[field.name].type != field.type
+    ]
+    if wrong:
         raise StorageError(
-            f"{path} has other columns than this version writes: {', '.join(columns)}"
+            f"{path} has other columns than this version knows: {', '.join(wrong)} "
+            f"{'is' if len(wrong) == 1 else 'are'} missing or of another type"
         )
-    return AppendTable(path, schema, delta)
+    return missing
+
+
+def _add_columns(path: str, delta: DeltaTable, fields: list[Any]) -> None:
+    delta.alter.add_columns(fields)
+    delta.update_incremental()
+    sync_file(entry_path(path, int(delta.version())))
 
 
 def _application_id(segment: str) -> str:

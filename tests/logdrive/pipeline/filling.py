@@ -8,7 +8,8 @@ import pyarrow as pa
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.model.pieces import UnfinishedEvents
-from logdrive.pipeline.bronze.writer import Bronze, WrittenRange
+from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.read.planner import BatchRange, find_whole_events
 from logdrive.pipeline.spark.source import chunk_rows, read_chunks
