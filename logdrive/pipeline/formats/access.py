@@ -21,8 +21,8 @@ SCHEMA: Final = pa.schema(
         pa.field("client", pa.string()),
         pa.field("user", pa.string()),
         pa.field("method", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("query", pa.string()),
+        pa.field("url_path", pa.string()),
+        pa.field("url_query", pa.string()),
         pa.field("protocol", pa.string()),
         pa.field("status", pa.int16()),
         pa.field("bytes", pa.int64()),
@@ -46,7 +46,7 @@ _LINE = (
     r'(?: "?(?P<seconds>\d{1,9}\.\d{1,9})"?)?(?: (?P<extra>.+))?)?\s*$'
 )
 _REQUEST = (
-    r"(?s)^(?P<method>[A-Z][A-Z_-]{0,31}) (?P<path>[^ ?]+)(?:\?(?P<query>[^ ]*))?"
+    r"(?s)^(?P<method>[A-Z][A-Z_-]{0,31}) (?P<url_path>[^ ?]+)(?:\?(?P<url_query>[^ ]*))?"
     r"(?: (?P<protocol>HTTP/\d(?:\.\d)?))?$"
 )
 _ESCAPED = r'\\(["\\])'
@@ -86,8 +86,8 @@ def _columns(groups: Groups, status: pa.Int64Array) -> dict[str, pa.Array]:
         "client": groups.text("client", "-"),
         "user": _unescape(groups.text("user", "-")),
         "method": request.text("method"),
-        "path": _unescape(request.text("path")),
-        "query": _unescape(request.text("query")),
+        "url_path": _unescape(request.text("url_path")),
+        "url_query": _unescape(request.text("url_query")),
         "protocol": request.text("protocol"),
         "status": status,
         "bytes": groups.number("bytes", "-"),

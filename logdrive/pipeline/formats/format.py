@@ -45,6 +45,17 @@ class LogLines:
             self.end.slice(first, count),
         )
 
+    def filter(self, mask: pa.BooleanArray) -> "LogLines":
+        """Return the lines where *mask* is true."""
+        return LogLines(
+            self.message.filter(mask),
+            self.received.filter(mask),
+            self.fields.filter(mask),
+            self.source.filter(mask),
+            self.start.filter(mask),
+            self.end.filter(mask),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedLines:

@@ -2,11 +2,12 @@
 
 The groups that an expression may have are `year` (two digits mean 1969–2068), `month` (a number, or
 the first three letters of its English name), `day`, `hour`, `minute`, `second`, `fraction` (of a
-second, any number of digits; those behind the sixth are dropped), `zone` (`Z`, `UTC`, `GMT` or
-±hh:mm), and `epoch` (seconds since 1970) instead of all of these but the fraction.
+second, any number of digits; those behind the sixth are dropped) or `millisecond`, `zone` (`Z`,
+`UTC`, `GMT` or ±hh:mm), and `epoch` (seconds since 1970) instead of all but the fraction.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,10 @@ from logdrive.pipeline.formats.format import time_array
 from logdrive.pipeline.formats.matching import Groups
 from logdrive.pipeline.formats.zones import local_to_utc
 
+TIME_GROUPS: Final = frozenset(
+    {"year", "month", "day", "hour", "minute", "second", "fraction", "millisecond", "zone", "epoch"}
+)
+
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -25,6 +30,8 @@ _DAY = 86_400 * _SECOND
 _MONTHS = pa.array("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905
 _DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _CENTURY = 69  # years below it are of this century
+_FIRST = -719_162 * _DAY  # of the year 1
+_LAST = 2_932_897 * _DAY - 1  # of the year 9999: what Python and most readers can show
 _AHEAD = _DAY  # that a time without a year may be after `received`: clocks differ
 _LEAP_YEARS = 8  # from one 29 February to the next at most
 
@@ -46,10 +53,11 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
     none where that is null.
     """
     matched = groups.matched.to_numpy(zero_copy_only=False)
+    said = _says_time(groups, matched)
     fraction = _fraction(groups, len(matched))
     if "epoch" in groups.values:
         micros = _numbers(groups, "epoch") * _SECOND + fraction
-        return _result(micros, matched, np.zeros(len(matched), np.bool_))
+        return _result(micros, said, np.zeros(len(matched), np.bool_))
 
     month, day = _month(groups), _numbers(groups, "day")
     clock, sound = _clock(groups, fraction)
@@ -58,7 +66,8 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
         micros = _days(year, month, day) * _DAY + clock
         sound &= _in_calendar(year, month, day)
         micros = _to_utc(groups, micros, zone)
-        return _result(micros, matched & sound, matched & ~sound)
+        sound &= (micros >= _FIRST) & (micros <= _LAST)
+        return _result(micros, said & sound, said & ~sound)
 
     arrivals = received.cast(pa.int64())
     known = arrivals.is_valid().to_numpy(zero_copy_only=False)
@@ -66,7 +75,13 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
     micros, dated = _guess_year(
         month, day, clock, pc.fill_null(arrivals, 0).to_numpy(zero_copy_only=False), sound, zone
     )
-    return _result(micros, matched & sound & known & dated, matched & ~sound)
+    return _result(micros, said & sound & known & dated, said & ~sound)
+
+
+def _says_time(groups: Groups, matched: Mask) -> Mask:
+    """Return which lines have a time at all: it may be optional in the expression."""
+    texts = groups.values["epoch" if "epoch" in groups.values else "day"]
+    return np.asarray(matched & pc.not_equal(texts, "").to_numpy(zero_copy_only=False))
 
 
 def _result(micros: Numbers, here: Mask, invalid: Mask) -> ReadTimes:
@@ -84,6 +99,8 @@ def _as_numbers(texts: pa.StringArray) -> Numbers:
 
 
 def _fraction(groups: Groups, count: int) -> Numbers:
+    if "millisecond" in groups.values:
+        return _numbers(groups, "millisecond") * 1000
     if "fraction" not in groups.values:
         return np.zeros(count, np.int64)
     digits = pc.utf8_slice_codeunits(groups.values["fraction"], 0, 6)
