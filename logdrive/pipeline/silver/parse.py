@@ -26,7 +26,6 @@ from logdrive.pipeline.silver.runs import (
 )
 from logdrive.pipeline.silver.schema import (
     COMMON,
-    DAY,
     DUPLICATES,
     QUARANTINE,
     QUARANTINED_FLAGS,
@@ -190,9 +189,7 @@ def _silver_rows(
     schema: pa.Schema | None = None,
 ) -> pa.Table:
     """Return rows of a silver table: the common columns of *rows*, and the columns *own*."""
-    received = rows.column("received")
     values = {name: rows.column(name) for name in rows.schema.names}
-    values[DAY] = received.cast(pa.timestamp("us")).cast(pa.date32())
     if time is not None:
         values["time"] = pc.coalesce(time, rows.column("time"))
     names = [field.name for field in COMMON]

@@ -20,6 +20,7 @@ from logdrive.pipeline.decode.schema import (
     TIME,
     TORN,
 )
+from logdrive.pipeline.tables.day_files import DAY
 
 TEXT: Final = "text"
 """Table of the lines of sources without a format."""
@@ -39,9 +40,6 @@ LEDGERS: Final = (SOURCES, SENT)
 TABLES_OF_OURS: Final = (TEXT, QUARANTINE, DUPLICATES, SOURCES, SENT)
 """Tables that are no format's."""
 
-DAY: Final = "day"
-"""Column by which the tables of rows are partitioned: the day of `received`, in UTC."""
-
 BRONZE: Final = "bronze"
 """Name of the mark that a silver table has: the version of `bronze.events` processed last."""
 
@@ -56,9 +54,8 @@ COMMON: Final = (
     pa.field("service", LABEL),
     pa.field("time", TIME),
     pa.field("received", TIME),
-    pa.field(DAY, pa.date32()),
 )
-"""The first columns of every table of rows."""
+"""The first columns of every table of rows; the last one is `day`, which its files don't have."""
 
 TEXT_COLUMNS: Final = (pa.field("message", pa.string()), pa.field("rest", pa.string()))
 
@@ -97,29 +94,17 @@ QUARANTINED_FLAGS: Final = (
 )
 """Values of `bronze.events.flag` of rows that are no line; they are the rows' reasons, too."""
 
-_OWN: Final = {
-    TEXT: TEXT_COLUMNS,
-    QUARANTINE: QUARANTINE_COLUMNS,
-    DUPLICATES: DUPLICATES_COLUMNS,
-}
-
 
 def rows_schema(own: pa.Schema | tuple[pa.Field, ...]) -> pa.Schema:
-    """Return the schema of a table of rows whose own columns are *own*.
+    """Return the schema of files of rows whose own columns are *own*.
 
     One of these that is named like a column of all tables gets the prefix `line_`.
     """
-    common = {field.name for field in COMMON}
+    common = {field.name for field in (*COMMON, DAY)}
     named = (
         field.with_name(f"line_{field.name}") if field.name in common else field for field in own
     )
     return pa.schema([*COMMON, *named])
-
-
-def fixed_schema(table: str) -> pa.Schema | None:
-    """Return the schema of *table* if it is none of a format's."""
-    own = _OWN.get(table)
-    return None if own is None else rows_schema(own)
 
 
 def silver_directory(directory: str) -> str:

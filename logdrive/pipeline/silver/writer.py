@@ -29,7 +29,6 @@ from logdrive.pipeline.silver.parse import SilverTask, parse_files
 from logdrive.pipeline.silver.runs import BronzeFile
 from logdrive.pipeline.silver.scan import SourceScan
 from logdrive.pipeline.silver.schema import (
-    DAY,
     DUPLICATES,
     QUARANTINE,
     SOURCES,
@@ -37,6 +36,7 @@ from logdrive.pipeline.silver.schema import (
     silver_directory,
 )
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
+from logdrive.pipeline.tables.day_files import DAY
 from logdrive.pipeline.tables.delta import AppendTable, create_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, write_file
 from logdrive.pipeline.tasks import InProcess, Tasks
@@ -208,8 +208,8 @@ class Silver:
         """Return the table *name*; create it for rows as those of *file*, if there is none."""
         if name not in self._tables:
             path = os.path.join(self._place, name)
-            schema = _schema_of(os.path.join(path, file.name))
-            self._tables[name] = create_table(path, schema, [DAY])
+            schema = pq.read_schema(os.path.join(path, file.name))
+            self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
         return self._tables[name]
 
     def _compact_if_due(self) -> None:
@@ -219,12 +219,6 @@ class Silver:
             for table in (self._sources, *self._tables.values()):
                 table.compact_files()
             self._steps_since_compaction = 0
-
-
-def _schema_of(path: str) -> pa.Schema:
-    """Return the schema of the table that the file at *path* belongs to."""
-    schema = pq.read_schema(path)
-    return schema.insert(schema.get_field_index("received") + 1, pa.field(DAY, pa.date32()))
 
 
 def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:
