@@ -12,6 +12,7 @@ from bench import (
     iggy_store,
     receiver_idle,
     s2_store,
+    silver,
     small_runs,
     spark_table,
     store_append,
@@ -43,5 +44,6 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         *store_open.GROUPS,
         *s2_store.GROUPS,
         *iggy_store.GROUPS,
+        silver.BENCHMARKS,
         spark_table.BENCHMARKS,
     )

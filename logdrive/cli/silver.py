@@ -141,7 +141,7 @@ def _fill(
     from logdrive.host.disk import SystemDisk
     from logdrive.pipeline.silver.fill import fill_silver
     from logdrive.pipeline.silver.writer import Silver
-    from logdrive.pipeline.tasks import InProcess
+    from logdrive.pipeline.tasks import InThreads
 
     log = structlog.get_logger("pipeline")
 
@@ -152,7 +152,7 @@ def _fill(
     tables = Silver(
         directory,
         config,
-        InProcess(),
+        InThreads(os.cpu_count() or 1),
         clock=SystemClock(),
         disk=SystemDisk(),
         compression=compression,

@@ -1,5 +1,6 @@
 """Fills silver step by step: to the present end of bronze, or for as long as bronze grows."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
 from logdrive.pipeline.tables.delta import is_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
-from logdrive.pipeline.tasks import InProcess, Tasks
+from logdrive.pipeline.tasks import InThreads, Tasks
 
 _WAIT = Exponential(1.0, 30.0)  # seconds between two steps that fail
 _FAILURES = 10  # limit on steps that fail in a row
@@ -107,7 +108,7 @@ class SilverFollower:
         self._silver = Silver(
             directory,
             config,
-            tasks or InProcess(),
+            tasks or InThreads(os.cpu_count() or 1),
             clock=SystemClock(),
             disk=SystemDisk(),
             compression=compression,
