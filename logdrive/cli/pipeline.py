@@ -1,28 +1,26 @@
 """`logdrive pipeline …`: read streams into tables; audit, report on and print the tables."""
 
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable, print_error
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
-from logdrive.cli.runtime import stop_signals
+from logdrive.cli.silver import follow_with_silver, rebuild, silver
+from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
-    from logdrive.pipeline.plan import Plan
+    from logdrive.pipeline.plan import Plan, RunResult
 
 _INCOMPLETE = 1
 
@@ -63,6 +61,12 @@ def pipeline() -> None:
 )
 @click.option("--once", is_flag=True, help="Exit after reading what the stream holds at the start.")
 @click.option(
+    "--silver",
+    "with_silver",
+    is_flag=True,
+    help="Fill the silver tables after each commit, too; also `enabled` in [silver].",
+)
+@click.option(
     "--reader",
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
@@ -79,6 +83,7 @@ def run(
     source: str | None,
     target: str | None,
     once: bool,
+    with_silver: bool,
     reader: str | None,
     master: str | None,
     access: AccessOptions,
@@ -86,7 +91,8 @@ def run(
 ) -> None:
     """Read a stream into DIR/bronze/events and DIR/bronze/batches, each byte exactly once.
 
-    Runs until SIGTERM, or with --once until it has read what the stream holds at the start.
+    Runs until SIGTERM, or with --once until it has read what the stream holds at the start. With
+    --silver each commit's lines become rows of DIR/silver, by their formats.
     """
     _require_spark()
     from logdrive.pipeline.run import run_pipeline
@@ -101,10 +107,18 @@ def run(
         plan = replace(plan, reader=reader)
     started = time.monotonic()
     with (
-        _stop_on_signals() as stop,
+        stop_on_signals() as stop,
         show_progress(plan, quiet=as_json) as (starting, print_verdict),
+        follow_with_silver(plan, path, stop, wanted=with_silver) as catch_up,
     ):
-        outcome = run_pipeline(plan, stop, print_verdict, starting=starting)
+        catch_up()
+
+        def on_commit(so_far: "RunResult") -> None:
+            print_verdict(so_far)
+            catch_up()
+
+        outcome = run_pipeline(plan, stop, on_commit, starting=starting)
+        catch_up()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
@@ -295,18 +309,5 @@ def _plan_from_options(
     )
 
 
-@contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that the first stop signal sets; a second signal ends the process."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    before = {number: signal.signal(number, on_signal) for number in stop_signals()}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+pipeline.add_command(silver)
+pipeline.add_command(rebuild)

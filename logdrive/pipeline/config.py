@@ -11,6 +11,7 @@ import msgspec
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.services.pravega.client.login import LoginConfig
 
 
@@ -48,5 +49,6 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None
