@@ -154,9 +154,9 @@ class MicroBatches:
         if running.written.exception() is not None:
             return
         for written in running.written.result():
-            if written.file is not None:
+            for file in written.files:
                 with suppress(OSError):  # maintenance removes it later
-                    os.unlink(os.path.join(self._directory, written.file.name))
+                    os.unlink(os.path.join(self._directory, file.name))
 
 
 def _write_ranges(tasks: Tasks, items: Sequence[RangeTask]) -> list[WrittenRange]:

@@ -1,7 +1,8 @@
-"""The work of one task: reads a range of a segment, and decodes it into a file of events.
+"""The work of one task: reads a range of a segment, and decodes it into files of events.
 
-Only the range goes to the task, and the headers and the file's name come back: bytes of the segment
-and rows never travel between the driver and its tasks. The driver commits what tasks have written.
+Only the range goes to the task, and the headers and the files' names come back: bytes of the
+segment and rows never travel between the driver and its tasks. The driver commits what tasks have
+written.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import EVENTS
 from logdrive.pipeline.read.chunks import read_chunks
 from logdrive.pipeline.read.planner import BatchRange
-from logdrive.pipeline.tables.files import EventFile
+from logdrive.pipeline.tables.day_files import DayFiles
 from logdrive.services.reader import ServiceReader
 
 
@@ -25,20 +26,20 @@ class RangeTask:
     stream: ServiceReader = field(repr=False)  # it may hold a password
     range: BatchRange
     directory: str  # of the table `events`
-    compression: str  # of the file
+    compression: str  # of the files
 
 
 def write_range(task: RangeTask) -> WrittenRange:
-    """Decode the range of *task* into a file of its directory, which is durable then.
+    """Decode the range of *task* into files of its directory, which are durable then.
 
     Raises `StorageError` if the range is not whole batches, `TransientError` if the service stays
-    away, and OSError if the file can't be written.
+    away, and OSError if a file can't be written.
     """
     stream, segment = task.stream, task.range.segment
     decoder = Decoder(stream.name, stream.offset_unit)
     at, size, rest = task.range.start, 0, b""
     headers: list[BatchRow] = []
-    with EventFile(task.directory, EVENTS, task.compression) as file:
+    with DayFiles(task.directory, EVENTS, task.compression) as files:
         for chunk in read_chunks(task.range, partial(stream.read_chunks, segment)):
             if chunk.recalled:  # batches from before: not a part of the range
                 decoder.recall_pieces(segment, chunk.offset, chunk.data)
@@ -50,19 +51,19 @@ def write_range(task: RangeTask) -> WrittenRange:
                 rest, size = rest[used:], size + used
                 if not decoder.is_full:
                     break
-                headers += _flush(decoder, file)
+                headers += _flush(decoder, files)
         if rest or at != task.range.end:
             raise StorageError(
                 f"{segment}: {len(rest)} bytes at {at} are no whole batch, but the range ends at "
                 f"{task.range.end}"
             )
-        headers += _flush(decoder, file)
+        headers += _flush(decoder, files)
 
-    # behind the context: the file is durable now
-    return WrittenRange(segment, task.range.start, at, size, file.added_file, headers)
+    # behind the context: the files are durable now
+    return WrittenRange(segment, task.range.start, at, size, files.added_files, headers)
 
 
-def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
+def _flush(decoder: Decoder, files: DayFiles) -> list[BatchRow]:
     table, headers = decoder.take_tables()
-    file.write_row_group(table)
+    files.write_row_group(table)
     return headers

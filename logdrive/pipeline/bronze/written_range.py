@@ -14,5 +14,5 @@ class WrittenRange:
     start: int  # offset in the segment
     end: int  # offset in the segment
     bytes: int  # stored bytes of its batches
-    file: AddedFile | None  # of rows for `events`; None if there were none
+    files: list[AddedFile]  # of rows for `events`, one a day
     headers: list[BatchRow]  # rows for `batches`

@@ -94,7 +94,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
     with bronze(tmp_path) as tables:
         second = len(segment.data) if start == 7 else places[0]
         if start == 7:
-            wrong = [WrittenRange(SEGMENT, second, second + 9, 9, None, [])]
+            wrong = [WrittenRange(SEGMENT, second, second + 9, 9, [], [])]
         else:
             tables.commit_ranges(
                 [
@@ -304,5 +304,7 @@ def test_a_file_added_has_all_its_rows(tmp_path: Path) -> None:
     send(segment, "a", lines("a", 0, 5))
     with bronze(tmp_path):
         written = task(tmp_path, segment, 0)
-    assert isinstance(written.file, AddedFile)
-    assert (tmp_path / "bronze" / "events" / written.file.name).stat().st_size == written.file.size
+    (file,) = written.files
+    assert isinstance(file, AddedFile)
+    assert file.rows == 5
+    assert (tmp_path / "bronze" / "events" / file.name).stat().st_size == file.size
