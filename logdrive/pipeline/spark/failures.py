@@ -14,6 +14,7 @@ _SLOW_WORKER = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker",
     "Python worker exited unexpectedly",
+    "while reading the port number from",
     "STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE",
     "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE",
 )
@@ -24,7 +25,7 @@ class SparkStartError(TransientError):
 
 
 class WorkerStartError(SparkStartError):
-    """Spark's Python worker did not start in time."""
+    """A Python worker of Spark's did not start, or not in time."""
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def to_transient_error(what: str, error: Any, log: Path | None = None) -> Transi
     more = f"; see {log} for all of it" if log is not None else ""
     if any(sign in reason for sign in _SLOW_WORKER):
         return WorkerStartError(
-            f"{what}: Spark's Python worker did not start in time ({reason}){more}"
+            f"{what}: a Python worker of Spark's did not start ({reason}){more}"
         )
     return TransientError(f"{what}: {reason}{more}")
 
