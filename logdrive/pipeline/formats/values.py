@@ -28,7 +28,7 @@ _TIME = (
     r'^"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ](?P<hour>\d\d):(?P<minute>\d\d)'
     r":(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))? ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?\"$"
 )
-_EPOCH = r'^"?(?P<whole>\d{1,18})(?:\.(?P<part>\d{1,18}))?"?$'
+_EPOCH = r'^"?(?P<whole>[1-8]\d{18}|\d{1,18})(?:\.(?P<part>\d{1,18}))?"?$'
 _EPOCH_UNITS = ((11, 1_000_000), (14, 1_000), (17, 1))
 """Up to how many digits a number counts seconds, milli- or microseconds; with more, nanoseconds."""
 _LOG_LEVELS = {
