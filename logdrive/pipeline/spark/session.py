@@ -1,6 +1,5 @@
 """Starts a Spark session: finds Java, keeps Spark quiet, and runs it locally by default."""
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -8,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from logdrive.errors import LogdriveError, TransientError
+from logdrive.errors import TransientError
 from logdrive.pipeline.spark.failures import convert_spark_failures
 from logdrive.pipeline.spark.java import find_java_home
 from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
 from logdrive.pipeline.spark.scratch import open_scratch_directory
+from logdrive.pipeline.tables.installed import require_packages
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -38,17 +38,9 @@ options an audit takes half the CPU.
 """
 
 
-class SparkMissingError(LogdriveError):
-    """The pipeline's packages are not installed."""
-
-
 def require_spark() -> None:
-    """Raise `SparkMissingError` if the `spark` extra is not installed."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise SparkMissingError(
-            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'"
-        )
+    """Raise `PackagesMissingError` if the `spark` extra is not installed."""
+    require_packages(_PACKAGES)
 
 
 @contextmanager
@@ -64,7 +56,7 @@ def open_spark_session(
 
     *master* is local by default, with as many cores as this process may use. Messages of Spark and
     its workers go to the file *log*, or to standard error. Raises `TransientError` if Spark does
-    not start, `SparkMissingError`, `NoJavaError`.
+    not start, `PackagesMissingError`, `NoJavaError`.
     """
     require_spark()
     java = find_java_home(os.environ)
