@@ -1,13 +1,9 @@
 """`logdrive pipeline …`: reads streams into tables; other commands on tables are in `tables`."""
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,11 +11,12 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
-from logdrive.cli.runtime import stop_signals
+from logdrive.cli.silver import follow_with_silver, rebuild, silver
+from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.plan import Plan
+    from logdrive.pipeline.plan import Plan, RunResult
 
 _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
@@ -66,6 +63,12 @@ def pipeline() -> None:
 )
 @click.option("--once", is_flag=True, help="Exit after reading what the stream holds at the start.")
 @click.option(
+    "--silver",
+    "with_silver",
+    is_flag=True,
+    help="Fill the silver tables after each commit, too; also `enabled` in [silver].",
+)
+@click.option(
     "--reader",
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
@@ -82,6 +85,7 @@ def run(
     source: str | None,
     target: str | None,
     once: bool,
+    with_silver: bool,
     reader: str | None,
     master: str | None,
     access: AccessOptions,
@@ -89,7 +93,8 @@ def run(
 ) -> None:
     """Read a stream into DIR/bronze/events and DIR/bronze/batches, each byte exactly once.
 
-    Runs until SIGTERM, or with --once until it has read what the stream holds at the start.
+    Runs until SIGTERM, or with --once until it has read what the stream holds at the start. With
+    --silver each commit's lines become rows of DIR/silver, by their formats.
     """
     from logdrive.pipeline.run import run_pipeline
     from logdrive.pipeline.spark.session import require_spark
@@ -106,10 +111,18 @@ def run(
         plan = replace(plan, reader=reader)
     started = time.monotonic()
     with (
-        _stop_on_signals() as stop,
+        stop_on_signals() as stop,
         show_progress(plan, quiet=as_json) as (starting, print_verdict),
+        follow_with_silver(plan, path, stop, wanted=with_silver) as catch_up,
     ):
-        outcome = run_pipeline(plan, stop, print_verdict, starting=starting)
+        catch_up()
+
+        def on_commit(so_far: "RunResult") -> None:
+            print_verdict(so_far)
+            catch_up()
+
+        outcome = run_pipeline(plan, stop, on_commit, starting=starting)
+        catch_up()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
@@ -134,6 +147,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         compression=config.pipeline.compression,
         master=master or config.spark.master,
         memory=config.spark.memory,
+        driver_bytes=config.spark.driver_bytes,
         reader=config.pipeline.reader,
         token=config.pipeline.token or "",
         tls=config.tls.settings() if config.tls else None,
@@ -153,18 +167,5 @@ def _plan_from_options(
     )
 
 
-@contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
-    """Yield an event that the first stop signal sets; a second signal ends the process."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    before = {number: signal.signal(number, on_signal) for number in stop_signals()}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+pipeline.add_command(silver)
+pipeline.add_command(rebuild)
