@@ -12,9 +12,7 @@ from bench import (
     iggy_store,
     receiver_idle,
     s2_store,
-    silver,
     small_runs,
-    spark_table,
     store_append,
     store_flood,
     store_open,
@@ -23,6 +21,7 @@ from bench import (
 )
 from bench.measure import Benchmark
 from bench.peer_group import peers
+from bench.tables import audit, fill, silver, trickle
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
@@ -44,6 +43,8 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         *store_open.GROUPS,
         *s2_store.GROUPS,
         *iggy_store.GROUPS,
+        fill.BENCHMARKS,
+        trickle.BENCHMARKS,
+        audit.BENCHMARKS,
         silver.BENCHMARKS,
-        spark_table.BENCHMARKS,
     )

@@ -118,12 +118,13 @@ def follow_with_silver(
 
 def _settings(path: str | None) -> "tuple[SilverConfig, str, float]":
     """Return [silver], the compression of files, and how often to look for new lines."""
-    from logdrive.pipeline.config import DEFAULT_TRIGGER_SECONDS, PipelineConfig
+    from logdrive.pipeline.config import PipelineConfig
+    from logdrive.pipeline.plan import TRIGGER_SECONDS
     from logdrive.pipeline.silver.config import SilverConfig
     from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 
     if path is None:
-        return SilverConfig(), DEFAULT_COMPRESSION, DEFAULT_TRIGGER_SECONDS
+        return SilverConfig(), DEFAULT_COMPRESSION, TRIGGER_SECONDS
     config = load_config(path, PipelineConfig, os.environ)
     return config.silver, config.pipeline.compression, config.pipeline.trigger_seconds
 

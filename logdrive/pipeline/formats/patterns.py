@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.arrays import to_booleans
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines, ParsedLines
 from logdrive.pipeline.formats.json_text import json_objects, json_strings
 from logdrive.pipeline.formats.levels import normal_levels
@@ -107,8 +108,8 @@ class FirstOf:
                 return parsed
             closed = pa.array(np.ones(len(lines), np.bool_)) if not last else pc.invert(open_)
             parts.append(_filter_parsed(parsed, closed))
-            places.append(rows[closed.to_numpy(zero_copy_only=False)])
-            lines, rows = lines.filter(open_), rows[open_.to_numpy(zero_copy_only=False)]
+            places.append(rows[to_booleans(closed)])
+            lines, rows = lines.filter(open_), rows[to_booleans(open_)]
         return _join_parsed(parts, np.concatenate(places))
 
 

@@ -38,7 +38,7 @@ def _fill_bronze(setting: Setting) -> None:
     directory = _tables(setting)
     if directory.is_dir():
         return
-    data = b"".join(packed_batches(setting, PackCodec.DEFLATE))
+    data = b"".join(batch for batch, _ in packed_batches(setting, PackCodec.DEFLATE))
     events = table_paths(str(directory))[0]
     with Bronze(str(directory), clock=SystemClock(), disk=SystemDisk()) as tables:
         decoder, at, parts = Decoder("bench", held_bytes=_TAKE), 0, []
