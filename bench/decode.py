@@ -62,7 +62,7 @@ def _batch(
     return frame_event(header.encode()) + body
 
 
-def _packed_batches(setting: Setting, codec: PackCodec) -> Iterator[bytes]:
+def packed_batches(setting: Setting, codec: PackCodec) -> Iterator[bytes]:
     """Yield the log in batches of one pack each."""
     text, at = setting.log.read_bytes(), 0
     while at < len(text):
@@ -85,7 +85,7 @@ def _decode_blocks(setting: Setting) -> Mapping[str, Sample]:
 
 def _decode_packs(codec: PackCodec) -> Callable[[Setting], Mapping[str, Sample]]:
     def decode(setting: Setting) -> Mapping[str, Sample]:
-        return _decode(setting, b"".join(_packed_batches(setting, codec)))
+        return _decode(setting, b"".join(packed_batches(setting, codec)))
 
     return decode
 
