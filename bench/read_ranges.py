@@ -39,7 +39,7 @@ async def _append(stored: Iterable[bytes], sink: PravegaSink) -> int:
 def _read(setting: Setting, *, local: bool) -> Mapping[str, Sample]:
     """Plan the stream and read its ranges, one after the other, from the page cache."""
     raw = setting.log.stat().st_size
-    stored = packed_batches(setting, PackCodec.DEFLATE)
+    stored = (batch for batch, _ in packed_batches(setting, PackCodec.DEFLATE))
     with face(setting) as server:
         length = with_sink(server, partial(_append, stored), segments=1)
         warm(setting.work / "face_store")

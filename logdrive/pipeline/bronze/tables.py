@@ -3,7 +3,8 @@
 import os
 
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
-from logdrive.pipeline.tables.delta import AppendTable, open_table
+from logdrive.pipeline.tables.day_files import DAY
+from logdrive.pipeline.tables.delta import AppendTable, create_table, open_table
 
 
 def table_paths(directory: str) -> tuple[str, str]:
@@ -16,3 +17,16 @@ def open_tables(directory: str) -> tuple[AppendTable, AppendTable]:
     """Open the tables `events` and `batches` of *directory*. Raises `StorageError` if missing."""
     events, batches = table_paths(directory)
     return open_table(events, EVENTS), open_table(batches, BATCHES)
+
+
+def create_tables(directory: str) -> tuple[AppendTable, AppendTable]:
+    """Open the tables `events` and `batches` of *directory* for writing; create those missing.
+
+    New ones are partitioned by day; those of earlier versions stay as they are. Raises
+    `StorageError`.
+    """
+    events, batches = table_paths(directory)
+    return (
+        create_table(events, EVENTS.append(DAY), [DAY.name]),
+        create_table(batches, BATCHES.append(DAY), [DAY.name]),
+    )

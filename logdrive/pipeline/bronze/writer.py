@@ -2,7 +2,7 @@
 
 A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new
 ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
-`events` names, in its metadata, the file that the commit to `batches` will add, which is on the
+`events` names, in its metadata, the files that the commit to `batches` will add, which are on the
 disk by then. So a crash between the two commits is repaired by making the second one.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,27 +30,16 @@ from logdrive.pipeline.bronze.history import (
     read_header_chain,
     read_unfinished_events,
 )
-from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.bronze.tables import create_tables, table_paths
 from logdrive.pipeline.bronze.trim_rows import trim_rows
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
-from logdrive.pipeline.tables.delta import create_table
-from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
+from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
+from logdrive.pipeline.tables.day_files import write_day_files
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
 
 _COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRange:
-    """What one task made of a range of one segment."""
-
-    segment: str
-    start: int  # offset in the segment
-    end: int  # offset in the segment
-    bytes: int  # stored bytes of its batches
-    file: AddedFile | None  # of rows for `events`; None if there were none
-    headers: list[BatchRow]  # rows for `batches`
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +62,7 @@ class Bronze:
     def __init__(
         self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
     ) -> None:
+        self._directory = directory
         self._paths = table_paths(directory)
         self._clock = clock
         self._disk = disk
@@ -112,10 +102,7 @@ class Bronze:
 
         Raises `StorageError`.
         """
-        self.events, self.batches = (
-            create_table(self._paths[0], EVENTS),
-            create_table(self._paths[1], BATCHES),
-        )
+        self.events, self.batches = create_tables(self._directory)
         self._repair()
 
         self._cover = read_coverage(self.batches)
@@ -204,7 +191,7 @@ class Bronze:
 
         # from here on the coverage in memory is ahead of the disk
         self._sound = False
-        files = [self._keep_new_rows(part) for part in fresh]
+        files = [file for part in fresh for file in self._keep_new_rows(part)]
         headers = [row for part in fresh for row in part.headers]
         now = self._clock.now_ms()
         for row in headers:
@@ -214,7 +201,7 @@ class Bronze:
         ends: dict[str, tuple[int, int]] = {}
         for part in fresh:
             ends[part.segment] = (ends.get(part.segment, (part.start, 0))[0], part.end)
-        self._commit_both([file for file in files if file], headers, ends)
+        self._commit_both(files, headers, ends)
 
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
@@ -256,10 +243,10 @@ class Bronze:
             fresh.append(part)
         return fresh
 
-    def _keep_new_rows(self, part: WrittenRange) -> AddedFile | None:
+    def _keep_new_rows(self, part: WrittenRange) -> list[AddedFile]:
         """Keep of each batch only what its source's coverage lacks (rule A2).
 
-        Updates the headers of *part*, and returns a file with just these rows.
+        Updates the headers of *part*, and returns files with just these rows.
         """
         partial: dict[int, BatchRow] = {}  # batches of which not all is kept, by id
         for row in part.headers:
@@ -276,15 +263,19 @@ class Bronze:
                 if kept != row.kept:
                     row.kept, row.dropped = kept, intersect(row.dropped, kept)
                     partial[row.batch] = row
-        return self._rewrite_file(part.file, partial) if partial and part.file else part.file
+        if not partial:
+            return part.files
+        rewritten = [self._rewrite_file(file, partial) for file in part.files]
+        return [file for file in rewritten if file is not None]
 
     def _rewrite_file(self, file: AddedFile, partial: dict[int, BatchRow]) -> AddedFile | None:
         """Write *file* again, with only the kept rows of the batches in *partial*."""
         directory = self._paths[0]
-        with EventFile(directory, plain_schema(EVENTS), self._compression) as target:
+        schema = plain_schema(EVENTS)
+        with EventFile(directory, schema, self._compression, file.partition) as target:
             source = pq.ParquetFile(os.path.join(directory, file.name))
             for group in range(source.num_row_groups):
-                table = source.read_row_group(group).cast(plain_schema(EVENTS))
+                table = source.read_row_group(group).cast(schema)
                 batches = table["batch"].combine_chunks()
                 # the rows of all other batches as they are, and then what is kept of these
                 met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
@@ -304,17 +295,14 @@ class Bronze:
     def _commit_both(
         self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
     ) -> None:
-        # the headers' file first: `_repair` needs it if a crash comes between the commits
-        staged = write_file(self._paths[1], batches_table(headers), self._compression)
+        # the headers' files first: `_repair` needs them if a crash comes between the commits
+        staged = write_day_files(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
         faults.reach("pipeline.commit.before_events")
-        self.events.add_files(
-            files,
-            ends,
-            {"id": commit, "after": self._last, "batches": asdict(staged) if staged else None},
-        )
+        note = {"id": commit, "after": self._last, "batches": [asdict(file) for file in staged]}
+        self.events.add_files(files, ends, note)
         faults.reach("pipeline.commit.between")
-        self.batches.add_files([staged] if staged else [], ends, {"id": commit})
+        self.batches.add_files(staged, ends, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
         self._last = commit
 
@@ -329,11 +317,9 @@ class Bronze:
                 "restored from a backup; restore both from the same one"
             )
 
-        # the file of headers was durable before the first half was made
-        staged = half["batches"]
-        self.batches.add_files(
-            [AddedFile(**staged)] if staged else [], half["ends"], {"id": half["id"]}
-        )
+        # the files of headers were durable before the first half was made
+        staged = [AddedFile(**file) for file in _staged_files(half["batches"])]
+        self.batches.add_files(staged, half["ends"], {"id": half["id"]})
         self._last = half["id"]
 
     def _compact_if_due(self) -> None:
@@ -342,3 +328,10 @@ class Bronze:
             self.batches.compact_files()
             self.events.compact_files()
             self._compacted = len(self.batches.files)
+
+
+def _staged_files(noted: Any) -> list[dict[str, Any]]:
+    """Return what a note says of files of headers: earlier versions had one, or None."""
+    if isinstance(noted, list):
+        return noted
+    return [] if noted is None else [noted]

@@ -4,8 +4,9 @@ A file is written and synced before a commit adds it to a table, so that no tabl
 """
 
 import os
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
 _COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
 _LEVELS = {"zstd": 1}  # compression -> its level, if not the default
+_NULL_PLACE = "__HIVE_DEFAULT_PARTITION__"  # in a path, as Hive writes it
 DEFAULT_COMPRESSION = "snappy"
 
 
@@ -28,6 +30,8 @@ class AddedFile:
     name: str  # relative to the table's directory
     size: int  # bytes
     rows: int
+    # partition column -> its value, the same in all rows; it need not be in the file
+    partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class EventFile:
@@ -38,11 +42,20 @@ class EventFile:
     """
 
     def __init__(
-        self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION
+        self,
+        directory: str,
+        schema: pa.Schema,
+        compression: str = DEFAULT_COMPRESSION,
+        partition: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
+        # values of the partition columns, which *schema* does not have
+        self._partition = dict(partition)
         # relative to the table's directory
-        self.name = f"part-{uuid4()}.parquet"
+        self.name = os.path.join(*_partition_places(partition), f"part-{uuid4()}.parquet")
+        self._directory = directory
         self._path = os.path.join(directory, self.name)
+        if partition:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._writer = pq.ParquetWriter(self._path, schema, **parquet_options(schema, compression))
         # rows so far
         self.rows = 0
@@ -67,11 +80,15 @@ class EventFile:
             os.unlink(self._path)
         else:
             sync_file(self._path)
+            if self._partition:  # the directory of a new day
+                _sync_directory(self._directory)
 
     @property
     def added_file(self) -> AddedFile | None:
         """The finished file, after the context has ended; None if there were no rows."""
-        return AddedFile(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
+        if not self.rows:
+            return None
+        return AddedFile(self.name, os.path.getsize(self._path), self.rows, self._partition)
 
 
 def write_file(
@@ -81,6 +98,13 @@ def write_file(
     with EventFile(directory, table.schema, compression) as file:
         file.write_row_group(table)
     return file.added_file
+
+
+def _partition_places(partition: Mapping[str, str | None]) -> list[str]:
+    """Return the directories of a partition, one in the other."""
+    return [
+        f"{name}={_NULL_PLACE if value is None else value}" for name, value in partition.items()
+    ]
 
 
 def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
@@ -104,12 +128,17 @@ def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
 
 def sync_file(path: str) -> None:
     """Make the file at *path* and its directory entry durable."""
-    for place, flags in (
-        (path, os.O_RDONLY),
-        (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY),
-    ):
-        descriptor = os.open(place, flags | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    _sync(path, os.O_RDONLY)
+    _sync_directory(os.path.dirname(path))
+
+
+def _sync_directory(path: str) -> None:
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -82,10 +82,9 @@ def test_a_task_holds_a_bounded_part_of_what_small_packs_hold(tmp_path: Path) ->
     (tmp_path / "bronze" / "events").mkdir(parents=True)
     task(tmp_path, segment, 0, size=1 << 20)  # what is imported late is not counted
     tracemalloc.start()
-    file = task(tmp_path, segment, 0, size=1 << 20).file
+    (file,) = task(tmp_path, segment, 0, size=1 << 20).files
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert file is not None
     assert file.rows == 40 * 1024
     assert peak < HELD_BYTES + 4 * PACK_BYTES
     groups = pq.ParquetFile(tmp_path / "bronze" / "events" / file.name).metadata
@@ -104,8 +103,7 @@ def test_a_task_holds_the_rows_of_one_pack_of_the_shortest_lines(
         at = segment.packed("a", line * PACK_LINES, at)
     segment.packed("a", line * (PACK_BYTES // len(line)), at)
     (tmp_path / "bronze" / "events").mkdir(parents=True)
-    file = task(tmp_path, segment, 0, size=1 << 20).file
-    assert file is not None
+    (file,) = task(tmp_path, segment, 0, size=1 << 20).files
     groups = pq.ParquetFile(tmp_path / "bronze" / "events" / file.name).metadata
     rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
     assert rows == [PACK_LINES, PACK_LINES, 1]

@@ -11,7 +11,8 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.bronze.writer import MismatchError, WrittenRange
+from logdrive.pipeline.bronze.writer import MismatchError
+from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.headers import rows_from_table
@@ -93,7 +94,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
     with bronze(tmp_path) as tables:
         second = len(segment.data) if start == 7 else places[0]
         if start == 7:
-            wrong = [WrittenRange(SEGMENT, second, second + 9, 9, None, [])]
+            wrong = [WrittenRange(SEGMENT, second, second + 9, 9, [], [])]
         else:
             tables.commit_ranges(
                 [
@@ -111,7 +112,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
 
 
 @pytest.mark.parametrize(
-    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 )
 def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
     tmp_path: Path, crash_at: list[str], point: str
@@ -132,7 +133,7 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
 
 
 @pytest.mark.parametrize(
-    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 )
 def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles(
     tmp_path: Path, crash_at: list[str], point: str
@@ -303,5 +304,7 @@ def test_a_file_added_has_all_its_rows(tmp_path: Path) -> None:
     send(segment, "a", lines("a", 0, 5))
     with bronze(tmp_path):
         written = task(tmp_path, segment, 0)
-    assert isinstance(written.file, AddedFile)
-    assert (tmp_path / "bronze" / "events" / written.file.name).stat().st_size == written.file.size
+    (file,) = written.files
+    assert isinstance(file, AddedFile)
+    assert file.rows == 5
+    assert (tmp_path / "bronze" / "events" / file.name).stat().st_size == file.size
