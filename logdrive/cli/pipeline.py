@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable, print_error
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
@@ -72,6 +73,12 @@ def pipeline() -> None:
     metavar="URL",
     help="Spark cluster, such as spark://host:7077; without it Spark runs in this process.",
 )
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    callback=lambda _, __, value: _check_address(value),
+    help="Show Prometheus figures of the run at http://HOST:PORT/metrics.",
+)
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
@@ -81,6 +88,7 @@ def run(
     once: bool,
     reader: str | None,
     master: str | None,
+    metrics: str | None,
     access: AccessOptions,
     as_json: bool,
 ) -> None:
@@ -99,6 +107,8 @@ def run(
     )
     if reader is not None:
         plan = replace(plan, reader=reader)
+    if metrics is not None:
+        plan = replace(plan, metrics=metrics)
     started = time.monotonic()
     with (
         _stop_on_signals() as stop,
@@ -237,6 +247,16 @@ def cat(directory: str, source: str) -> int:
     return _INCOMPLETE if parts else 0
 
 
+def _check_address(text: str | None) -> str | None:
+    """Return *text* if it is host:port, or none was given. Raises `BadParameter`."""
+    try:
+        if text is not None:
+            host_port(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
 def _require_spark() -> None:
     from logdrive.pipeline.spark.session import require_spark
 
@@ -276,6 +296,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         master=master or config.spark.master,
         memory=config.spark.memory,
         driver_bytes=config.spark.driver_bytes,
+        metrics=config.metrics.address if config.metrics else "",
         reader=config.pipeline.reader,
         token=config.pipeline.token or "",
         tls=config.tls.settings() if config.tls else None,

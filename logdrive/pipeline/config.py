@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from logdrive.address import host_port
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
@@ -39,6 +40,16 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
 
 
+class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [metrics] table: where Prometheus fetches figures."""
+
+    address: str  # host:port
+
+    def __post_init__(self) -> None:
+        """Refuse a malformed address."""
+        host_port(self.address)
+
+
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole pipeline.toml.
 
@@ -48,5 +59,6 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    metrics: MetricsConfig | None = None
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None
