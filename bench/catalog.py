@@ -21,7 +21,7 @@ from bench import (
 )
 from bench.measure import Benchmark
 from bench.peer_group import peers
-from bench.tables import audit, fill, trickle
+from bench.tables import audit, fill, silver, trickle
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
@@ -46,4 +46,5 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         fill.BENCHMARKS,
         trickle.BENCHMARKS,
         audit.BENCHMARKS,
+        silver.BENCHMARKS,
     )

@@ -68,6 +68,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "spark.table_network.raw_bytes": (Goal(at_least=150),),
     "spark.table_python_loops.cpu": (Goal(at_most=1.2, peer="read_text"),),
     "spark.trickle.p50": (Goal(at_most=250),),
+    "silver.access.raw_bytes": (Goal(at_least=60),),
     "tables.audit.seconds": (Goal(at_most=5),),
     "agent.idle.cpu": (Goal(at_most=2),),
     "agent.idle.rss": (Goal(at_most=64),),

@@ -32,7 +32,7 @@ _PIPELINE = """
 [pipeline]
 from = "{uri}"
 to = "{tables}"
-local_reads = {local}
+{more}
 """
 Address = Callable[[Path, Setting], AbstractContextManager[str]]
 """Yields the address under which a store in a directory is read."""
@@ -94,7 +94,11 @@ def _run(
     shutil.rmtree(tables, ignore_errors=True)
     try:
         with address(_store(setting), setting) as uri, family() as children:
-            config.write_text(_PIPELINE.format(uri=uri, tables=tables, local=str(local).lower()))
+            config.write_text(
+                _PIPELINE.format(
+                    uri=uri, tables=tables, more="" if local else "local_reads = false"
+                )
+            )
             began = time.time()
             child = Child(
                 [*LOGDRIVE, "pipeline", "run", "--config", config, "--once"],

@@ -19,7 +19,7 @@ from logdrive.store.engine import Store
 
 STREAM = "bench/nginx"
 _SEGMENT = f"{STREAM}/0.#epoch.0"
-RAW_BYTES = 2_200_000_000
+RAW_BYTES = 4_400_000_000
 """Bytes of the lines in the store, at least: several micro-batches of the largest size."""
 
 

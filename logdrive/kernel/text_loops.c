@@ -64,6 +64,8 @@ is_utf8(const unsigned char *at, const unsigned char *end)
     return 1;
 }
 
+#include "json_text.h"
+
 /* Readers: the text of files -> events ---------------------------------------------------------------------------------------*/
 
 #define FARTHEST ((int64_t)1 << 62) /* where a text begins in its file, at most: no sum of places overflows */
@@ -252,6 +254,7 @@ split_texts(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"json_text", json_text, METH_VARARGS, json_text_doc},
     {"split_texts", split_texts, METH_VARARGS, split_texts_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -10,12 +10,29 @@ from itertools import accumulate, islice
 from operator import add, sub
 from typing import Final
 
+import orjson
+
 LF: Final = 0
 CRLF: Final = 1
 NONE: Final = 3
 
+_QUOTE: Final = ord('"')
 _LONGEST: Final = 0x7FFFFFFF  # an offset has 32 bits
 _FARTHEST: Final = 1 << 62  # so that no place overflows
+
+
+def json_text(data: bytes, begin: int, end: int) -> bytes:
+    """Return the text of the JSON string that is *data* from *begin* to *end*, quotes included.
+
+    Raises ValueError if that is no JSON string (RFC 8259, section 7), or has half a character in
+    UTF-8 or in surrogates.
+    """
+    string = memoryview(data)[begin:end] if 0 <= begin <= end <= len(data) else b""
+    # JSON may have spaces around a string
+    if len(string) < 2 or not string[0] == string[-1] == _QUOTE:
+        raise ValueError("no JSON string there")
+    text: str = orjson.loads(string)
+    return text.encode()
 
 
 Columns = tuple[bytes, bytes, bytes, bytes, bytes | None, bytes | None, bytes]

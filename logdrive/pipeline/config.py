@@ -12,6 +12,7 @@ from logdrive.address import host_port
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.services.pravega.client.login import LoginConfig
 
 
@@ -23,6 +24,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = MOST_BYTES  # raw bytes
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
+    local_reads: bool = True  # read the files of a store on this host directly
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
@@ -60,5 +62,6 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
     metrics: MetricsConfig | None = None
+    silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None

@@ -55,7 +55,9 @@ def run_pipeline(
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
     with ExitStack() as held:
-        stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login, plan.token))
+        stream = held.enter_context(
+            open_stream(plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads)
+        )
         # Check this before the tables are made: an audit of empty tables would find no fault.
         require_segments(stream, plan.shown_uri)
         _make_directory(plan.directory)

@@ -12,8 +12,9 @@ from logdrive.pipeline.formats.access import AccessFormat
 from logdrive.pipeline.formats.application import LAYOUTS, application_format
 from logdrive.pipeline.formats.containers import cri_format, docker_format
 from logdrive.pipeline.formats.fingerprints import trace_like
-from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines
+from logdrive.pipeline.formats.format import TAKEN_NAMES, FormatOptions, LogFormat, LogLines
 from logdrive.pipeline.formats.json_lines import JsonFormat
+from logdrive.pipeline.formats.keyed import COLUMN_TYPES, COLUMNS
 from logdrive.pipeline.formats.logfmt import LogfmtFormat
 from logdrive.pipeline.formats.syslog import syslog_format
 from logdrive.pipeline.formats.zones import check_zone
@@ -43,7 +44,16 @@ def make_format(name: str, options: FormatOptions | None = None) -> LogFormat:
         raise ValueError(f"no such format: {name!r}; there are {', '.join(FORMATS)}")
     options = options or FormatOptions()
     check_zone(options.zone)
+    _check_columns(options)
     return FORMATS[name](options)
+
+
+def _check_columns(options: FormatOptions) -> None:
+    for key, kind in options.columns.items():
+        if kind not in COLUMN_TYPES:
+            raise ValueError(f"{key} has no such type: {kind!r}; use {', '.join(COLUMN_TYPES)}")
+        if key in TAKEN_NAMES or key in COLUMNS:
+            raise ValueError(f"there is a column {key} already; no key can have that name")
 
 
 def recognize(sample: LogLines) -> str | None:

@@ -8,12 +8,10 @@ from functools import reduce
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from logdrive.pipeline.formats.arrays import Booleans, Integers, to_booleans, to_integers
 
 _EXCEPTION = (
     r"^\s*((?:Caused by: |Suppressed: |Unhandled exception\. | ?---> )?"
@@ -42,28 +40,28 @@ _VARYING = r"0x[0-9A-Fa-f]+|[0-9]+|~?\[[^\]]*\.jar[^\]]*\]"
 _DIGEST_BYTES = 8
 
 
-def trace_like(texts: pa.StringArray) -> Mask:
+def trace_like(texts: pa.StringArray) -> Booleans:
     """Return which of *texts* look like a continuation."""
     found = [_matches(texts, one) for one in (_OTHER, *_BEGINNINGS, _FRAME)]
-    return _to_mask(reduce(pc.or_, found))
+    return to_booleans(reduce(pc.or_, found))
 
 
-def begins_trace(texts: pa.StringArray, after: Mask) -> Mask:
+def begins_trace(texts: pa.StringArray, after: Booleans) -> Booleans:
     """Return which of *texts* are the first line of a stack trace.
 
     Those *after* another line of a trace are part of it, but for Python's first line.
     """
-    begins = _to_mask(reduce(pc.or_, [_matches(texts, one) for one in _BEGINNINGS]))
-    return begins & (~after | _to_mask(_matches(texts, _TRACEBACK)))
+    begins = to_booleans(reduce(pc.or_, [_matches(texts, one) for one in _BEGINNINGS]))
+    return begins & (~after | to_booleans(_matches(texts, _TRACEBACK)))
 
 
-def fingerprint_groups(texts: pa.StringArray, groups: Rows) -> tuple[Rows, pa.StringArray]:
+def fingerprint_groups(texts: pa.StringArray, groups: Integers) -> tuple[Integers, pa.StringArray]:
     """Return the fingerprint of each group of *texts*, lines of stack traces, that has one.
 
     *groups* says which group each text is of; it never falls. Returns groups and fingerprints.
     """
     exceptions = _matches(texts, _EXCEPTION)
-    telling = _to_mask(
+    telling = to_booleans(
         reduce(pc.or_, [exceptions, _matches(texts, _FRAME), _matches(texts, _PANIC)])
     )
     groups, texts = groups[telling], texts.filter(pa.array(telling))
@@ -76,8 +74,8 @@ def fingerprint_groups(texts: pa.StringArray, groups: Rows) -> tuple[Rows, pa.St
 def fingerprint_texts(texts: pa.StringArray) -> pa.StringArray:
     """Return the fingerprints of *texts* that are whole stack traces; null where there is none."""
     lines = pc.split_pattern(texts, "\n")
-    rows = pc.list_parent_indices(lines).to_numpy(zero_copy_only=False)
-    named, prints = fingerprint_groups(pc.list_flatten(lines), np.asarray(rows, np.int64))
+    rows = to_integers(pc.list_parent_indices(lines))
+    named, prints = fingerprint_groups(pc.list_flatten(lines), rows)
     place = np.full(len(texts), -1)
     place[named] = np.arange(len(named))
     return prints.take(pa.array(place, mask=place < 0))
@@ -87,7 +85,7 @@ def _matches(texts: pa.StringArray, pattern: str) -> pa.BooleanArray:
     return pc.fill_null(pc.match_substring_regex(texts, pattern), False)
 
 
-def _hash_groups(texts: pa.StringArray, ends: Rows) -> list[str]:
+def _hash_groups(texts: pa.StringArray, ends: Integers) -> list[str]:
     """Return a hash of each run of *texts*; the last of a run is at its place of *ends*."""
     lines, first, hashes = texts.to_pylist(), 0, []
     for end in ends.tolist():
@@ -95,7 +93,3 @@ def _hash_groups(texts: pa.StringArray, ends: Rows) -> list[str]:
         hashes.append(blake2b(whole, digest_size=_DIGEST_BYTES).hexdigest())
         first = end + 1
     return hashes
-
-
-def _to_mask(values: pa.BooleanArray) -> Mask:
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

@@ -6,11 +6,16 @@ lines are, it never raises: a line that it can't read has a reason instead of va
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from logdrive.pipeline.decode.schema import TIME
+
+TAKEN_NAMES: Final = frozenset(
+    "batch ordinal source start end host path service time received day rest fingerprint".split()  # noqa: SIM905
+)
+"""Columns that all tables of lines have, and those that formats make: no key can have them."""
 
 
 @dataclass(frozen=True, slots=True)

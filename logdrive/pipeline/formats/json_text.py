@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from logdrive.pipeline.formats.arrays import Integers
 
 _ESCAPED = r'["\\\x00-\x1f]'
 
@@ -43,7 +44,7 @@ def json_objects(count: int, values: Mapping[str, pa.StringArray]) -> pa.StringA
 
 
 def json_objects_of_pairs(
-    count: int, rows: npt.NDArray[np.int64], keys: pa.StringArray, values: pa.StringArray
+    count: int, rows: Integers, keys: pa.StringArray, values: pa.StringArray
 ) -> pa.StringArray:
     """Return *count* objects from pairs of JSON texts; null for a row that has none.
 

@@ -9,25 +9,22 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.schema import TIME
+from logdrive.pipeline.formats.arrays import Integers, to_booleans, to_integers
 from logdrive.pipeline.formats.fingerprints import fingerprint_texts
 from logdrive.pipeline.formats.format import FormatOptions
 from logdrive.pipeline.formats.json_text import json_objects_of_pairs, json_strings
 from logdrive.pipeline.formats.values import CONVERSIONS, Conversion
-
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedPairs:
     """Keys and values of lines, one after the other."""
 
-    rows: Rows
+    rows: Integers
     """The line of each; they never fall."""
     keys: pa.StringArray
     values: pa.StringArray
@@ -137,7 +134,7 @@ class _Taking:
     ) -> None:
         self._pairs, self._count, self._received, self._zone = pairs, count, received, zone
         encoded = pairs.keys.dictionary_encode()
-        self._codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+        self._codes = to_integers(encoded.indices)
         self._known = {key: code for code, key in enumerate(encoded.dictionary.to_pylist())}
         self._left = np.ones(len(pairs.rows), np.bool_)
         self._invalid = np.zeros(count, np.bool_)
@@ -153,7 +150,7 @@ class _Taking:
             pairs = np.flatnonzero((self._codes == self._known[key]) & self._left)
             pairs = pairs[place[self._pairs.rows[pairs]] < 0]
             values = self._convert(pairs, CONVERSIONS[conversion]).cast(type_)
-            good = values.is_valid().to_numpy(zero_copy_only=False)
+            good = to_booleans(values.is_valid())
             place[self._pairs.rows[pairs[good]]] = np.arange(taken, taken + good.sum())
             self._left[pairs[good]] = False
             parts.append(values.filter(pa.array(good)))
@@ -162,7 +159,7 @@ class _Taking:
             return pa.nulls(self._count, type_)
         return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
 
-    def _convert(self, pairs: Rows, conversion: Conversion) -> pa.Array:
+    def _convert(self, pairs: Integers, conversion: Conversion) -> pa.Array:
         rows = self._pairs.rows[pairs]
         texts = self._pairs.values.take(pa.array(pairs))
         values, invalid = conversion(texts, self._received.take(pa.array(rows)), self._zone)
@@ -187,7 +184,7 @@ class _Taking:
 def _drop_repeated(pairs: KeyedPairs) -> KeyedPairs:
     """Return *pairs* without those whose key comes again in the same line, and without nulls."""
     encoded = pairs.keys.dictionary_encode()
-    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+    codes = to_integers(encoded.indices)
     names = pairs.rows * len(encoded.dictionary) + codes
     keep = np.zeros(len(names), np.bool_)
     _, last = np.unique(names[::-1], return_index=True)

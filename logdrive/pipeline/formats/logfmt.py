@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.arrays import to_booleans, to_integers
 from logdrive.pipeline.formats.format import FormatOptions, LogLines, ParsedLines
 from logdrive.pipeline.formats.json_text import json_strings
 from logdrive.pipeline.formats.keyed import KeyedPairs, KeyedReader
@@ -53,12 +54,12 @@ def _read_pairs(texts: pa.StringArray, matched: pa.BooleanArray) -> KeyedPairs:
     marked = pc.replace_substring_regex(trimmed, _PAIR, rf"\1{_SEPARATOR}\2{_SEPARATOR}")
     lists = pc.split_pattern(marked, _SEPARATOR)
     parts = pc.list_flatten(lists)
-    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = to_integers(pc.list_value_length(lists))
     behind = np.zeros(len(parts), np.bool_)  # what is behind the last separator of each line
     behind[np.cumsum(sizes) - 1] = True
     parts = parts.filter(pa.array(~behind))
     pairs = np.arange(0, len(parts), 2)
-    rows = np.repeat(np.flatnonzero(matched.to_numpy(zero_copy_only=False)), sizes // 2)
+    rows = np.repeat(np.flatnonzero(to_booleans(matched)), sizes // 2)
     return KeyedPairs(rows, parts.take(pa.array(pairs)), _to_json(parts.take(pa.array(pairs + 1))))
 
 

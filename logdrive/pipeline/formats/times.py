@@ -6,14 +6,15 @@ second, any number of digits; those behind the sixth are dropped) or `millisecon
 `UTC`, `GMT` or ±hh:mm), and `epoch` (seconds since 1970) instead of all but the fraction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.arrays import Booleans, Integers, to_booleans, to_integers
 from logdrive.pipeline.formats.format import time_array
 from logdrive.pipeline.formats.matching import Groups
 from logdrive.pipeline.formats.zones import local_to_utc
@@ -22,8 +23,6 @@ TIME_GROUPS: Final = frozenset(
     {"year", "month", "day", "hour", "minute", "second", "fraction", "millisecond", "zone", "epoch"}
 )
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -52,7 +51,7 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
     A time without a year gets the latest year in which it is no more than a day after *received*;
     none where that is null.
     """
-    matched = groups.matched.to_numpy(zero_copy_only=False)
+    matched = to_booleans(groups.matched)
     said = _says_time(groups, matched)
     fraction = _fraction(groups, len(matched))
     if "epoch" in groups.values:
@@ -66,39 +65,53 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
         micros = _days(year, month, day) * _DAY + clock
         sound &= _in_calendar(year, month, day)
         micros = _to_utc(groups, micros, zone)
-        sound &= (micros >= _FIRST) & (micros <= _LAST)
+        sound &= _shown(micros)
         return _result(micros, said & sound, said & ~sound)
 
     arrivals = received.cast(pa.int64())
-    known = arrivals.is_valid().to_numpy(zero_copy_only=False)
+    known = to_booleans(arrivals.is_valid())
     sound &= _in_calendar(np.full(len(month), 2000), month, day)
     micros, dated = _guess_year(
-        month, day, clock, pc.fill_null(arrivals, 0).to_numpy(zero_copy_only=False), sound, zone
+        month, day, clock, to_integers(pc.fill_null(arrivals, 0)), sound, zone
     )
     return _result(micros, said & sound & known & dated, said & ~sound)
 
 
-def _says_time(groups: Groups, matched: Mask) -> Mask:
+def _says_time(groups: Groups, matched: Booleans) -> Booleans:
     """Return which lines have a time at all: it may be optional in the expression."""
     texts = groups.values["epoch" if "epoch" in groups.values else "day"]
-    return np.asarray(matched & pc.not_equal(texts, "").to_numpy(zero_copy_only=False))
+    return matched & to_booleans(pc.not_equal(texts, ""))
 
 
-def _result(micros: Numbers, here: Mask, invalid: Mask) -> ReadTimes:
+def civil_times(
+    year: Integers, month: Integers, day: Integers, clock: Sequence[Integers], ahead: Integers
+) -> tuple[pa.TimestampArray, pa.BooleanArray]:
+    """Return times by the calendar, and which of them no clock shows.
+
+    *clock* is hours, minutes and seconds, *ahead* the minutes that the zone is ahead of UTC.
+    """
+    micros, sound = _on_clock(*clock)
+    micros += _days(year, month, day) * _DAY - ahead * 60 * _SECOND
+    sound &= _in_calendar(year, month, day) & _shown(micros)
+    times = _result(micros, sound, ~sound)
+    return times.time, times.invalid
+
+
+def _result(micros: Integers, here: Booleans, invalid: Booleans) -> ReadTimes:
     return ReadTimes(time_array(pa.array(micros, mask=~here)), pa.array(invalid))
 
 
-def _numbers(groups: Groups, name: str) -> Numbers:
+def _numbers(groups: Groups, name: str) -> Integers:
     """Return a group as numbers, 0 where it is empty or did not match."""
     return _as_numbers(groups.values[name])
 
 
-def _as_numbers(texts: pa.StringArray) -> Numbers:
+def _as_numbers(texts: pa.StringArray) -> Integers:
     filled = pc.if_else(pc.equal(texts, ""), "0", texts)
-    return np.asarray(filled.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+    return to_integers(filled.cast(pa.int64()))
 
 
-def _fraction(groups: Groups, count: int) -> Numbers:
+def _fraction(groups: Groups, count: int) -> Integers:
     if "millisecond" in groups.values:
         return _numbers(groups, "millisecond") * 1000
     if "fraction" not in groups.values:
@@ -107,39 +120,47 @@ def _fraction(groups: Groups, count: int) -> Numbers:
     return _as_numbers(pc.ascii_rpad(digits, 6, "0"))
 
 
-def _year(groups: Groups) -> Numbers:
+def _year(groups: Groups) -> Integers:
     texts = groups.values["year"]
     year = _as_numbers(texts)
-    short = pc.equal(pc.binary_length(texts), 2).to_numpy(zero_copy_only=False)
+    short = to_booleans(pc.equal(pc.binary_length(texts), 2))
     return np.where(short, np.where(year < _CENTURY, year + 2000, year + 1900), year)
 
 
-def _month(groups: Groups) -> Numbers:
+def _month(groups: Groups) -> Integers:
     texts = groups.values["month"]
     if len(texts) and pc.any(pc.ascii_is_alpha(texts)).as_py():
         found = pc.index_in(pc.ascii_lower(texts), _MONTHS)
-        return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False) + 1, np.int64)
+        return to_integers(pc.fill_null(found, -1)) + 1
     return _as_numbers(texts)
 
 
-def _clock(groups: Groups, fraction: Numbers) -> tuple[Numbers, Mask]:
+def _clock(groups: Groups, fraction: Integers) -> tuple[Integers, Booleans]:
     """Return microseconds since midnight, and whether a clock shows them."""
-    hour, minute, second = (_numbers(groups, name) for name in ("hour", "minute", "second"))
+    micros, sound = _on_clock(*(_numbers(groups, name) for name in ("hour", "minute", "second")))
+    return micros + fraction, sound
+
+
+def _on_clock(hour: Integers, minute: Integers, second: Integers) -> tuple[Integers, Booleans]:
     sound = (hour < 24) & (minute < 60) & (second < 60)  # 60 is a leap second: no clock of ours
-    return ((hour * 60 + minute) * 60 + second) * _SECOND + fraction, sound
+    return ((hour * 60 + minute) * 60 + second) * _SECOND, sound
 
 
-def _in_calendar(year: Numbers, month: Numbers, day: Numbers) -> Mask:
+def _shown(micros: Integers) -> Booleans:
+    return (micros >= _FIRST) & (micros <= _LAST)
+
+
+def _in_calendar(year: Integers, month: Integers, day: Integers) -> Booleans:
     in_year = (month >= 1) & (month <= 12)
     last = _DAYS[np.where(in_year, month - 1, 0)] + ((month == 2) & _is_leap(year))
     return np.asarray(in_year & (day >= 1) & (day <= last))
 
 
-def _is_leap(year: Numbers) -> Mask:
+def _is_leap(year: Integers) -> Booleans:
     return np.asarray((year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0)))
 
 
-def _days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
+def _days(year: Integers, month: Integers, day: Integers) -> Integers:
     """Return days since 1970 in the Gregorian calendar, by years that begin in March."""
     early = month <= 2
     year = year - early
@@ -148,8 +169,8 @@ def _days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 
 
 def _guess_year(
-    month: Numbers, day: Numbers, clock: Numbers, received: Numbers, sound: Mask, zone: str
-) -> tuple[Numbers, Mask]:
+    month: Integers, day: Integers, clock: Integers, received: Integers, sound: Booleans, zone: str
+) -> tuple[Integers, Booleans]:
     """Return times in the latest year that fits, and whether there is one."""
     latest = received.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64) + 1971
     micros = np.zeros(len(month), np.int64)
@@ -167,16 +188,16 @@ def _guess_year(
     return micros, ~open_
 
 
-def _to_utc(groups: Groups, micros: Numbers, zone: str) -> Numbers:
+def _to_utc(groups: Groups, micros: Integers, zone: str) -> Integers:
     """Return local times in UTC, by the zone that each says, else by *zone*."""
     if "zone" not in groups.values:
         return local_to_utc(micros, zone)
     texts = groups.values["zone"]
-    unsaid = pc.equal(texts, "").to_numpy(zero_copy_only=False)
+    unsaid = to_booleans(pc.equal(texts, ""))
     if not unsaid.all():
         said = texts.dictionary_encode()
         offsets = np.array([_offset(one) for one in said.dictionary.to_pylist()], np.int64)
-        micros = micros - offsets[said.indices.to_numpy(zero_copy_only=False)]
+        micros = micros - offsets[to_integers(said.indices)]
     if unsaid.any():
         micros[unsaid] = local_to_utc(micros[unsaid], zone)
     return micros

@@ -14,19 +14,16 @@ that there are neither `trace` nor `fingerprint`.
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.arrays import Booleans, Integers, to_booleans, to_integers
 from logdrive.pipeline.formats.fingerprints import begins_trace, fingerprint_groups, trace_like
 from logdrive.pipeline.formats.format import LogFormat, LogLines, ParsedLines
 
 TRACE_FIELDS: Final = (pa.field("trace", pa.int64()), pa.field("fingerprint", pa.string()))
 
 _STREAMS = 8  # more than a container has
-
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class WithTraces:
@@ -47,7 +44,7 @@ class WithTraces:
     def parse(self, lines: LogLines) -> ParsedLines:
         """Return a row for each line."""
         parsed = self._lines.parse(lines)
-        refused = _to_mask(parsed.reasons.is_valid())
+        refused = to_booleans(parsed.reasons.is_valid())
         texts = lines.message
         candidates = refused
         if self._streams:
@@ -77,7 +74,7 @@ class WithTraces:
 
 
 def _fill_continued(
-    parsed: ParsedLines, lines: LogLines, heads: Rows, continued: Mask
+    parsed: ParsedLines, lines: LogLines, heads: Integers, continued: Booleans
 ) -> ParsedLines:
     """Return *parsed* with rows of continuations, which the format refused."""
     here = pa.array(continued)
@@ -88,21 +85,21 @@ def _fill_continued(
     return ParsedLines(columns, parsed.time.take(_places(heads)), reasons)
 
 
-def _looks_continued(texts: pa.StringArray, candidates: Mask) -> Mask:
+def _looks_continued(texts: pa.StringArray, candidates: Booleans) -> Booleans:
     looks = np.zeros(len(texts), np.bool_)
     if candidates.any():
         looks[candidates] = trace_like(texts.filter(pa.array(candidates)))
     return looks
 
 
-def _codes(values: pa.Array) -> Rows:
+def _codes(values: pa.Array) -> Integers:
     """Return a number for each value, from 0 on: the same for the same ones, null too."""
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    return np.asarray(pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False) + 1, np.int64)
+    return to_integers(pc.fill_null(values.indices, -1)) + 1
 
 
-def _find_heads(groups: Rows, events: Mask, continued: Mask) -> Rows:
+def _find_heads(groups: Integers, events: Booleans, continued: Booleans) -> Integers:
     """Return the row of each line's event: its own if it has continuations; -1 where it has none,
     or is no part of one. Only lines of the same group belong together.
     """
@@ -117,7 +114,7 @@ def _find_heads(groups: Rows, events: Mask, continued: Mask) -> Rows:
     return heads
 
 
-def _follows(groups: Rows, continued: Mask) -> Mask:
+def _follows(groups: Integers, continued: Booleans) -> Booleans:
     """Return which lines come right after a continuation of the same group."""
     order = np.argsort(groups, kind="stable")
     follows = np.zeros(len(order), np.bool_)
@@ -126,18 +123,14 @@ def _follows(groups: Rows, continued: Mask) -> Mask:
     return follows
 
 
-def _places(heads: Rows) -> pa.Array:
+def _places(heads: Integers) -> pa.Array:
     """Return the row of each line's event, or else its own."""
     return pa.array(np.where(heads >= 0, heads, np.arange(len(heads))))
 
 
-def _fingerprints(texts: pa.StringArray, heads: Rows, continued: Mask) -> pa.StringArray:
+def _fingerprints(texts: pa.StringArray, heads: Integers, continued: Booleans) -> pa.StringArray:
     rows = np.flatnonzero(continued & (heads >= 0))
     rows = rows[np.argsort(heads[rows], kind="stable")]  # those of an event next to each other
     named, prints = fingerprint_groups(texts.take(pa.array(rows)), heads[rows])
     here = np.isin(heads, named)
     return prints.take(pa.array(np.searchsorted(named, heads), mask=~here))
-
-
-def _to_mask(values: pa.BooleanArray) -> Mask:
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

@@ -3,19 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.formats.arrays import Booleans, to_booleans
 from logdrive.pipeline.formats.format import time_array
 from logdrive.pipeline.formats.json_text import read_json_strings
 from logdrive.pipeline.formats.levels import normal_levels
 from logdrive.pipeline.formats.matching import Groups, match_groups
 from logdrive.pipeline.formats.times import read_times
 
-Mask = npt.NDArray[np.bool_]
-Conversion = Callable[[pa.StringArray, pa.TimestampArray, str], tuple[pa.Array, Mask | None]]
+Conversion = Callable[[pa.StringArray, pa.TimestampArray, str], tuple[pa.Array, Booleans | None]]
 """From JSON texts, `received` and a zone to values, and which of them are times that no clock
 shows.
 """
@@ -28,7 +26,7 @@ _TIME = (
     r'^"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ](?P<hour>\d\d):(?P<minute>\d\d)'
     r":(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))? ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?\"$"
 )
-_EPOCH = r'^"?(?P<whole>\d{1,18})(?:\.(?P<part>\d{1,18}))?"?$'
+_EPOCH = r'^"?(?P<whole>[1-8]\d{18}|\d{1,18})(?:\.(?P<part>\d{1,18}))?"?$'
 _EPOCH_UNITS = ((11, 1_000_000), (14, 1_000), (17, 1))
 """Up to how many digits a number counts seconds, milli- or microseconds; with more, nanoseconds."""
 _LOG_LEVELS = {
@@ -39,7 +37,7 @@ _LOG_LEVELS = {
     "50": "error",
     "60": "fatal",
 }
-"""Numbers of bunyan and pino."""
+"""Integers of bunyan and pino."""
 _SHORT = 32_767
 
 
@@ -114,12 +112,12 @@ def _to_bool(
 
 def _to_time(
     texts: pa.StringArray, received: pa.TimestampArray, zone: str
-) -> tuple[pa.Array, Mask | None]:
+) -> tuple[pa.Array, Booleans | None]:
     groups = match_groups(texts, _TIME)
     times = read_times(groups, received, zone)
     epochs = match_groups(texts, _EPOCH)
     both = pc.coalesce(times.time, _epoch_times(epochs))
-    return both, np.asarray(times.invalid.to_numpy(zero_copy_only=False), np.bool_)
+    return both, to_booleans(times.invalid)
 
 
 def _epoch_times(groups: Groups) -> pa.TimestampArray:

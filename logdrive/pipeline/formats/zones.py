@@ -5,9 +5,8 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
+from logdrive.pipeline.formats.arrays import Integers
 
 _SECOND = 1_000_000
 _HOUR = 3600 * _SECOND
@@ -21,7 +20,7 @@ def check_zone(zone: str) -> None:
         _zone(zone)
 
 
-def local_to_utc(micros: Numbers, zone: str) -> Numbers:
+def local_to_utc(micros: Integers, zone: str) -> Integers:
     """Return *micros* of the zone's clock since 1970 as microseconds UTC.
 
     An hour that the clock shows twice is taken for the first one; what it skips, as if it had not

@@ -1,6 +1,5 @@
 """Starts Spark: finds Java, keeps Spark quiet, and runs it locally by default."""
 
-import importlib.util
 import os
 import sys
 import threading
@@ -9,11 +8,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from logdrive.errors import LogdriveError
 from logdrive.pipeline.spark.failures import convert_spark_failures, to_start_error
 from logdrive.pipeline.spark.java import find_java_home
 from logdrive.pipeline.spark.jvm_lifetime import ends_early, make_bound_java_home
 from logdrive.pipeline.spark.scratch import open_scratch_directory
+from logdrive.pipeline.tables.installed import require_packages
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -39,17 +38,9 @@ options an audit takes half the CPU.
 """
 
 
-class SparkMissingError(LogdriveError):
-    """The pipeline's packages are not installed."""
-
-
 def require_spark() -> None:
-    """Raise `SparkMissingError` if the `spark` extra is not installed."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise SparkMissingError(
-            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'"
-        )
+    """Raise `PackagesMissingError` if the `spark` extra is not installed."""
+    require_packages(_PACKAGES)
 
 
 @contextmanager
@@ -89,7 +80,7 @@ def open_spark_context(
     *master* is local by default, with as many cores as this process may use. Messages of Spark and
     its workers go to the file *log*, or to standard error. A start that is still going on when
     *cancel* is set is given up. The thread that enters the context must outlive it: the JVM ends
-    with that thread. Raises `SparkStartError`, `SparkMissingError`, `NoJavaError`.
+    with that thread. Raises `SparkStartError`, `PackagesMissingError`, `NoJavaError`.
     """
     require_spark()
     java = find_java_home(os.environ)

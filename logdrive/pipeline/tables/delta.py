@@ -52,6 +52,11 @@ class AppendTable:
         return int(self._delta.version())
 
     @property
+    def table_id(self) -> str:
+        """The id that the table got when it was made: one that is made anew has another."""
+        return str(self._delta.metadata().id)
+
+    @property
     def partition_by(self) -> tuple[str, ...]:
         """Names of the columns by which the table is partitioned, if any."""
         return tuple(self._delta.metadata().partition_columns)
@@ -224,6 +229,20 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
         raise StorageError(
             f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
+    except (DeltaError, OSError) as error:
+        raise _storage_error(path, error) from error
+
+
+def is_table(path: str) -> bool:
+    """Return whether there is a table at *path*."""
+    return os.path.isdir(path) and bool(DeltaTable.is_deltatable(path))
+
+
+def open_table_as_it_is(path: str) -> AppendTable:
+    """Open the table at *path*, whatever columns it has. Raises `StorageError` if there is none."""
+    try:
+        delta = DeltaTable(path)
+        return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
 

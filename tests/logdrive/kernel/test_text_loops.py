@@ -1,10 +1,12 @@
 """The compiled loops return what the Python ones return, byte for byte, for any text."""
 
+import json
 from array import array
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -128,3 +130,48 @@ def test_plain_lines_have_neither_codes_nor_flaws(loops: ModuleType) -> None:
     assert loops.split_texts(b"a\nb\n", places(4), places(0), True)[4:6] == (None, None)
     empty = (b"", bytes(4), b"", b"", None, None, b"")
     assert loops.split_texts(b"", b"", b"", True) == empty
+
+
+def text_of(module: ModuleType, *arguments: Any) -> Any:
+    """Return what `json_text` returns, or that it refused its arguments."""
+    try:
+        return module.json_text(*arguments)
+    except ValueError:
+        return ValueError
+
+
+ESCAPES = [
+    *(b"\\" + bytes([char]) for char in b'"\\/bfnrtuxB0\n'),
+    *(b"\\u0000", b"\\u001f", b"\\u007F", b"\\u0080", b"\\u07ff", b"\\u0800", b"\\uFfFf"),
+    *(b"\\ud83d", b"\\uDE00", b"\\ud83d\\ude00", b"\\udbff\\udfff", b"\\ud800\\u0041"),
+    *(b"\\u12", b"\\u00g0", b"\\u 041", b"\\u-041", b"\\", b'"', b"\x1f", b"\x7f", b" "),
+]
+strings = st.lists(st.sampled_from([*ODD, *ESCAPES]) | st.binary(max_size=9), max_size=30)
+whole = st.lists(
+    st.sampled_from([b"plain text", b"x" * 33, b"\\n", b'\\"', b"\\ud83e\\udd8c", "ä€".encode()])
+)
+
+
+@given(strings | whole)
+def test_any_string_has_the_same_text(compiled: ModuleType, pieces: list[bytes]) -> None:
+    data = b'x"' + b"".join(pieces) + b'"y'
+    for begin, end in ((1, len(data) - 1), (0, len(data)), (1, len(data)), (2, len(data) - 2)):
+        expected = text_of(text_plain, data, begin, end)
+        assert text_of(compiled, data, begin, end) == expected
+        assert text_of(compiled, memoryview(data), begin, end) == expected
+
+
+@given(st.text())
+def test_text_written_as_json_is_read_back(compiled: ModuleType, text: str) -> None:
+    for written in (orjson.dumps(text), json.dumps(text).encode()):
+        for loops in (compiled, text_plain):
+            assert loops.json_text(written, 0, len(written)) == text.encode()
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 3), (0, 1), (0, 5), (2, 1), (3, 3), (-5, -1)])
+def test_a_string_lies_within_its_bytes(loops: ModuleType, begin: int, end: int) -> None:
+    assert text_of(loops, b'"a""', begin, end) is ValueError
+
+
+def test_spaces_around_a_string_are_not_part_of_it(loops: ModuleType) -> None:
+    assert text_of(loops, b' "a" ', 0, 5) is ValueError

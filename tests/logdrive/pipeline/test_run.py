@@ -53,7 +53,7 @@ def stream(count: int = 4, turns: int = 40) -> list[Segment]:
 
 def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
     """Demand the whole stream in the tables, each byte once."""
-    verdict = audit(str(directory), spark)
+    verdict = audit(str(directory))
     assert verdict.complete, verdict.faults
     assert verdict.events == count * (turns * 50 + (turns + 9) // 10 * 2)
     for number in range(count):
@@ -149,7 +149,7 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
     restored.foreign("beats", [b'{"message":"after"}'])
     run(plan(store(tmp_path / "restored", restored), tmp_path / "tables"))
     assert list(source_pieces(str(tmp_path / "tables"), source_id("s0"))) == [(0, data)]
-    assert audit(str(tmp_path / "tables"), spark).complete
+    assert audit(str(tmp_path / "tables")).complete
 
 
 @pytest.mark.spark
@@ -367,7 +367,6 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
     assert wrong.returncode == 2
 
 
-@pytest.mark.spark
 @pytest.mark.process
 def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobody_saw(
     tmp_path: Path,
@@ -390,7 +389,6 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
 
 
-@pytest.mark.spark
 @pytest.mark.process
 def test_r8_a_deep_audit_fails_for_a_pack_that_lies_behind_what_the_tables_have(
     tmp_path: Path,
@@ -421,7 +419,7 @@ def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_c
         letters.foreign("beats", [record])
     uri, tables = store(tmp_path / "store", *segments, letters), tmp_path / "tables"
     run(plan(uri, tables))
-    verdict = audit(str(tables), spark)
+    verdict = audit(str(tables))
     assert (verdict.complete, verdict.dead_letters, verdict.dead_letter_bytes) == (
         False,
         1,
@@ -430,7 +428,7 @@ def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_c
     dismissing = [*installed("store", "dead-letters", "dismiss"), uri, "--all", "--reason", "tests"]
     subprocess.run(dismissing, check=True, timeout=60)
     run(plan(uri, tables))
-    verdict = audit(str(tables), spark)
+    verdict = audit(str(tables))
     assert (verdict.complete, verdict.dead_letters, verdict.dismissed_dead_letters) == (True, 0, 1)
     assert verdict.quarantined_events == 0
     assert [(letter.state, letter.why) for letter in verdict.letters] == [("dismissed", "tests")]

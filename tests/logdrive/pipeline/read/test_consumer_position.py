@@ -203,7 +203,7 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
     assert agent.terminate(60) == 0, agent.said()
     run_pipeline(plan, threading.Event())
     assert receiver.terminate() == 0, receiver.said()
-    verdict = audit(plan.directory, spark)
+    verdict = audit(plan.directory)
     assert verdict.complete, verdict.faults
     assert {
         b"".join(data for _, data in source_pieces(plan.directory, source.source))
