@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
     "cat": "logdrive.cli.tables.cat",
+    "formats": "logdrive.cli.tables.formats",
     "report": "logdrive.cli.tables.report",
 }
 
