@@ -22,6 +22,7 @@ _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
     "cat": "logdrive.cli.tables.cat",
     "formats": "logdrive.cli.tables.formats",
+    "gold": "logdrive.cli.tables.gold",
     "report": "logdrive.cli.tables.report",
 }
 
