@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
     "cat": "logdrive.cli.tables.cat",
+    "formats": "logdrive.cli.tables.formats",
+    "gold": "logdrive.cli.tables.gold",
     "report": "logdrive.cli.tables.report",
 }
 
