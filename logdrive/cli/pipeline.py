@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.erasing import erase
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
@@ -169,3 +170,4 @@ def _plan_from_options(
 
 pipeline.add_command(silver)
 pipeline.add_command(rebuild)
+pipeline.add_command(erase)
