@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from logdrive.errors import LogdriveError, StorageError
@@ -110,6 +110,55 @@ class AppendTable:
         )
         self._commit([self._add_action(file) for file in files], properties)
 
+    def replace_files(
+        self, old: Sequence[str], new: Sequence[AddedFile], marks: Mapping[str, int]
+    ) -> None:
+        """Remove the files with the paths *old*, and add *new*, which have no other rows.
+
+        To those who follow the table that is no new version of rows (`added_since`). Raises as
+        `add_files` does.
+        """
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [
+            RemoveAction(os.path.relpath(path, self.path), False, now) for path in old
+        ]
+        for file in new:
+            action = self._add_action(file)
+            action.data_change = False
+            actions.append(action)
+        properties = CommitProperties(
+            app_transactions=[
+                Transaction(_application_id(name), number) for name, number in marks.items()
+            ]
+        )
+        self._commit(actions, properties)
+
+    def delete_old_files(self) -> None:
+        """Delete all files that the present version does not have: older versions end with them.
+
+        Nobody else may write the table meanwhile. Raises `StorageError`.
+        """
+        try:
+            self._delta.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+            self._delta.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise _storage_error(self.path, error) from error
+
+    def select_rows(self, columns: Sequence[str], condition: str) -> pa.Table:
+        """Return *columns* of the rows for which *condition*, in SQL, is true.
+
+        Raises ValueError for a condition that is none.
+        """
+        names = ", ".join(f'"{name}"' for name in columns)
+        query = f"SELECT {names} FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
+        try:
+            found = pa.table(QueryBuilder().register("rows", self._delta).execute(query).read_all())
+        except (DeltaError, OSError, ValueError) as error:
+            text = str(_storage_error(self.path, error))
+            raise ValueError(text.partition("read or written: ")[2] or text) from error
+        schema = plain_schema(self._schema)
+        return found.cast(pa.schema([schema.field(name).with_nullable(True) for name in columns]))
+
     def _add_action(self, file: AddedFile) -> AddAction:
         return AddAction(
             file.name,
@@ -120,12 +169,14 @@ class AppendTable:
             orjson.dumps({"numRecords": file.rows}).decode(),
         )
 
-    def _commit(self, actions: list[AddAction], properties: CommitProperties) -> None:
+    def _commit(
+        self, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties
+    ) -> None:
         """Commit *actions*, durably."""
         before = self.version
         try:
             self._delta.create_write_transaction(
-                actions,
+                list(actions),
                 "append",
                 self._delta.schema(),
                 list(self.partition_by),
