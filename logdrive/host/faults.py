@@ -43,6 +43,8 @@ POINTS = (
     "pipeline.silver.after_sources",
     "pipeline.silver.between_tables",
     "pipeline.silver.after_tables",
+    "pipeline.gold.before_commit",
+    "pipeline.gold.after_commit",
 )
 """All fault points; `reach` takes no other name."""
 

@@ -28,7 +28,7 @@ _CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 DEFAULT_MEMORY = "2g"
-_PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "pyarrow", "pyspark")
+_PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark")
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options of a local session.

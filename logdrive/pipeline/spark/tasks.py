@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.pipeline.spark.failures import convert_spark_failures
@@ -18,10 +19,20 @@ from logdrive.pipeline.tasks import Item, Result
 class SparkTasks:
     """Runs items in the tasks of a `SparkContext`. Implements `Tasks`; threads may share it."""
 
-    def __init__(self, context: Any, log: Path | None = None) -> None:
-        """Run tasks in *context*; *log* is the file with Spark's messages, for errors."""
+    def __init__(
+        self,
+        context: Any,
+        log: Path | None = None,
+        on_failed_attempts: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Run tasks in *context*; *log* is the file with Spark's messages, for errors.
+
+        *on_failed_attempts* is told how many attempts of tasks have failed, after each run that
+        had some.
+        """
         self._context = context
         self._log = log
+        self._on_failed_attempts = on_failed_attempts
 
     @property
     def slots(self) -> int:
@@ -41,15 +52,28 @@ class SparkTasks:
         """Return what *work* made of each of *items*; see `Tasks`."""
         if not items:
             return []
+        group = str(uuid4())
         with convert_spark_failures(self._log):
-            parts = self._context.parallelize(list(items), len(items))
-            outcomes = parts.map(partial(_work_on, work)).collect()
+            try:
+                self._context.setJobGroup(group, "logdrive")  # of this thread
+                parts = self._context.parallelize(list(items), len(items))
+                outcomes = parts.map(partial(_work_on, work)).collect()
+            finally:
+                with suppress(Exception):  # Spark may have ended
+                    self._count_failed_attempts(group)
         results = []
         for result, error in outcomes:
             if error is not None:
                 raise error
             results.append(result)
         return results
+
+    def _count_failed_attempts(self, group: str) -> None:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        if failed := sum(stage.numFailedTasks for stage in stages if stage):
+            self._on_failed_attempts(failed)
 
 
 def _work_on(
