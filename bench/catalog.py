@@ -13,7 +13,6 @@ from bench import (
     receiver_idle,
     s2_store,
     small_runs,
-    spark_table,
     store_append,
     store_flood,
     store_open,
@@ -22,6 +21,7 @@ from bench import (
 )
 from bench.measure import Benchmark
 from bench.peer_group import peers
+from bench.tables import audit, fill, silver, trickle
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
@@ -43,5 +43,8 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         *store_open.GROUPS,
         *s2_store.GROUPS,
         *iggy_store.GROUPS,
-        spark_table.BENCHMARKS,
+        fill.BENCHMARKS,
+        trickle.BENCHMARKS,
+        audit.BENCHMARKS,
+        silver.BENCHMARKS,
     )

@@ -3,7 +3,7 @@
 import filecmp
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.certificates import Certificates
@@ -13,7 +13,8 @@ LOGDRIVE = (sys.executable, "-m", "logdrive.cli.main")
 """What a command begins with: this interpreter, so that any environment with logdrive in it will
 do.
 """
-
+IN_PYTHON: Mapping[str, str] = {"LOGDRIVE_LOOPS": "plain"}
+"""What the environment has to have for the loops in Python."""
 
 _RECEIVER = """
 [listen]

@@ -62,14 +62,22 @@ def _batch(
     return frame_event(header.encode()) + body
 
 
-def _packed_batches(setting: Setting, codec: PackCodec) -> Iterator[bytes]:
-    """Yield the log in batches of one pack each."""
+def packed_batches(
+    setting: Setting,
+    codec: PackCodec,
+    source: UUID = UUID(int=1),  # noqa: B008 - immutable
+    text_bytes: int = TEXT_BYTES,
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the log, as *source* sent it, in batches of one pack each, with where each ends.
+
+    A pack has at most *text_bytes* of lines.
+    """
     text, at = setting.log.read_bytes(), 0
     while at < len(text):
-        end = text.rfind(b"\n", at, at + TEXT_BYTES) + 1
+        end = text.rfind(b"\n", at, at + text_bytes) + 1
         part = text[at:end]
         pack = make_pack(PackForm.TEXT, part, codec)
-        yield _batch(UUID(int=1), at, end, [pack], part.count(b"\n"), "text")
+        yield _batch(source, at, end, [pack], part.count(b"\n"), "text"), end
         at = end
 
 
@@ -85,7 +93,7 @@ def _decode_blocks(setting: Setting) -> Mapping[str, Sample]:
 
 def _decode_packs(codec: PackCodec) -> Callable[[Setting], Mapping[str, Sample]]:
     def decode(setting: Setting) -> Mapping[str, Sample]:
-        return _decode(setting, b"".join(_packed_batches(setting, codec)))
+        return _decode(setting, b"".join(batch for batch, _ in packed_batches(setting, codec)))
 
     return decode
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.commands import LOGDRIVE, demand_same_text, receiver_config
+from bench.commands import IN_PYTHON, LOGDRIVE, demand_same_text, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.peer_group import C_TOOLS, C_TOOLS_RAW, IGZIP, RSYSLOG
 from bench.processes import (
@@ -55,7 +55,6 @@ ZSTD = 'compression = "zstd"'
 _PLAIN = 'dialect = "lumberjack/2"\ncompression = "zlib"'
 _LOOPS = "compiled" if COMPILED else "Python"
 _COMPILED: Mapping[str, str] = {}
-_IN_PYTHON = {"LOGDRIVE_LOOPS": "plain"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +211,6 @@ BENCHMARKS = (
         "full_records_python_loops",
         "logdrive: the same where the loops over lines are not compiled",
         _PLAIN,
-        _IN_PYTHON,
+        IN_PYTHON,
     ),
 )

@@ -61,6 +61,15 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         for writers in (1, 16, 1000)
         for place in ("engine", "face")
     },
+    "spark.table.raw_bytes": (Goal(at_least=300), Goal(at_least=1.8, peer="read_text")),
+    "spark.table.cpu": (Goal(at_most=0.55, peer="read_text"),),
+    "spark.table.first_commit": (Goal(at_most=12),),
+    "spark.table.peak_rss": (Goal(at_most=1.5),),
+    "spark.table_network.raw_bytes": (Goal(at_least=150),),
+    "spark.table_python_loops.cpu": (Goal(at_most=1.2, peer="read_text"),),
+    "spark.trickle.p50": (Goal(at_most=250),),
+    "silver.access.raw_bytes": (Goal(at_least=60),),
+    "tables.audit.seconds": (Goal(at_most=5),),
     "agent.idle.cpu": (Goal(at_most=2),),
     "agent.idle.rss": (Goal(at_most=64),),
     "receiver.idle.rss": (Goal(at_most=32),),

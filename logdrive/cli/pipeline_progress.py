@@ -36,6 +36,20 @@ def show_spark_start() -> Iterator[None]:
 
 
 @contextmanager
+def show_files_read() -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for the number of files read, and of all: a bar if there is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as bars:
+        bar = bars.add_task("reading files", total=None)
+        yield lambda done, whole: bars.update(bar, completed=done, total=whole)
+
+
+@contextmanager
 def show_progress(
     plan: "Plan", *, quiet: bool
 ) -> Iterator[tuple[Callable[[], AbstractContextManager[None]], "ProgressCallback"]]:

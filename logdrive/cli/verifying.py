@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import asdict
-from typing import Any
 
 import click
 from rich.console import Console
@@ -18,6 +17,7 @@ from rich.progress import (
 
 from logdrive.address import StreamAddress
 from logdrive.cli.output import emit_json, escape_unprintable
+from logdrive.cli.pack_faults import pack_figures, pack_verdict
 from logdrive.cli.streams import parse_stream_address
 from logdrive.host.disk import SystemDisk
 from logdrive.services.stored_packs import StoredPacks
@@ -53,7 +53,8 @@ def verify(place: str, deep: bool, as_json: bool) -> None:
     packs = StoredPacks() if deep else None
     verification = _verify_with_bar(directory, packs)
     if as_json:
-        emit_json({"intact": verification.intact, **asdict(verification), **_pack_figures(packs)})
+        figures = pack_figures(packs) if packs is not None else {}
+        emit_json({"intact": verification.intact, **asdict(verification), **figures})
     else:
         _print_findings(verification, packs)
     sys.exit(0 if verification.intact and not (packs is not None and packs.faulty) else 1)
@@ -92,17 +93,7 @@ def _print_findings(verification: Verification, packs: StoredPacks | None) -> No
         print(escape_unprintable(fault.text))
     print(escape_unprintable(_verdict(verification)))
     if packs is not None:
-        print(_pack_verdict(verification, packs))
-
-
-def _pack_figures(packs: StoredPacks | None) -> dict[str, Any]:
-    if packs is None:
-        return {}
-    return {
-        "packs": packs.opened,
-        "faulty_packs": packs.faulty,
-        "pack_faults": [fault._asdict() for fault in packs.faults],
-    }
+        print(_verdict_on_packs(verification, packs))
 
 
 def _verdict(verification: Verification) -> str:
@@ -124,12 +115,8 @@ def _verdict(verification: Verification) -> str:
     return f"{verification.directory}: {verdict} ({read}{torn}{in_use})"
 
 
-def _pack_verdict(verification: Verification, packs: StoredPacks) -> str:
-    faulty = f"{packs.faulty:,} of which can't be opened" if packs.faulty else "all of them whole"
-    if packs.faulty and verification.intact:
-        faulty += " (the store is not damaged: clients sent them so)"
-    more = packs.faulty - len(packs.faults)
-    unnamed = f", {more:,} of those not named above" if more else ""
+def _verdict_on_packs(verification: Verification, packs: StoredPacks) -> str:
+    cause = " (the store is not damaged: clients sent them so)" if verification.intact else ""
     unread = verification.unread_bytes
     missed = f"; {unread:,} bytes of segments could not be read" if unread else ""
-    return f"{packs.opened:,} packs, {faulty}{unnamed}{missed}"
+    return pack_verdict(packs, cause=cause) + missed

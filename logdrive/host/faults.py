@@ -38,6 +38,11 @@ POINTS = (
     "pipeline.commit.before_events",
     "pipeline.commit.between",
     "pipeline.commit.after_batches",
+    "pipeline.silver.after_files",
+    "pipeline.silver.before_sources",
+    "pipeline.silver.after_sources",
+    "pipeline.silver.between_tables",
+    "pipeline.silver.after_tables",
 )
 """All fault points; `reach` takes no other name."""
 

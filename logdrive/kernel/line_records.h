@@ -1,12 +1,13 @@
 /* Lines of a file -> full records: `scan_lines`, `line_frames` and `line_events` of plain.py.
  *
- * Sixteen bytes at a time, by the vector types of GCC and Clang, which every processor has or gets
- * made of others. Part of loops.c, whose put functions it uses.
+ * Sixteen or 64 bytes at a time, by the vector types of GCC and Clang, which every processor has or
+ * gets made of others. Part of loops.c, whose put functions it uses.
  */
 #ifndef LOGDRIVE_LINE_RECORDS_H
 #define LOGDRIVE_LINE_RECORDS_H
 
 #define BLOCK 16
+#define WIDE 64 /* bytes of which a number has a bit each */
 #define LONG_ESCAPE 6 /* \u0000, of controls that have no short one */
 #define SHORT_CONTROLS 0x3700u /* a bit for each of \b \t \n \f \r, whose escapes have two bytes */
 
@@ -39,27 +40,6 @@ escaped_size(unsigned char byte)
     if (!is_escaped(byte))
         return 1;
     return byte >= 0x20 || SHORT_CONTROLS >> byte & 1 ? 2 : LONG_ESCAPE;
-}
-
-/* Return how many bytes of *text* come before the first one that has to be escaped. */
-static int
-clean_bytes(block text)
-{
-    block escaped = escaped_in(text);
-    uint64_t half[2];
-    memcpy(half, &escaped, BLOCK);
-    int before = 0;
-    if (half[0] == 0) {
-        if (half[1] == 0)
-            return BLOCK;
-        before = BLOCK / 2;
-        half[0] = half[1];
-    }
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return before + __builtin_ctzll(half[0]) / 8;
-#else
-    return before + __builtin_clzll(half[0]) / 8;
-#endif
 }
 
 /* What lines contain: bytes that are escaped in JSON, controls among them; any byte over 127. */
@@ -188,6 +168,64 @@ done:
     return result;
 }
 
+/* Return a bit for each of the BLOCK bytes of *flags*, each 0xFF or 0; the first one is lowest. */
+static uint64_t
+bits_of(block flags)
+{
+#if defined(__SSE2__)
+    typedef char signed_block __attribute__((vector_size(BLOCK)));
+    return (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128((signed_block)flags);
+#else
+    uint64_t bits = 0, half[2];
+    memcpy(half, &flags, BLOCK);
+    for (int i = 0; i < 2; i++) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        half[i] = __builtin_bswap64(half[i]);
+#endif
+        /* gathers the lowest bit of each byte in the highest byte */
+        bits |= ((half[i] & 0x0101010101010101u) * 0x0102040810204080u >> 56) << (8 * i);
+    }
+    return bits;
+#endif
+}
+
+/* Return a bit for each of the WIDE bytes at *at* that has to be escaped, the first one lowest. */
+static uint64_t
+escaped_bits(const unsigned char *at)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < WIDE; i += BLOCK)
+        bits |= bits_of(escaped_in(load_block(at + i))) << i;
+    return bits;
+}
+
+/* Put *size* bytes, and up to BLOCK of those behind them, which are written over later. */
+static unsigned char *
+put_blocks(unsigned char *to, const unsigned char *from, Py_ssize_t size)
+{
+    for (Py_ssize_t i = 0; i < size; i += BLOCK)
+        memcpy(to + i, from + i, BLOCK);
+    return to + size;
+}
+
+/* Put the escape of *byte*, which is_escaped. */
+static unsigned char *
+put_escape(unsigned char *to, unsigned char byte)
+{
+    static const char short_escapes[] = "btn fr", hex[] = "0123456789abcdef";
+    *to++ = '\\';
+    if (byte >= 0x20) {
+        *to++ = byte;
+    } else if (SHORT_CONTROLS >> byte & 1) {
+        *to++ = (unsigned char)short_escapes[byte - 8];
+    } else {
+        to = put(to, "u00", 3);
+        *to++ = (unsigned char)hex[byte >> 4];
+        *to++ = (unsigned char)hex[byte & 15];
+    }
+    return to;
+}
+
 /* Put one line, without its newline, to *to*, and move both behind it. Return 0 where there is no
  * newline before *end*, or the line takes more than there is up to *limit*.
  */
@@ -195,43 +233,39 @@ static int
 put_line(unsigned char **to, const unsigned char *limit, const unsigned char **from,
          const unsigned char *end)
 {
-    static const char short_escapes[] = "btn fr", hex[] = "0123456789abcdef";
     const unsigned char *at = *from;
     unsigned char *out = *to;
-    for (;;) {
-        if (end - at >= BLOCK && limit - out >= BLOCK) {
-            block text = load_block(at);
-            memcpy(out, &text, BLOCK); /* what is not clean of it is written over */
-            int clean = clean_bytes(text);
-            at += clean;
-            out += clean;
-            if (clean == BLOCK)
-                continue;
+    /* while a block fits whatever is in it, and what is read and written beyond it */
+    for (; end - at >= WIDE + BLOCK && limit - out >= WIDE * LONG_ESCAPE + BLOCK; at += WIDE) {
+        int done = 0; /* bytes of the block that are put */
+        for (uint64_t escaped = escaped_bits(at); escaped != 0; escaped &= escaped - 1) {
+            int next = __builtin_ctzll(escaped);
+            out = put_blocks(out, at + done, next - done);
+            done = next + 1;
+            if (at[next] == '\n') {
+                *from = at + done;
+                *to = out;
+                return 1;
+            }
+            out = put_escape(out, at[next]);
         }
-        if (at == end)
-            return 0;
-        unsigned char byte = *at++;
-        if (byte == '\n')
-            break;
-        if (limit - out < escaped_size(byte))
-            return 0;
-        if (!is_escaped(byte)) {
-            *out++ = byte;
-        } else if (byte >= 0x20) {
-            *out++ = '\\';
-            *out++ = byte;
-        } else if (SHORT_CONTROLS >> byte & 1) {
-            *out++ = '\\';
-            *out++ = (unsigned char)short_escapes[byte - 8];
-        } else {
-            out = put(out, "\\u00", 4);
-            *out++ = (unsigned char)hex[byte >> 4];
-            *out++ = (unsigned char)hex[byte & 15];
-        }
+        out = put_blocks(out, at + done, WIDE - done);
     }
-    *from = at;
-    *to = out;
-    return 1;
+    /* near an end, byte by byte */
+    for (; at != end; at++) {
+        if (*at == '\n') {
+            *from = at + 1;
+            *to = out;
+            return 1;
+        }
+        if (limit - out < escaped_size(*at))
+            return 0;
+        if (is_escaped(*at))
+            out = put_escape(out, *at);
+        else
+            *out++ = *at;
+    }
+    return 0;
 }
 
 /* What the records of some lines have in common, and the lines. */

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "line_survey.h"
+
 #define FRAME_HEAD 10 /* J: version and type, sequence, length */
 #define EVENT_HEAD 8  /* a Pravega event: type 0, length */
 #define DIGITS 20     /* of the largest number in 64 bits */
@@ -97,32 +99,7 @@ done:
 
 /* Agents and readers: lines counted ------------------------------------------------------------------------------------------*/
 
-#define LANES 64   /* bytes that are compared at once, in as many counters */
-#define ROUNDS 255 /* after which a counter is full */
-
 PyDoc_STRVAR(count_lines_doc, "As `plain.count_lines`.");
-
-#if defined(__GNUC__) && !defined(__clang__)
-__attribute__((optimize("O3"))) /* for the lanes to become vectors */
-#endif
-static Py_ssize_t
-newlines(const unsigned char *at, Py_ssize_t size)
-{
-    Py_ssize_t count = 0;
-    while (size >= LANES) {
-        unsigned char lanes[LANES] = {0};
-        Py_ssize_t rounds = size / LANES < ROUNDS ? size / LANES : ROUNDS;
-        for (Py_ssize_t round = 0; round < rounds; round++, at += LANES)
-            for (int i = 0; i < LANES; i++)
-                lanes[i] = (unsigned char)(lanes[i] + (at[i] == '\n'));
-        for (int i = 0; i < LANES; i++)
-            count += lanes[i];
-        size -= rounds * LANES;
-    }
-    for (Py_ssize_t i = 0; i < size; i++)
-        count += at[i] == '\n';
-    return count;
-}
 
 static PyObject *
 count_lines(PyObject *Py_UNUSED(module), PyObject *args)
@@ -135,7 +112,7 @@ count_lines(PyObject *Py_UNUSED(module), PyObject *args)
     if (begin < 0 || begin > end || end > data.len)
         PyErr_SetString(PyExc_ValueError, "not within the data");
     else
-        count = PyLong_FromSsize_t(newlines((const unsigned char *)data.buf + begin, end - begin));
+        count = PyLong_FromSsize_t(survey_lines((const unsigned char *)data.buf + begin, end - begin).newlines);
     PyBuffer_Release(&data);
     return count;
 }

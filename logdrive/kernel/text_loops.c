@@ -8,64 +8,15 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "line_survey.h"
+
 #define LF 0 /* codes of line ends */
 #define CRLF 1
 #define NONE 3
 
-#define LANES 64   /* bytes that are compared in one go: the compiler makes vectors of them */
-#define ROUNDS 255 /* that a counter of one byte counts at most */
 #define WORD 8
 
-/* Whole texts: how many lines, and whether all bytes are ASCII -------------------------------------------------------------*/
-
-struct counted {
-    Py_ssize_t events, ends; /* events, and bytes of their line ends */
-};
-
-/* Count newlines as events, and these and the CRs before them as line ends. */
-static struct counted
-count_lines(const unsigned char *text, Py_ssize_t size)
-{
-    struct counted counted = {0, 0};
-    const unsigned char *at = text, *end = text + size;
-    if (at < end && *at++ == '\n')
-        counted = (struct counted){1, 1};
-    while (end - at >= LANES) {
-        unsigned char newlines[LANES] = {0}, returns[LANES] = {0};
-        for (int round = 0; round < ROUNDS && end - at >= LANES; round++, at += LANES)
-            for (int lane = 0; lane < LANES; lane++) {
-                unsigned char newline = at[lane] == '\n';
-                newlines[lane] = (unsigned char)(newlines[lane] + newline);
-                returns[lane] = (unsigned char)(returns[lane] + (newline & (at[lane - 1] == '\r')));
-            }
-        for (int lane = 0; lane < LANES; lane++) {
-            counted.events += newlines[lane];
-            counted.ends += newlines[lane] + returns[lane];
-        }
-    }
-    for (; at < end; at++)
-        if (*at == '\n') {
-            counted.events++;
-            counted.ends += 1 + (at[-1] == '\r');
-        }
-    return counted;
-}
-
-static int
-is_ascii(const unsigned char *at, const unsigned char *end)
-{
-    for (; end - at >= LANES; at += LANES) {
-        unsigned char any = 0;
-        for (int lane = 0; lane < LANES; lane++)
-            any |= at[lane];
-        if (any & 0x80)
-            return 0;
-    }
-    for (; at < end; at++)
-        if (*at & 0x80)
-            return 0;
-    return 1;
-}
+/* Whole texts: whether they are UTF-8 ----------------------------------------------------------------------------------------*/
 
 /* Return the length of the UTF-8 character at *at*, which is not ASCII; 0 if there is none (RFC 3629, section 4). */
 static Py_ssize_t
@@ -113,12 +64,15 @@ is_utf8(const unsigned char *at, const unsigned char *end)
     return 1;
 }
 
-/* Readers: the text of a file -> events --------------------------------------------------------------------------------------*/
+#include "json_text.h"
 
-/* What is made of a text; its buffers have room for as many events as were counted. */
+/* Readers: the text of files -> events ---------------------------------------------------------------------------------------*/
+
+#define FARTHEST ((int64_t)1 << 62) /* where a text begins in its file, at most: no sum of places overflows */
+
+/* What is made of texts; its buffers have room for as many events and texts as were counted. */
 struct columns {
-    PyObject *messages, *offsets, *places, *ends, *flawed;
-    unsigned char *to;      /* where the next message begins */
+    PyObject *messages, *offsets, *begins, *stops, *ends, *flawed, *counts;
     Py_ssize_t count, size; /* events so far, bytes of their messages */
     int other_ends, flaws;  /* whether any event ends with more or less than LF; whether any is not UTF-8 */
 };
@@ -128,137 +82,180 @@ drop_columns(struct columns *columns)
 {
     Py_XDECREF(columns->messages);
     Py_XDECREF(columns->offsets);
-    Py_XDECREF(columns->places);
+    Py_XDECREF(columns->begins);
+    Py_XDECREF(columns->stops);
     Py_XDECREF(columns->ends);
     Py_XDECREF(columns->flawed);
+    Py_XDECREF(columns->counts);
 }
 
 static int
-new_columns(struct columns *columns, struct counted counted, Py_ssize_t size)
+new_columns(struct columns *columns, Py_ssize_t events, Py_ssize_t messages, Py_ssize_t texts)
 {
-    Py_ssize_t events = counted.events;
+    Py_ssize_t places = events * (Py_ssize_t)sizeof(int64_t);
     *columns = (struct columns){
-        .messages = PyBytes_FromStringAndSize(NULL, size - counted.ends),
+        .messages = PyBytes_FromStringAndSize(NULL, messages),
         .offsets = PyBytes_FromStringAndSize(NULL, (events + 1) * (Py_ssize_t)sizeof(int32_t)),
-        .places = PyBytes_FromStringAndSize(NULL, (events + 1) * (Py_ssize_t)sizeof(int64_t)),
+        .begins = PyBytes_FromStringAndSize(NULL, places),
+        .stops = PyBytes_FromStringAndSize(NULL, places),
         .ends = PyBytes_FromStringAndSize(NULL, events),
         .flawed = PyBytes_FromStringAndSize(NULL, events),
+        .counts = PyBytes_FromStringAndSize(NULL, texts * (Py_ssize_t)sizeof(int64_t)),
     };
-    if (columns->messages == NULL || columns->offsets == NULL || columns->places == NULL || columns->ends == NULL ||
-        columns->flawed == NULL) {
+    if (columns->messages == NULL || columns->offsets == NULL || columns->begins == NULL || columns->stops == NULL ||
+        columns->ends == NULL || columns->flawed == NULL || columns->counts == NULL) {
         drop_columns(columns);
         return -1;
     }
-    columns->to = (unsigned char *)PyBytes_AsString(columns->messages);
-    memset(PyBytes_AsString(columns->offsets), 0, sizeof(int32_t));
-    memset(PyBytes_AsString(columns->places), 0, sizeof(int64_t));
     return 0;
 }
 
-/* Add the event from *at* to *stop*, whose last byte is the *place*th of the text. */
-static void
-add_event(struct columns *columns, const unsigned char *at, const unsigned char *stop, int64_t place, int plain)
-{
-    Py_ssize_t bare = stop - at;
-    char end = NONE;
-    if (stop[-1] == '\n') {
-        end = LF;
-        bare--;
-        if (bare > 0 && stop[-2] == '\r') {
-            end = CRLF;
-            bare--;
-        }
-    }
-    memcpy(columns->to, at, (size_t)bare);
-    columns->to += bare;
-    columns->size += bare;
-    Py_ssize_t row = columns->count++;
-    int32_t offset = (int32_t)columns->size;
-    memcpy(PyBytes_AsString(columns->offsets) + (row + 1) * (Py_ssize_t)sizeof offset, &offset, sizeof offset);
-    memcpy(PyBytes_AsString(columns->places) + (row + 1) * (Py_ssize_t)sizeof place, &place, sizeof place);
-    PyBytes_AsString(columns->ends)[row] = end;
-    columns->other_ends |= end != LF;
-    char flaw = (char)(!plain && !is_utf8(at, at + bare));
-    PyBytes_AsString(columns->flawed)[row] = flaw;
-    columns->flaws |= flaw;
-}
-
+/* Return the *number*th of *places*, which is aligned by no promise of who made it. */
 static int64_t
-cut_at(const Py_buffer *cuts, Py_ssize_t number)
+place_at(const Py_buffer *places, Py_ssize_t number)
 {
-    int64_t cut;
-    memcpy(&cut, (const char *)cuts->buf + number * (Py_ssize_t)sizeof cut, sizeof cut);
-    return cut;
+    int64_t place;
+    memcpy(&place, (const char *)places->buf + number * (Py_ssize_t)sizeof place, sizeof place);
+    return place;
 }
 
-/* Count the events of *text*; -1 of them if *cuts* do not rise up to its end. */
-static struct counted
-count_events(const Py_buffer *text, const Py_buffer *cuts, int lines)
+/* Return the number of events of *text*; -1 if *cuts* do not rise up to its end, or *starts* are not places, one for each. */
+static Py_ssize_t
+count_events(const Py_buffer *text, const Py_buffer *cuts, const Py_buffer *starts, int lines, Py_ssize_t newlines)
 {
     const unsigned char *bytes = text->buf;
-    struct counted counted = lines ? count_lines(bytes, text->len) : (struct counted){0, 0}, none = {-1, 0};
+    Py_ssize_t texts = cuts->len / (Py_ssize_t)sizeof(int64_t), events = lines ? newlines : texts;
     int64_t before = 0;
-    if (text->len > INT32_MAX || cuts->len % (Py_ssize_t)sizeof before != 0)
-        return none;
-    for (Py_ssize_t i = 0; i < cuts->len / (Py_ssize_t)sizeof before; i++) {
-        int64_t cut = cut_at(cuts, i);
-        if (cut <= before || cut > text->len)
-            return none;
-        int newline = bytes[cut - 1] == '\n', returned = newline && cut - before > 1 && bytes[cut - 2] == '\r';
-        if (!lines) {
-            counted.events++;
-            counted.ends += newline + returned;
-        }
-        else {
-            counted.events += !newline;
-            if (bytes[cut - 1] == '\r' && cut < text->len && bytes[cut] == '\n')
-                counted.ends--; /* the newline is an event by itself */
-        }
+    if (text->len > INT32_MAX || cuts->len % (Py_ssize_t)sizeof(int64_t) != 0 || starts->len != cuts->len)
+        return -1;
+    for (Py_ssize_t i = 0; i < texts; i++) {
+        int64_t cut = place_at(cuts, i), start = place_at(starts, i);
+        if (cut <= before || cut > text->len || start < 0 || start > FARTHEST)
+            return -1;
+        events += lines && bytes[cut - 1] != '\n';
         before = cut;
     }
-    return before == text->len ? counted : none;
+    return before == text->len ? events : -1;
 }
 
-PyDoc_STRVAR(split_text_doc, "As `text_plain.split_text`.");
-
-static PyObject *
-split_text(PyObject *Py_UNUSED(module), PyObject *args)
+/* Return where the event from *at* on ends, at *end* or behind a newline before it. */
+static const unsigned char *
+event_stop(const unsigned char *at, const unsigned char *end, int lines)
 {
-    Py_buffer text, cuts;
-    int lines;
-    if (!PyArg_ParseTuple(args, "y*y*p", &text, &cuts, &lines))
-        return NULL;
-    PyObject *result = NULL;
-    struct columns columns;
-    const unsigned char *bytes = text.buf, *at = bytes;
-    struct counted counted = count_events(&text, &cuts, lines);
-    if (counted.events < 0) {
-        PyErr_SetString(PyExc_ValueError, "the cuts do not rise to the end of the text, or it is too long");
-        goto done;
-    }
-    if (new_columns(&columns, counted, text.len) < 0)
-        goto done;
-    int plain = is_ascii(bytes, bytes + text.len);
-    for (Py_ssize_t i = 0; i < cuts.len / (Py_ssize_t)sizeof(int64_t); i++) {
-        const unsigned char *end = bytes + cut_at(&cuts, i);
-        while (at < end) {
-            const unsigned char *newline = lines ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-            const unsigned char *stop = newline == NULL ? end : newline + 1;
-            add_event(&columns, at, stop, stop - bytes, plain);
+    const unsigned char *newline = lines ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    return newline == NULL ? end : newline + 1;
+}
+
+/* Return the code of the line end of the event from *at* to *stop*. */
+static char
+end_code(const unsigned char *at, const unsigned char *stop)
+{
+    if (stop[-1] != '\n')
+        return NONE;
+    return stop - at > 1 && stop[-2] == '\r' ? CRLF : LF;
+}
+
+static const Py_ssize_t END_SIZES[] = {1, 2, 1, 0}; /* of line ends, by their codes */
+
+/* Return the bytes of all messages. */
+static Py_ssize_t
+messages_size(const Py_buffer *text, const Py_buffer *cuts, int lines, const struct survey *survey)
+{
+    if (lines && !survey->returns)
+        return text->len - survey->newlines;
+    const unsigned char *bytes = text->buf, *at = bytes;
+    Py_ssize_t size = text->len;
+    for (Py_ssize_t i = 0; i < cuts->len / (Py_ssize_t)sizeof(int64_t); i++)
+        for (const unsigned char *end = bytes + place_at(cuts, i); at < end;) {
+            const unsigned char *stop = event_stop(at, end, lines);
+            size -= END_SIZES[(int)end_code(at, stop)];
             at = stop;
         }
+    return size;
+}
+
+/* Add the events of the text from *at* to *end*, which begins at *start* in its file. */
+static void
+add_events(struct columns *columns, const unsigned char *at, const unsigned char *end, int64_t start, int lines, int plain)
+{
+    unsigned char *messages = (unsigned char *)PyBytes_AsString(columns->messages);
+    char *offsets = PyBytes_AsString(columns->offsets) + sizeof(int32_t);
+    char *begins = PyBytes_AsString(columns->begins), *stops = PyBytes_AsString(columns->stops);
+    char *ends = PyBytes_AsString(columns->ends), *flawed = PyBytes_AsString(columns->flawed);
+    Py_ssize_t row = columns->count, size = columns->size;
+    while (at < end) {
+        const unsigned char *stop = event_stop(at, end, lines);
+        char code = end_code(at, stop);
+        Py_ssize_t bare = stop - at - END_SIZES[(int)code];
+        memcpy(messages + size, at, (size_t)bare);
+        size += bare;
+        int64_t begin = start, after = start + (stop - at);
+        int32_t offset = (int32_t)size;
+        memcpy(offsets + row * (Py_ssize_t)sizeof offset, &offset, sizeof offset);
+        memcpy(begins + row * (Py_ssize_t)sizeof begin, &begin, sizeof begin);
+        memcpy(stops + row * (Py_ssize_t)sizeof after, &after, sizeof after);
+        ends[row] = code;
+        columns->other_ends |= code != LF;
+        char flaw = (char)(!plain && !is_utf8(at, at + bare));
+        flawed[row] = flaw;
+        columns->flaws |= flaw;
+        start = after;
+        at = stop;
+        row++;
     }
-    result = Py_BuildValue("OOOOO", columns.messages, columns.offsets, columns.places,
-                           columns.other_ends ? columns.ends : Py_None, columns.flaws ? columns.flawed : Py_None);
+    columns->count = row;
+    columns->size = size;
+}
+
+static PyObject *
+columns_of(const Py_buffer *text, const Py_buffer *cuts, const Py_buffer *starts, int lines)
+{
+    const unsigned char *bytes = text->buf;
+    struct survey survey = survey_lines(bytes, text->len);
+    Py_ssize_t texts = cuts->len / (Py_ssize_t)sizeof(int64_t);
+    Py_ssize_t events = count_events(text, cuts, starts, lines, survey.newlines);
+    if (events < 0) {
+        PyErr_SetString(PyExc_ValueError, "cuts that do not rise to the end of the text, or it is too long, or other starts");
+        return NULL;
+    }
+    struct columns columns;
+    if (new_columns(&columns, events, messages_size(text, cuts, lines, &survey), texts) < 0)
+        return NULL;
+    memset(PyBytes_AsString(columns.offsets), 0, sizeof(int32_t));
+    int64_t before = 0;
+    for (Py_ssize_t i = 0; i < texts; i++) {
+        int64_t cut = place_at(cuts, i), count = columns.count;
+        add_events(&columns, bytes + before, bytes + cut, place_at(starts, i), lines, !survey.high);
+        count = columns.count - count;
+        memcpy(PyBytes_AsString(columns.counts) + i * (Py_ssize_t)sizeof count, &count, sizeof count);
+        before = cut;
+    }
+    PyObject *result = Py_BuildValue("OOOOOOO", columns.messages, columns.offsets, columns.begins, columns.stops,
+                                     columns.other_ends ? columns.ends : Py_None, columns.flaws ? columns.flawed : Py_None,
+                                     columns.counts);
     drop_columns(&columns);
-done:
+    return result;
+}
+
+PyDoc_STRVAR(split_texts_doc, "As `text_plain.split_texts`.");
+
+static PyObject *
+split_texts(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer text, cuts, starts;
+    int lines;
+    if (!PyArg_ParseTuple(args, "y*y*y*p", &text, &cuts, &starts, &lines))
+        return NULL;
+    PyObject *result = columns_of(&text, &cuts, &starts, lines);
     PyBuffer_Release(&text);
     PyBuffer_Release(&cuts);
+    PyBuffer_Release(&starts);
     return result;
 }
 
 static PyMethodDef methods[] = {
-    {"split_text", split_text, METH_VARARGS, split_text_doc},
+    {"json_text", json_text, METH_VARARGS, json_text_doc},
+    {"split_texts", split_texts, METH_VARARGS, split_texts_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,8 +12,9 @@ from logdrive.kernel.choose import compiled_or
 if TYPE_CHECKING:
     chosen = text_plain
 else:
-    chosen = compiled_or(text_plain, "_text_loops", "split_text")
+    chosen = compiled_or(text_plain, "_text_loops", "json_text", "split_texts")
 
 COMPILED: Final[bool] = chosen is not text_plain
 
-split_text = chosen.split_text
+json_text = chosen.json_text
+split_texts = chosen.split_texts

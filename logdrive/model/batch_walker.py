@@ -18,7 +18,7 @@ from msgspec import UNSET
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader, parse_header
 from logdrive.model.framing import EVENT_HEAD, Part, event_length
-from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, RUN_BYTES
+from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, PACK_BYTES, RUN_BYTES
 from logdrive.model.pieces import piece_in_header
 from logdrive.model.records import KINDS
 
@@ -56,6 +56,20 @@ class BatchRef:
         """Stored bytes of the batch: header and records, as Pravega events."""
         records = 0 if self.header is None else self.header.size
         return EVENT_HEAD + len(self.payload) + records
+
+    @property
+    def raw_size(self) -> int:
+        """Bytes that the batch is about to become once its pack is opened, at least *size*.
+
+        Of a pack, the bytes of the file that it has; else its stored bytes. Of packs of records it
+        is the text alone, without the fields of each event.
+        """
+        header = self.header
+        if header is None or header.form is UNSET:
+            return self.size
+        # set in each header of a pack (`trusted_header`)
+        text = (header.position or 0) - (header.previous or 0) - header.skipped
+        return max(self.size, min(text, PACK_BYTES))  # whatever a pack's sender claims
 
 
 def trusted_header(payload: bytes) -> BatchHeader | None:

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from logdrive.net.settings import ClientTlsConfig
+from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.services.pravega.client.login import LoginConfig
 
 
@@ -18,8 +20,8 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     source: str = msgspec.field(name="from")  # URI of the stream
     target: str = msgspec.field(name="to")  # directory of the tables
-    max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20  # stored bytes
-    trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
+    max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = MOST_BYTES  # raw bytes
+    trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
@@ -35,6 +37,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     master: str | None = None
     memory: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]*[mg]$")] = "2g"
+    driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
 
 
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,5 +49,6 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None

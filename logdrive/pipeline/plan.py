@@ -5,12 +5,16 @@ from dataclasses import asdict, dataclass, field
 
 from logdrive.address import iggy_address
 from logdrive.host.transport import ClientTls
+from logdrive.model.units import MIB
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY
-from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.services.pravega.client.controller import Login
+
+MOST_BYTES = 512 * MIB
+DRIVER_BYTES = 16 * MIB
+TRIGGER_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +24,9 @@ class Plan:
     uri: str = field(repr=False)  # of the stream to read; Iggy's may have a password
     directory: str  # of the tables
     once: bool = False  # end once everything that was stored at the start has been read
-    max_bytes_per_batch: int = MAX_BYTES_PER_BATCH  # stored bytes of a micro-batch, at most
-    trigger_seconds: float = 1.0  # seconds between micro-batches, unless *once*
+    max_bytes_per_batch: int = MOST_BYTES  # raw bytes of a micro-batch, at most
+    driver_bytes: int = DRIVER_BYTES  # raw bytes from which on a micro-batch is Spark's
+    trigger_seconds: float = TRIGGER_SECONDS  # between two looks for new data, unless *once*
     master: str | None = None  # Spark's; None: in this process
     memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
     compression: str = DEFAULT_COMPRESSION  # of the parquet files

@@ -1,6 +1,6 @@
-"""`logdrive pipeline run`: fills the bronze tables from a stream, with one query after another.
+"""`logdrive pipeline run`: fills the bronze tables from a stream, micro-batch after micro-batch.
 
-A query that fails is started again, from where the tables end (`resume.py`), until one ends well or
+A loop that fails is started again, from where the tables end (`resume.py`), until one ends well or
 the run is stopped.
 """
 
@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -18,20 +17,23 @@ from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
+from logdrive.pipeline.choose_tasks import TaskChooser
+from logdrive.pipeline.micro_batches import MicroBatches
 from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
-from logdrive.pipeline.query import TableQuery
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.resume import find_start, require_segments
-from logdrive.pipeline.spark.failures import WorkerStartError
-from logdrive.pipeline.spark.session import open_spark_session
-from logdrive.pipeline.spark.source import LogdriveSource
+from logdrive.pipeline.spark.background import BackgroundSpark
+from logdrive.pipeline.spark.failures import SparkStartError
+from logdrive.pipeline.spark.session import open_spark_context
+from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import ServiceReader
 
-_WAIT = Exponential(1.0, 30.0)  # seconds between two queries
-_FAILURES = 10  # limit on queries that fail in a row without a commit between them
+_NAME = "logdrive pipeline"  # in Spark's cluster
+_WAIT = Exponential(1.0, 30.0)  # seconds between two loops
+_FAILURES = 10  # limit on loops that fail in a row without a commit between them
 
 
 def run_pipeline(
@@ -39,14 +41,15 @@ def run_pipeline(
     stop: threading.Event,
     on_commit: ProgressCallback = lambda _: None,
     clock: Clock | None = None,
-    spark: Any = None,
+    tasks: Tasks | None = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> RunResult:
     """Read the stream into the tables until *stop* is set; with `once`, until the present end.
 
     A running micro-batch is committed before the run ends. *on_commit* is called after every
-    commit that added something. *spark* is a session to use; without it, one is started inside the
-    context *starting*. Raises `ConfigError`, `StorageError`, and what ended the last query.
+    commit that added something. *tasks* is what runs larger micro-batches; without it that is
+    Spark, which is started in the background once it is needed, inside the context *starting*.
+    Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
     with ExitStack() as held:
         stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login, plan.token))
@@ -61,28 +64,28 @@ def run_pipeline(
                 compression=plan.compression,
             )
         )
+        log = Path(plan.directory, "spark.log")
+        spark = BackgroundSpark(
+            lambda cancel: open_spark_context(
+                _NAME, master=plan.master, memory=plan.memory, log=log, cancel=cancel
+            ),
+            log,
+            starting,
+        )
+        held.callback(spark.close)
 
         # Notes are appended first, so that this run reads them, too.
-        job = _Run(plan, tables, stream, stop, on_commit)
+        job = _Run(plan, tables, stream, stop, on_commit, tasks or spark)
         note_old_letters(stream)
         start = job.find_start()
         held.callback(job.publish_position)  # again, in case it failed after the last commit
         if plan.once and not job.result.there:
-            return job.result  # nothing to read: don't start Spark for it
-
-        if spark is None:
-            job.log = Path(plan.directory, "spark.log")
-            with starting():
-                own = open_spark_session(
-                    "logdrive pipeline", master=plan.master, memory=plan.memory, log=job.log
-                )
-                spark = held.enter_context(own)
-        spark.dataSource.register(LogdriveSource)
-        return job.until_done(spark, start)
+            return job.result
+        return job.until_done(start)
 
 
 class _Run:
-    """The state that outlives a query."""
+    """The state that outlives a loop."""
 
     def __init__(
         self,
@@ -91,21 +94,22 @@ class _Run:
         stream: ServiceReader,
         stop: threading.Event,
         on_commit: ProgressCallback,
+        spark: BackgroundSpark | Tasks,
     ) -> None:
         self.plan = plan
         self.tables = tables
         self.stream = stream
         self.stop = stop
         self.on_commit = on_commit
+        self.spark = spark
         self.reader = ConsumerPosition(plan.reader)
         self.result = RunResult()
-        self.backoff = Backoff(_WAIT)  # counts queries that failed since the last commit
-        self.log: Path | None = None  # of a Spark session of this run's own
+        self.backoff = Backoff(_WAIT)  # counts loops that failed since the last commit
 
-    def until_done(self, spark: Any, start: Progress) -> RunResult:
-        """Run queries, the first from *start*, until one ends well or *stop* is set.
+    def until_done(self, start: Progress) -> RunResult:
+        """Run loops, the first from *start*, until one ends well or *stop* is set.
 
-        Raises what failed if another query would not help, or if too many failed in a row.
+        Raises what failed if another loop would not help, or if too many failed in a row.
         """
         until_one_ends_well = retry_blocking(
             (TransientError, MismatchError),
@@ -115,29 +119,34 @@ class _Run:
             give_up=lambda _: self.backoff.failures >= _FAILURES,
             on_failure=_warn_of_restart,
         )
-        until_one_ends_well(self._run_next_query, spark, start)
+        until_one_ends_well(self._run_next_loop, start)
         return self.result
 
-    def _run_next_query(self, spark: Any, start: Progress) -> None:
-        """Run one query to its end: the first from *start*, a later one from the tables' end."""
-        if self.backoff.failures:  # a later query
+    def _run_next_loop(self, start: Progress) -> None:
+        """Run one loop to its end: the first from *start*, a later one from the tables' end."""
+        if self.backoff.failures:  # a later loop
             if self.stop.is_set():
                 return
             # what failed may have been a commit, and a receiver that was restarted has a new port
             self.tables.reload_tables()
             self.stream = relocate_stream(self.plan.uri, self.stream)
             start = self.find_start()
-        query = TableQuery(self.plan, self.tables, self.stop, self._count_commit, self.log)
-        query.run_to_end(spark, self.stream, start)
+            if isinstance(self.spark, BackgroundSpark):
+                self.spark.stop_dead()
+        chooser = TaskChooser(
+            self.spark, self.plan.driver_bytes, self.plan.max_bytes_per_batch, self.stop
+        )
+        loop = MicroBatches(self.plan, self.tables, chooser, self.stop, self._count_commit)
+        loop.run_to_end(self.stream, start)
 
     def _is_final(self, error: BaseException) -> bool:
-        """Return whether no other query helps: with `once`, unless this one read nothing."""
-        return self.plan.once and not isinstance(error, MismatchError | WorkerStartError)
+        """Return whether no other loop helps: with `once`, unless this one read nothing."""
+        return self.plan.once and not isinstance(error, MismatchError | SparkStartError)
 
     def find_start(self) -> Progress:
-        """Return where the next query begins, and publish the position there."""
+        """Return where the next loop begins, and publish the position there."""
         start, unread = find_start(self.stream, self.tables, self.plan.shown_uri)
-        if not self.backoff.failures:  # the first query
+        if not self.backoff.failures:  # the first loop
             self.result.there = unread
         self.publish_position()
         return start
@@ -147,8 +156,8 @@ class _Run:
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
     def _count_commit(self, counts: CommitCounts) -> None:
-        self.backoff.reset()  # queries make progress: failures in a row begin anew
-        if counts.batches:  # Spark also runs a first micro-batch of nothing
+        self.backoff.reset()  # micro-batches are committed: failures in a row begin anew
+        if counts.batches:
             self.publish_position()
             self.result.add_commit(counts)
             self.on_commit(self.result)
@@ -156,7 +165,7 @@ class _Run:
 
 def _warn_of_restart(error: BaseException, seconds: float) -> None:
     structlog.get_logger("logdrive.pipeline").warning(
-        "the query failed and is started again", error=str(error), seconds=seconds
+        "reading failed and is started again", error=str(error), seconds=seconds
     )
 
 

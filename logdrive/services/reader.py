@@ -97,13 +97,19 @@ class ServiceReader(Protocol):
         ...
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         """Return references to the batches that lie in [*start*, *end*), in order.
 
         *start* is the offset of a batch. A reference has the batch's header and offsets; the
-        records stay at the service. *most* limits the bytes of all batches together, but the first
-        one is returned in any case. A batch that is not complete before *end* is left out.
+        records stay at the service. *most* limits the stored bytes of all batches together,
+        *most_raw* their raw bytes (`BatchRef.raw_size`), but the first one is returned in any case
+        (`BatchBudget`). A batch that is not complete before *end* is left out.
 
         Raises `TransientError`, and `StorageError` if there are no batches at *start*.
         """

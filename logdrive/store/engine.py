@@ -8,12 +8,12 @@ durable. The format on disk is described in `logdrive.store.log.log`.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from random import Random, SystemRandom
 from uuid import UUID
 
-from logdrive.errors import LogdriveError, StorageError, TransientError, os_error_text
+from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -22,7 +22,7 @@ from logdrive.store.changes import Changes
 from logdrive.store.checkpoint import IndexCheckpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError, StoreDamagedError
-from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
+from logdrive.store.index.index import Appended, Extent, SegmentIndex, SegmentInfo
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.opening import open_and_recover
@@ -251,20 +251,20 @@ class Store(Changes):
 
         Raises `SegmentTruncatedError`, `StorageError`.
         """
-        self._check_open()
-        durable = self._durable(segment)
-        if not durable.start <= offset < durable.length:
-            raise SegmentTruncatedError(segment, durable.start)
-        extent = durable.extent_at(offset)
+        extent = next(self.extents(segment, offset))
         try:
             time_ms = self._reader.read_time_ms(extent)
         except StoreDamagedError:
             time_ms = None
-        except OSError as error:
-            raise StorageError(
-                f"the store can't read its log in {self.path}: {os_error_text(error)}"
-            ) from error
         return Appended(extent.offset, extent.length, time_ms)
+
+    def extents(self, segment: str, offset: int) -> Iterator[Extent]:
+        """Yield the appends from `append_at` on; raises the same. Use the iterator up at once."""
+        self._check_open()
+        durable = self._durable(segment)
+        if not durable.start <= offset < durable.length:
+            raise SegmentTruncatedError(segment, durable.start)
+        return durable.extents(offset)
 
     def read(
         self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None

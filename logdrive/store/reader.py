@@ -121,13 +121,13 @@ class LogReader:
     def read_time_ms(self, extent: Extent) -> int:
         """Return when *extent* was appended (ms since 1970).
 
-        Raises `StoreDamagedError`, OSError.
+        Raises `StoreDamagedError`, `StorageError`.
         """
         start = extent.place - ENTRY_HEAD
         base = self._files.base_of(start)
-        head = decode_head(
-            self._file(base).pread(ENTRY_HEAD, start - base), 0, seed=self._seed, position=start
-        )
+        with self._one_read():
+            data = self._file(base).pread(ENTRY_HEAD, start - base)
+        head = decode_head(data, 0, seed=self._seed, position=start)
         if head is None:
             raise self._damage(base, start)
         return head.time_ms

@@ -15,14 +15,11 @@ import pyarrow as pa
 from logdrive.model.dead_letters import DISMISSED
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, read_dead_letters
+from logdrive.pipeline.audit.engine import EngineFactory
+from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
-from logdrive.pipeline.audit.verify_rows import (
-    Fault,
-    Proof,
-    continuing_rows,
-    doubled_rows,
-    prove_rows,
-)
+from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
@@ -121,25 +118,26 @@ class Verdict:
         return values
 
 
-def audit(directory: str, spark: Any) -> Verdict:
-    """Audit the tables in *directory*, with the session *spark*.
+def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
+    """Audit the tables in *directory*, of which the engine that *open_engine* makes reads the rows.
 
     Raises `StorageError` if there are none.
     """
     events_path, batches_path = table_paths(directory)
     batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
-    events = open_table(events_path, EVENTS)
-    sources = audit_sources(heads_from_table(batches.read_rows(Head._fields)))
-    proof = prove_rows(spark, events, batches)
+    engine = open_engine(open_table(events_path, EVENTS))
+    headers = batches.read_rows(list(dict.fromkeys((*Head._fields, *HEADER_COLUMNS))))
+    sources = audit_sources(heads_from_table(headers))
+    proof = prove_rows(engine, headers)
 
-    # each of these is another Spark job, needed only if the headers or the proof call for it
+    # each of these reads rows again, needed only if the headers or the proof call for it
     doubled = [source.source for source in sources if source.doubled_bytes]
-    continuing = continuing_rows(spark, events) if proof.unended else {}
-    doubles = doubled_rows(spark, events, doubled) if doubled else 0
+    continuing = engine.count_continuing() if proof.unended else {}
+    doubles = engine.count_doubled(doubled) if doubled else 0
 
     letters = read_dead_letters(batches)
     judged = verdict(sources, proof, doubles, continuing, letters)
-    return with_copies(judged, find_copies(spark, events, find_pairs(sources)))
+    return with_copies(judged, find_copies(engine, find_pairs(sources)))
 
 
 def verdict(
@@ -154,18 +152,14 @@ def verdict(
     *doubled* is how many rows are there twice; *continuing* says, by source, how many rows continue
     the line of another row.
     """
-    for source in sources:
-        no_lines = proof.quarantined_of.get(source.source, 0)
-        source.lines = source.events - continuing.get(source.source, 0) - no_lines
-
+    _count_lines(sources, proof, continuing)
     # faults of rows come on top of what the headers say
     missing = _charge_faults(sources, proof.faults)
     waiting = _counted(sources, letters)
     rows = proof.rows - proof.uncommitted
     lost_bytes = sum(source.lost_bytes for source in sources) + missing
     at_least = any(source.lost_at_least for source in sources)
-    lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
-    duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
+    duplicates = doubled + proof.surplus_rows
 
     return Verdict(
         complete=bool(sources)
@@ -175,7 +169,7 @@ def verdict(
         bytes=sum(source.bytes for source in sources),
         lost_bytes=lost_bytes,
         lost_at_least=at_least,
-        lost_events=lost_events,
+        lost_events=proof.missing_rows,
         duplicate_events=duplicates,
         quarantined_events=proof.quarantined,
         skipped_bytes=sum(source.skipped_bytes for source in sources),
@@ -196,6 +190,12 @@ def verdict(
         dismissed_dead_letters=sum(letter.state == "dismissed" for letter in letters),
         letters=list(letters),
     )
+
+
+def _count_lines(sources: list[AuditedSource], proof: Proof, continuing: Mapping[str, int]) -> None:
+    for source in sources:
+        no_lines = proof.quarantined_of.get(source.source, 0)
+        source.lines = source.events - continuing.get(source.source, 0) - no_lines
 
 
 def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> list[AuditedLetter]:

@@ -7,17 +7,16 @@ rows shows that lines are doubled. Two kinds of pairs are compared:
 - sources of one origin, which two client identities sent;
 - a source whose agent said that it may send lines again (`resend`), and the others of its path.
 
-Rows are counted as doubled up to the first one in which the two differ. Runs in Spark, and only if
-there are such pairs.
+Rows are counted as doubled up to the first one in which the two differ. They are read only if there
+are such pairs.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from logdrive.pipeline.audit.engine import AuditEngine
 from logdrive.pipeline.audit.sources import AuditedSource
-from logdrive.pipeline.audit.verify_rows import events_frame
-from logdrive.pipeline.tables.delta import AppendTable
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
@@ -85,41 +84,11 @@ def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[Audite
     return [source for source in others if source.host == again.host] or others
 
 
-def find_copies(spark: Any, events: AppendTable, pairs: Sequence[SourcePair]) -> list[CopiedSource]:
+def find_copies(engine: AuditEngine, pairs: Sequence[SourcePair]) -> list[CopiedSource]:
     """Return the sources of *pairs* that begin as copies of the other one."""
-    from pyspark.sql import functions as f
-
     if not pairs:
         return []
-    which = spark.createDataFrame(
-        [(source.source, other.source) for source, other, _ in pairs], "a string, b string"
-    )
-    # the messages themselves are not compared, only their hashes
-    line = (
-        events_frame(spark, events)
-        .selectExpr("source", "start", "end", "xxhash64(message, original) as text")
-        .filter("start is not null")
-    )
-    ours = f.broadcast(which).join(line.withColumnRenamed("source", "a"), "a")
-    theirs = (
-        f.broadcast(which)
-        .join(line.withColumnRenamed("source", "b"), "b")
-        .withColumn("both", f.lit(True))
-    )
-
-    # the first row of a source that the other one lacks is where the two part
-    matched = ours.join(theirs, ["a", "b", "start", "end", "text"], "left")
-    part = matched.groupBy("a", "b").agg(
-        f.expr("min(start) filter (where both is null)").alias("part")
-    )
-    equal = matched.join(part, ["a", "b"]).filter("both and (part is null or start < part)")
-
-    counted = (
-        equal.groupBy("a", "b")
-        .agg(f.count("*").alias("lines"), f.expr("sum(end - start)").alias("bytes"))
-        .collect()
-    )
-    sizes = {(row["a"], row["b"]): (int(row["lines"]), int(row["bytes"])) for row in counted}
+    sizes = engine.size_copies([(source.source, other.source) for source, other, _ in pairs])
     return _longest_per_source(
         [(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in pairs]
     )

@@ -1,6 +1,6 @@
 """Verifies that `events` has exactly the rows that `batches` says were kept (rule A3).
 
-Runs in Spark, batch by batch. The method is a path cover, checked by a multiset hash:
+Runs on sums by batch (`engine`). The method is a path cover, checked by a multiset hash:
 
 - Rows, dropped intervals and kept intervals are edges from their start to their end.
 - Every edge goes from a smaller to a larger position, so the graph has no cycle.
@@ -15,64 +15,17 @@ Runs in Spark, batch by batch. The method is a path cover, checked by a multiset
 Nothing is sorted, and messages are not read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
-from logdrive.pipeline.tables.delta import AppendTable
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-# of a hash: sums over the rows of a batch then stay within 64 bits
-_BITS = (1 << 40) - 1
-_HASH = "(xxhash64({0}) & {1}L)"
-
-_QUARANTINED = (
-    "flag in "
-    "('headless', 'not_json', 'not_object', 'malformed', 'incomplete', 'torn', 'damaged_pack')"
-)
-# column -> SQL for what one row of `events` adds to it
-_OF_ROWS = {
-    "found": "1L",
-    "row_bytes": "end - start",
-    "unplaced": "int(start is null or end is null)",
-    "empty": "int(end <= start)",
-    "quarantined": f"int({_QUARANTINED})",
-    "damaged": "int(flag = 'damaged_pack')",
-    "changed": "int(flag in ('changed', 'whole'))",
-    "cut": "int(flag = 'cut')",
-    "whole": "int(flag = 'whole')",
-    "unended": "int(eol = '')",
-}
-# column -> SQL for what one row of `batches` adds to it
-_OF_HEADERS = {
-    "expected": "rows",
-    "kept_bytes": "aggregate(kept, 0L, (a, x) -> a + x.end - x.start)",
-    "dropped_bytes": "aggregate(dropped, 0L, (a, x) -> a + x.end - x.start)",
-}
-
-_WHAT = """
-  case
-    when kind is null then null
-    when damaged > 0 then 'a pack that does not hold what its header says'
-    when found <> expected then 'rows are missing or duplicated'
-    when kind = 'foreign' and expected <> events then 'rows do not match the header'
-    when kind <> 'data' then null
-    when kept_bytes = wide and expected <> events then 'rows do not match the header'
-    when kept_bytes = wide and dropped_bytes <> skipped then 'dropped bytes do not match the header'
-    when unplaced > 0 then 'records that contradict their form'
-    when empty > 0 then 'rows without bytes'
-    when changed > 0 then 'rows that are not the bytes of their file'
-    when row_bytes + dropped_bytes <> kept_bytes then 'rows do not fill their interval'
-    when arrows <> 0 then 'rows do not tile their interval'
-  end"""
-"""SQL for what is wrong with a batch; null if nothing is.
-
-Rows without a header belong to a commit whose second half is missing.
-"""
-
-_MISSING = (
-    "case when kind = 'data' then greatest(0L, kept_bytes - dropped_bytes - row_bytes) else 0L end"
-)
+from logdrive.pipeline.audit.engine import AuditEngine
+from logdrive.pipeline.audit.header_sums import SummedHeaders, sum_headers
+from logdrive.pipeline.audit.position_hash import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,178 +60,127 @@ class Proof:
     # rows that could not be decoded, by source; "" is that of rows without one
     quarantined_of: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def missing_rows(self) -> int:
+        """Rows that headers count and `events` lacks."""
+        return sum(max(0, fault.expected - fault.found) for fault in self.faults)
 
-def prove_rows(spark: Any, events: AppendTable, batches: AppendTable) -> Proof:
-    """Compare the rows with the headers.
+    @property
+    def surplus_rows(self) -> int:
+        """Rows of `events` beyond those that headers count."""
+        return sum(max(0, fault.found - fault.expected) for fault in self.faults)
 
-    Open *batches* before *events*, whose commit comes first: rows may then be ahead of headers, but
+
+def prove_rows(engine: AuditEngine, headers: pa.Table) -> Proof:
+    """Compare the rows with *headers*, the rows of `batches` with `HEADER_COLUMNS` of
+    `header_sums`.
+
+    Open `batches` before `events`, whose commit comes first: rows may then be ahead of headers, but
     never behind.
     """
-    rows = _frame(spark, events, EVENTS)
-    totals = _judge_batches(_sum_by_batch(rows, _frame(spark, batches, BATCHES)))
-    faults = [Fault(**fault.asDict()) for fault in totals["faults"]]
-    if totals["damaged"]:
-        reasons = _damage_reasons(rows)
+    sums = engine.sum_rows()
+    batches = _Batches(sums, sum_headers(headers))
+    faults = batches.find_faults()
+    if _total(sums, "damaged"):
+        reasons = engine.damage_reasons()
         faults = [replace(fault, reason=reasons.get(fault.batch)) for fault in faults]
     faults.sort(key=lambda fault: (fault.source or "", fault.previous or 0, fault.batch))
     return Proof(
-        totals["found"],
-        totals["quarantined"],
-        totals["cut"],
-        totals["whole"],
-        totals["uncommitted"],
+        _total(sums, "found"),
+        _total(sums, "quarantined"),
+        _total(sums, "cut"),
+        _total(sums, "whole"),
+        batches.count_uncommitted(),
         faults,
-        totals["unended"],
-        _quarantined_by_source(rows) if totals["quarantined"] else {},
+        _total(sums, "unended"),
+        _quarantined_by_source(sums),
     )
 
 
-def _damage_reasons(rows: Any) -> dict[int, str]:
-    """Return why the packs of damaged batches can't be opened, by batch."""
-    found = rows.filter("flag = 'damaged_pack'").selectExpr(
-        "batch", "get_json_object(fields, '$.error.message') as reason"
-    )
-    return {row["batch"]: row["reason"] for row in found.collect()}
+def _total(sums: pa.Table, name: str) -> int:
+    return int(pc.sum(sums[name]).as_py() or 0)
 
 
-def _quarantined_by_source(rows: Any) -> dict[str, int]:
-    counted = rows.filter(_QUARANTINED).groupBy("source").count().collect()
-    return {row["source"] or "": row["count"] for row in counted}
+def _quarantined_by_source(sums: pa.Table) -> dict[str, int]:
+    some = sums.filter(pc.greater(sums["quarantined"], 0)).group_by("source")
+    counted = some.aggregate([("quarantined", "sum")]).to_pylist()
+    return {row["source"] or "": row["quarantined_sum"] for row in counted}
 
 
-def _sum_by_batch(events: Any, batches: Any) -> Any:
-    """Return a row for each batch: the sums over its rows and its header, and header columns."""
-    from pyspark.sql import functions as f
+class _Batches:
+    """The sums of rows and those of headers, each batch at the same place of every array."""
 
-    both = _rows(events).unionByName(_headers(batches), allowMissingColumns=True)
-    return both.groupBy("batch").agg(
-        *(
-            f.expr(f"coalesce(sum({name}), 0L)").alias(name)
-            for name in (*_OF_ROWS, *_OF_HEADERS, "arrows")
-        ),
-        # a batch has one header, so its greatest value is its only one; null without a header
-        *(
-            f.max(name).alias(name)
-            for name in (
-                *("source", "path", "kind", "previous", "position"),
-                *("events", "skipped", "wide"),
+    def __init__(self, sums: pa.Table, headers: SummedHeaders) -> None:
+        ids = sums["batch"].to_numpy()
+        self._headers = headers
+        self._sums = sums
+        # all batches: first those with a header, in their order, then those with rows alone
+        known = headers.batch
+        order = np.argsort(known)
+        near = np.minimum(np.searchsorted(known, ids, sorter=order), max(0, len(known) - 1))
+        self._place = order[near] if len(known) else np.zeros(len(ids), np.int64)
+        self._committed = known[self._place] == ids if len(known) else np.zeros(len(ids), np.bool_)
+
+    def count_uncommitted(self) -> int:
+        """Return how many rows have no header: their commit's second half is missing."""
+        return int(self._sums["found"].to_numpy()[~self._committed].sum())
+
+    def find_faults(self) -> list[Fault]:
+        """Return the batches with a header of which something is wrong."""
+        headers, found = self._headers, self._of_rows("found")
+        lacking = headers.kept_bytes - headers.dropped_bytes - self._of_rows("row_bytes")
+        what = self._judge(found, lacking)
+        missing = np.where(headers.data, np.maximum(0, lacking), 0)
+        return [
+            Fault(
+                int(headers.batch[at]),
+                *headers.describe(int(at)),
+                int(headers.expected[at]),
+                int(found[at]),
+                int(missing[at]),
+                _WHAT[what[at]],
             )
-        ),
-    )
+            for at in np.flatnonzero(what >= 0)
+        ]
 
-
-def _judge_batches(sums: Any) -> Any:
-    """Return one row: the totals of *sums* over all batches, and the faults among the batches."""
-    from pyspark.sql import functions as f
-
-    fault = f.struct(
-        "batch",
-        "source",
-        "path",
-        "kind",
-        "previous",
-        "position",
-        "expected",
-        "found",
-        f.expr(_MISSING).alias("missing_bytes"),
-        f.expr(_WHAT).alias("what"),
-    )
-    return (
-        sums.select(*_OF_ROWS, "kind", fault.alias("fault"))
-        .agg(
-            *(f.expr(f"coalesce(sum({name}), 0L)").alias(name) for name in _OF_ROWS),
-            f.expr("coalesce(sum(found) filter (where kind is null), 0L)").alias("uncommitted"),
-            f.expr("collect_list(fault) filter (where fault.what is not null)").alias("faults"),
+    def _judge(self, found: Integers, lacking: Integers) -> npt.NDArray[np.int64]:
+        """Return for each batch the number of what is wrong in `_WHAT`, -1 if nothing is."""
+        headers, data, foreign = self._headers, self._headers.data, self._headers.foreign
+        uncut = data & headers.placed & (headers.kept_bytes == headers.wide)
+        miscounted = headers.expected != headers.events
+        return np.select(
+            [
+                self._of_rows("damaged") > 0,
+                found != headers.expected,
+                (foreign | uncut) & miscounted,
+                uncut & (headers.dropped_bytes != headers.skipped),
+                data & (self._of_rows("unplaced") > 0),
+                data & (self._of_rows("empty") > 0),
+                data & (self._of_rows("changed") > 0),
+                data & (lacking != 0),
+                data & (self._of_rows("arrows") != headers.arrows),
+            ],
+            list(range(len(_WHAT))),
+            -1,
         )
-        .first()
-    )
+
+    def _of_rows(self, name: str) -> Integers:
+        """Return the sums of *name* over the rows of each batch with a header."""
+        total = np.zeros(len(self._headers.batch), np.int64)
+        values = self._sums[name].to_numpy()
+        np.add.at(total, self._place[self._committed], values[self._committed])
+        return total
 
 
-def doubled_rows(spark: Any, events: AppendTable, sources: Sequence[str]) -> int:
-    """Return how many rows of *sources* share their start with another row of the same source.
-
-    Of the rows at one position all but one are counted.
-    """
-    from pyspark.sql import functions as f
-
-    rows = _frame(spark, events, EVENTS).filter(
-        f.col("source").isin(list(sources)) & f.col("start").isNotNull()
-    )
-    doubled = (
-        rows.groupBy("source", "start")
-        .count()
-        .filter("count > 1")
-        .agg(f.sum(f.col("count") - 1))
-        .first()
-    )
-    return int(doubled[0] or 0)
-
-
-def events_frame(spark: Any, events: AppendTable) -> Any:
-    """Return the rows of *events* as a data frame."""
-    return _frame(spark, events, EVENTS)
-
-
-def continuing_rows(spark: Any, events: AppendTable) -> dict[str, int]:
-    """Return, by source, how many rows continue the line of another row.
-
-    That row has no line end, and ends where they start. Costs a join with the rows without a line
-    end, which are few.
-    """
-    from pyspark.sql import functions as f
-
-    path = "coalesce(if(form = 'foreign', path, ''), '') as file"  # a foreign peer has many files
-    rows = _frame(spark, events, EVENTS).filter("start is not null")
-    unended = rows.filter("eol = ''").selectExpr("source", path, "end as start").distinct()
-    places = rows.selectExpr("source", path, "start")
-    counted = (
-        places.join(f.broadcast(unended), ["source", "file", "start"], "left_semi")
-        .groupBy("source")
-        .count()
-        .collect()
-    )
-    return {row["source"]: row["count"] for row in counted}
-
-
-def _frame(spark: Any, table: AppendTable, schema: Any) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    columns = from_arrow_schema(plain_schema(schema))
-    files = table.files
-    return (
-        spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
-    )
-
-
-def _arrow(start: str, end: str) -> str:
-    return f"({_HASH.format(start, _BITS)} - {_HASH.format(end, _BITS)})"
-
-
-def _rows(events: Any) -> Any:
-    return events.selectExpr(
-        "batch",
-        *(f"{sql} as {name}" for name, sql in _OF_ROWS.items()),
-        f"{_arrow('start', 'end')} as arrows",
-    )
-
-
-def _headers(batches: Any) -> Any:
-    """Return what each header adds to the sums.
-
-    A header that was read again, after the store was restored, keeps nothing and so adds nothing.
-    """
-    arrows = f"a + {_arrow('x.start', 'x.end')}"
-    return batches.selectExpr(
-        "batch",
-        "source",
-        "path",
-        "kind",
-        "previous",
-        "position",
-        "events",
-        "skipped",
-        "position - previous as wide",
-        *(f"{sql} as {name}" for name, sql in _OF_HEADERS.items()),
-        f"coalesce(aggregate(dropped, 0L, (a, x) -> {arrows}), 0L) - "
-        f"coalesce(aggregate(kept, 0L, (a, x) -> {arrows}), 0L) as arrows",
-    )
+_WHAT = (
+    "a pack that does not hold what its header says",
+    "rows are missing or duplicated",
+    "rows do not match the header",
+    "dropped bytes do not match the header",
+    "records that contradict their form",
+    "rows without bytes",
+    "rows that are not the bytes of their file",
+    "rows do not fill their interval",
+    "rows do not tile their interval",
+)
+"""What may be wrong with a batch; of several, the first one is said."""

@@ -6,20 +6,19 @@ costs no Python per line; the other forms cost one JSON parse per record.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 from msgspec import UNSET
 
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, frame_events, split_events
-from logdrive.model.limits import MAX_POSITION
 from logdrive.model.pieces import EventPiece, piece_in_header
 from logdrive.model.record_walker import PlacedBatch
 from logdrive.model.units import KIB, MIB, OffsetUnit
 from logdrive.packs.contents import RecordsContent, open_batch
 from logdrive.packs.pack import PackError
 from logdrive.pipeline.decode.batches import place_batches
+from logdrive.pipeline.decode.blocks import BlockText, parse_block, scan_block
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.lines import split_lengths, split_lines
@@ -194,13 +193,11 @@ class Decoder:
                 self._put_together(piece, payloads, row)
             return
 
-        decode = self._decode_foreign if row.kind == FOREIGN else self._decode_own
         for payload in payloads:
-            value = parse_record(payload)
-            if type(value) is dict:
-                decode(payload, value, row)
+            if row.kind == FOREIGN:
+                self._decode_foreign(payload, row)
             else:
-                self._next_single(row).add_quarantined(payload, str(value))
+                self._decode_own(payload, row)
 
     def _decode_pack(self, header: BatchHeader, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the pack that is the one record of a batch (rule R8)."""
@@ -249,43 +246,37 @@ class Decoder:
         # pieces are missing: they were cut off before they were read
         if at != last.bytes or len(event) != at:
             self._next_single(row).add_quarantined(b"".join(payloads), INCOMPLETE)
-        elif type(value := parse_record(event)) is dict:
-            self._decode_foreign(event, value, row)
         else:
-            self._next_single(row).add_quarantined(event, str(value))
+            self._decode_foreign(event, row)
 
-    def _decode_foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
-        self._next_single(row).add_foreign(payload, value)
+    def _decode_foreign(self, payload: bytes, row: BatchRow) -> None:
+        """Decode one record of another shipper, which is one event."""
+        value = parse_record(payload)
+        if type(value) is dict:
+            self._next_single(row).add_foreign(payload, value)
+        else:
+            self._next_single(row).add_quarantined(payload, str(value))
 
-    def _decode_own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
+    def _decode_own(self, payload: bytes, row: BatchRow) -> None:
         """Decode one record of our own agents: a block, or a single event."""
-        log = value.get("log")
-        if type(log) is not dict or "lines" not in log:
+        if (block := scan_block(payload)) is not None:
+            self._add_text(block.text, block.start, row, BLOCK)
+            return
+        value = parse_record(payload)
+        if type(value) is not dict:
+            self._next_single(row).add_quarantined(payload, str(value))
+        elif type(log := value.get("log")) is not dict or "lines" not in log:
             self._next_single(row).add_own(payload, value)
-            return
-        try:
-            self._decode_block(value, log, row)
-        except ValueError:
-            self._next_single(row).add_quarantined(payload, MALFORMED)
+        else:
+            try:
+                self._add_block(parse_block(value, log), row)
+            except ValueError:
+                self._next_single(row).add_quarantined(payload, MALFORMED)
 
-    def _decode_block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
-        """Decode a block (rule R1). Raises ValueError if its figures contradict its text."""
-        message, start, end = value.get("message"), log.get("offset"), log.get("end")
-        if not (
-            isinstance(message, str)
-            and isinstance(start, int)
-            and isinstance(end, int)
-            and 0 <= start < end < MAX_POSITION
-        ):
-            raise ValueError("a block without text or positions")
-
-        # A block with lengths: its events are cut by these, and bytes may have been dropped.
-        text = message.encode()
-        if (lengths := value.get("lengths")) is not None:
+    def _add_block(self, block: BlockText, row: BatchRow) -> None:
+        """Add the events of *block*. Raises ValueError if its lengths do not fit."""
+        text, start, end, lengths = block
+        if lengths is None:
+            self._add_text(text, start, row, BLOCK)
+        else:
             self._add_cut_text(text, start, end, lengths, row, BLOCK)
-            return
-
-        # A block of lines: the last one may have no line end, as at the end of a file.
-        if len(text) != end - start:
-            raise ValueError("the text is not as long as its interval")
-        self._add_text(text, start, row, BLOCK)

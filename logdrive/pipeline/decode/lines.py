@@ -4,15 +4,17 @@ A text of lines is cut at its newlines, a text with `lengths` where these say (r
 becomes its message without the line end, the line end, and its start and end in the file.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.kernel.text_loops import split_text
+from logdrive.kernel.text_loops import split_texts
 
 ByteOffsets = npt.NDArray[np.int64]
 LineEnds = npt.NDArray[np.int8]
@@ -38,22 +40,12 @@ def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, B
     """Cut *texts* into lines; return these, and the number of lines of each text.
 
     No text is empty; each begins at its place of *starts* in its file, and its last line may lack
-    the line end. Costs about 0.03 µs per line of 188 bytes. Small texts cost less together than one
+    the line end. Costs about 0.02 µs per line of 188 bytes. Small texts cost less together than one
     by one. All have less than 2 GiB together.
     """
     whole = texts[0] if len(texts) == 1 else b"".join(texts)
-    bounds = np.cumsum([0, *map(len, texts)])
-    lines = _split(whole, bounds[1:], lines=True)
-    counts = np.diff(np.searchsorted(lines.stops, bounds[1:], "right"), prepend=0)
-
-    # so far places count from the beginning of *whole*
-    shift = np.repeat(np.asarray(starts, np.int64) - bounds[:-1], counts)
-    return (
-        Lines(
-            lines.messages, lines.starts + shift, lines.stops + shift, lines.ends, lines.originals
-        ),
-        counts,
-    )
+    cuts = array("q", accumulate(map(len, texts)))
+    return _split(whole, cuts.tobytes(), array("q", starts).tobytes(), lines=True)
 
 
 def split_lengths(
@@ -76,25 +68,30 @@ def split_lengths(
     if not sizes.all() or int(cuts[-1] if len(cuts) else 0) != len(text):
         raise ValueError("lengths do not add up to the text")
 
-    events = _split(text, cuts, lines=False)
     befores = bounds - np.abs(sizes)
+    events, _ = _split(text, cuts.tobytes(), befores[here].tobytes(), lines=False)
     dropped = [(int(a), int(b)) for a, b in zip(befores[~here], bounds[~here], strict=True)]
-    return (
-        Lines(events.messages, befores[here], bounds[here], events.ends, events.originals),
-        dropped,
-    )
+    return events, dropped
 
 
-def _split(text: bytes, cuts: ByteOffsets, *, lines: bool) -> Lines:
-    """Split *text* at *cuts*, and at newlines if it has *lines*; places count from its beginning.
+def _split(text: bytes, cuts: bytes, starts: bytes, *, lines: bool) -> tuple[Lines, ByteOffsets]:
+    """Split the texts that *cuts* part *text* into; return the events, and how many each has.
 
     Raises ValueError if the cuts don't rise.
     """
-    data, offsets, bounds, ends, flawed = split_text(text, cuts.tobytes(), lines)
-    places = np.frombuffer(bounds, np.int64)
+    data, offsets, begins, stops, ends, flawed, counts = split_texts(text, cuts, starts, lines)
     messages, originals = _messages(offsets, data, flawed)
     codes = None if ends is None else np.frombuffer(ends, np.int8)
-    return Lines(messages, places[:-1], places[1:], codes, originals)
+    return (
+        Lines(
+            messages,
+            np.frombuffer(begins, np.int64),
+            np.frombuffer(stops, np.int64),
+            codes,
+            originals,
+        ),
+        np.frombuffer(counts, np.int64),
+    )
 
 
 def _messages(

@@ -115,3 +115,13 @@ WHOLE: Final = "whole"
 """The message is whole, though a part of it came before: *start* and *end* are those of the new
 part (rule A2).
 """
+QUARANTINED: Final = (
+    HEADLESS_ROW,
+    NOT_JSON,
+    NOT_OBJECT,
+    MALFORMED,
+    INCOMPLETE,
+    TORN,
+    DAMAGED_PACK,
+)
+"""The flags of rows that could not be decoded."""

@@ -5,7 +5,7 @@ process of its own, the query's planner process.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
@@ -25,6 +25,8 @@ class BatchRange:
     end: int
     events: tuple[WholeEvent, ...] = ()
     """Events in pieces whose last piece is in the range, in order (rule R6)."""
+    raw_bytes: int = field(default=0, compare=False)
+    """Bytes that its batches are about to become once their packs are opened, for planning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class _Plan:
 
     places: list[int]  # where batches begin, and the end of the last one
     sizes: list[int]  # stored bytes of the batches before each place
+    raw_sizes: list[int]  # their raw bytes (`BatchRef.raw_size`)
     events: list[WholeEvent]  # events in pieces that end there
 
 
@@ -68,6 +71,8 @@ class Planner:
     stream: ServiceReader
     range_bytes: int
     """Stored bytes of a range above which the next batch begins another range."""
+    range_raw_bytes: int | None = None
+    """The same in raw bytes; a range ends with what comes first."""
 
     # last header of each segment that was found to be still in the segment
     _checked: dict[int, Point] = field(default_factory=dict)
@@ -84,14 +89,18 @@ class Planner:
         }
 
     def plan_micro_batch(
-        self, start: Progress, bounds: Mapping[int, tuple[int, int]], most: int | None
+        self,
+        start: Progress,
+        bounds: Mapping[int, tuple[int, int]],
+        most: int | None,
+        most_raw: int | None = None,
     ) -> Progress:
         """Return how far to read from *start*, within *bounds* (`segment_bounds`).
 
-        Reads at most *most* bytes of all segments together, but at least one batch of each segment
-        that has one. A segment that no longer has the last header of *start* is read again from its
-        beginning, and becomes one of the `restarts`. Raises `StorageError` if bytes were removed
-        before they were read.
+        Reads at most *most* stored bytes and *most_raw* raw ones of all segments together, but at
+        least one batch of each segment that has one. A segment that no longer has the last header
+        of *start* is read again from its beginning, and becomes one of the `restarts`. Raises
+        `StorageError` if bytes were removed before they were read.
         """
         points, restarts = dict(start.points), dict[int, int]()
         self._plans.clear()
@@ -106,18 +115,21 @@ class Planner:
                 waiting.append((length - at, number, at, length))
 
         # Segments with few bytes first: what they leave of their share goes to the others.
-        left = most
+        left, left_raw = most, most_raw
         for turn, (_, number, at, length) in enumerate(sorted(waiting)):
-            share = None if left is None else left // (len(waiting) - turn)
+            among = len(waiting) - turn
             segment = self.stream.name_of_segment(number)
-            batches = self.stream.read_batch_refs(segment, at, length, share)
+            batches = self.stream.read_batch_refs(
+                segment, at, length, _share(left, among), _share(left_raw, among)
+            )
             if not batches:  # only a part of a batch is there yet
                 continue
 
             point = self._keep_plan(number, start.point(number), at, batches)
             points[number] = self._checked[number] = point
-            size = self._plans[number].sizes[-1]
-            left = None if left is None else max(0, left - size)
+            plan = self._plans[number]
+            left = None if left is None else max(0, left - plan.sizes[-1])
+            left_raw = None if left_raw is None else max(0, left_raw - plan.raw_sizes[-1])
 
         # a segment of which nothing is read keeps its point: the next plan finds its restart again
         return Progress(
@@ -127,9 +139,9 @@ class Planner:
     def cut_ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
         """Return the ranges from *start* to *end*, which begin and end where batches do.
 
-        A range ends with the batch that brings it to `range_bytes`.
+        A range ends with the batch that brings it to `range_bytes`, or to `range_raw_bytes`.
         """
-        ranges = []
+        ranges: list[BatchRange] = []
         for number, point in sorted(end.points.items()):
             at = end.restarts.get(number, start.point(number).next)
             if at >= point.next:  # nothing of this segment is in the micro-batch
@@ -143,16 +155,25 @@ class Planner:
                 self._keep_plan(number, start.point(number), at, batches)
                 plan = self._plans[number]
 
-            before = 0  # stored bytes of the plan before the range
-            for place, size in zip(plan.places, plan.sizes, strict=True):
-                if place <= at:
-                    before = size
-                # cut where the range is long enough, and at the end of the micro-batch
-                elif size - before >= self.range_bytes or place == point.next:
-                    events = tuple(event for event in plan.events if at <= event.last < place)
-                    ranges.append(BatchRange(segment, at, place, events))
-                    at, before = place, size
+            ranges += self._cut_plan(segment, plan, at, point.next)
         return ranges
+
+    def _cut_plan(self, segment: str, plan: _Plan, at: int, end: int) -> Iterator[BatchRange]:
+        """Yield the ranges of *segment* from *at* to *end*, which are places of *plan*."""
+        before, before_raw = 0, 0  # bytes of the plan before the range
+        for place, size, raw_size in zip(plan.places, plan.sizes, plan.raw_sizes, strict=True):
+            if place <= at:
+                before, before_raw = size, raw_size
+                continue
+            raw = raw_size - before_raw
+            long_enough = size - before >= self.range_bytes or (
+                self.range_raw_bytes is not None and raw >= self.range_raw_bytes
+            )
+            # cut where the range is long enough, and at the end of the micro-batch
+            if long_enough or place == end:
+                events = tuple(event for event in plan.events if at <= event.last < place)
+                yield BatchRange(segment, at, place, events, raw)
+                at, before, before_raw = place, size, raw_size
 
     def _keep_plan(self, number: int, start: Point, at: int, batches: Sequence[BatchRef]) -> Point:
         """Keep *batches*, which begin at *at*, as the plan; return the point behind them."""
@@ -161,6 +182,7 @@ class Planner:
         self._plans[number] = _Plan(
             [*(batch.offset for batch in batches), end],
             [0, *itertools.accumulate(batch.size for batch in batches)],
+            [0, *itertools.accumulate(batch.raw_size for batch in batches)],
             events,
         )
 
@@ -225,3 +247,8 @@ class Planner:
             )
         self._checked[number] = point
         return max(point.next, first)
+
+
+def _share(left: int | None, among: int) -> int | None:
+    """Return the share of *left* bytes of one of *among* segments; None if there is no limit."""
+    return None if left is None else left // among

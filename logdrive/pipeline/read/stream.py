@@ -18,6 +18,7 @@ from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB, OffsetUnit
 from logdrive.net.tcp import SystemTransport
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import Login, StreamSegment
@@ -106,19 +107,23 @@ class StreamClient:
         return SegmentName.parse(segment).number
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         """Return the batches that lie whole in [start, end), without reading their records.
 
-        *start* is where a batch begins. *most* limits their bytes together, but the first batch is
-        returned in any case. Raises `TransientError`, and `StorageError` where no event is.
+        *start* is where a batch begins. Raises `TransientError`, and `StorageError` where no event
+        is.
         """
 
         async def ask(client: SegmentClient) -> list[BatchRef]:
-            batches: list[BatchRef] = []
+            budget, batches = BatchBudget(most, most_raw), list[BatchRef]()
             async for batch in SegmentReader(client, segment).read_batch_refs(start, end):
-                # the first batch is returned though it is larger than *most*: else nothing moves on
-                if batches and most is not None and batch.next - start > most:
+                if not budget.admits(batch):
                     break
                 batches.append(batch)
             return batches

@@ -14,13 +14,18 @@ _SLOW_WORKER = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker",
     "Python worker exited unexpectedly",
+    "while reading the port number from",
     "STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE",
     "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE",
 )
 
 
-class WorkerStartError(TransientError):
-    """Spark's Python worker did not start in time. On a busy machine another try may succeed."""
+class SparkStartError(TransientError):
+    """Spark, or a worker of it, did not start. On a busy machine another try may succeed."""
+
+
+class WorkerStartError(SparkStartError):
+    """A Python worker of Spark's did not start, or not in time."""
 
 
 @contextmanager
@@ -35,6 +40,12 @@ def convert_spark_failures(log: Path | None = None) -> Iterator[None]:
         raise to_transient_error("Spark failed", error, log) from error
 
 
+def to_start_error(error: Any, log: Path | None) -> SparkStartError:
+    """Return the failure of Spark's start, *error*; *log* is the file with Spark's messages."""
+    where = f"see {log}" if log else "see its messages above"
+    return SparkStartError(f"Spark did not start: {_reason(error)}; {where}")
+
+
 def to_transient_error(what: str, error: Any, log: Path | None = None) -> TransientError:
     """Return a `TransientError` for *error*, which Spark raised or a query ended with.
 
@@ -44,7 +55,7 @@ def to_transient_error(what: str, error: Any, log: Path | None = None) -> Transi
     more = f"; see {log} for all of it" if log is not None else ""
     if any(sign in reason for sign in _SLOW_WORKER):
         return WorkerStartError(
-            f"{what}: Spark's Python worker did not start in time ({reason}){more}"
+            f"{what}: a Python worker of Spark's did not start ({reason}){more}"
         )
     return TransientError(f"{what}: {reason}{more}")
 
@@ -56,7 +67,9 @@ def _reason(error: Any) -> str:
     # a traceback ends with the exception; Spark puts its own lines around it
     ours = ("logdrive.", "OSError", "MemoryError")
     causes = [line for line in lines if line.startswith(ours) or "Error: " in line]
-    return (causes or lines or ["Spark gives no reason"])[-1][:_LONGEST]
+    if not causes:  # Java puts the innermost cause last, and what led to it in lines of their own
+        causes = [line for line in lines if line.startswith("Caused by: ")] or lines[:1]
+    return (causes or ["Spark gives no reason"])[-1].removeprefix("Caused by: ")[:_LONGEST]
 
 
 def _text(error: Any) -> str:

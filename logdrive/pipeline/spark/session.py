@@ -1,18 +1,18 @@
-"""Starts a Spark session: finds Java, keeps Spark quiet, and runs it locally by default."""
+"""Starts Spark: finds Java, keeps Spark quiet, and runs it locally by default."""
 
-import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from logdrive.errors import LogdriveError, TransientError
-from logdrive.pipeline.spark.failures import convert_spark_failures
+from logdrive.pipeline.spark.failures import convert_spark_failures, to_start_error
 from logdrive.pipeline.spark.java import find_java_home
-from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
+from logdrive.pipeline.spark.jvm_lifetime import ends_early, make_bound_java_home
 from logdrive.pipeline.spark.scratch import open_scratch_directory
+from logdrive.pipeline.tables.installed import require_packages
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -38,17 +38,9 @@ options an audit takes half the CPU.
 """
 
 
-class SparkMissingError(LogdriveError):
-    """The pipeline's packages are not installed."""
-
-
 def require_spark() -> None:
-    """Raise `SparkMissingError` if the `spark` extra is not installed."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise SparkMissingError(
-            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'"
-        )
+    """Raise `PackagesMissingError` if the `spark` extra is not installed."""
+    require_packages(_PACKAGES)
 
 
 @contextmanager
@@ -60,11 +52,35 @@ def open_spark_session(
     log: Path | None = None,
     level: str = "error",
 ) -> Iterator[Any]:
-    """Yield a `SparkSession`, stopped after the context; a process can have one at a time.
+    """Yield a `SparkSession`, stopped after the context; see `open_spark_context`."""
+    opened = open_spark_context(name, master=master, memory=memory, log=log, level=level)
+    with opened as context:
+        from pyspark.sql import SparkSession
+
+        with convert_spark_failures(log):
+            session = SparkSession(context)
+        try:
+            yield session
+        finally:
+            session.stop()  # the session, and not the JVM that it runs in
+
+
+@contextmanager
+def open_spark_context(
+    name: str,
+    *,
+    master: str | None = None,
+    memory: str = DEFAULT_MEMORY,
+    log: Path | None = None,
+    level: str = "error",
+    cancel: threading.Event | None = None,
+) -> Iterator[Any]:
+    """Yield a `SparkContext`, stopped after the context; a process can have one at a time.
 
     *master* is local by default, with as many cores as this process may use. Messages of Spark and
-    its workers go to the file *log*, or to standard error. Raises `TransientError` if Spark does
-    not start, `SparkMissingError`, `NoJavaError`.
+    its workers go to the file *log*, or to standard error. A start that is still going on when
+    *cancel* is set is given up. The thread that enters the context must outlive it: the JVM ends
+    with that thread. Raises `SparkStartError`, `PackagesMissingError`, `NoJavaError`.
     """
     require_spark()
     java = find_java_home(os.environ)
@@ -72,13 +88,15 @@ def open_spark_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with open_scratch_directory() as place:
         values = spark_settings(name, master or _local_master(), memory, str(place), level)
-        with _environment("JAVA_HOME", str(make_bound_java_home(java, place))):
-            spark = _start_session(values, log)
+        home = make_bound_java_home(java, place)
+        with _environment("JAVA_HOME", str(home)), ends_early(home, cancel):
+            context = _start_context(values, log)
         try:
-            yield spark
+            yield context
         finally:
-            gateway = spark.sparkContext._gateway
-            spark.stop()  # the session, and not the JVM that it runs in
+            gateway = context._gateway
+            with suppress(Exception):  # what is left of a JVM that was killed
+                context.stop()
             _stop_jvm(gateway)
 
 
@@ -102,6 +120,7 @@ def spark_settings(name: str, master: str, memory: str, place: str, level: str) 
         # a row is megabytes of a segment, not a line
         "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": "logdrive.pipeline.spark.worker_daemon",
     }
     if master.startswith("local"):
         values |= {
@@ -119,22 +138,23 @@ def spark_settings(name: str, master: str, memory: str, place: str, level: str) 
     return values
 
 
-def _start_session(values: dict[str, str], log: Path | None) -> Any:
+def _start_context(values: dict[str, str], log: Path | None) -> Any:
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 
     # without defaults: properties of the Java system would change the session
     conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
+    gateway = None
     try:
         with open(log or os.devnull, "ab") as file:
             gateway = launch_gateway(conf, {"stderr": file, "stdout": file} if log else None)
-    except (PySparkException, OSError) as error:
-        where = f"see {log}" if log else "see its messages above"
-        raise TransientError(f"Spark did not start; {where}: {error}") from error
-    with convert_spark_failures(log):
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        return SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, Py4JError, OSError) as error:
+        if gateway is not None:
+            _stop_jvm(gateway)
+        raise to_start_error(error, log) from error
 
 
 @contextmanager
@@ -158,7 +178,8 @@ def _stop_jvm(gateway: Any) -> None:
     """
     from pyspark import SparkContext
 
-    gateway.shutdown()
+    with suppress(Exception):  # likewise
+        gateway.shutdown()
     if gateway.proc is not None:  # None: this process did not start the JVM
         gateway.proc.stdin.close()  # tells the JVM to end
         gateway.proc.wait(timeout=30)

@@ -7,7 +7,6 @@ queries.
 | option | |
 |---|---|
 | uri | the stream: `pravega://host:port/scope/stream`, `s2://…` or `iggy://…` (required) |
-| form | `events`: a row per event, as in the table (default); `raw`: stored bytes, not decoded |
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
@@ -20,7 +19,7 @@ only what can be pickled.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,9 +46,9 @@ from logdrive.model.units import MIB
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain_schema
 from logdrive.pipeline.read.choose_reader import choose_reader
+from logdrive.pipeline.read.chunks import SegmentChunk, read_chunks
 from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
-from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import ServiceReader
 
@@ -64,7 +63,6 @@ class Options:
     """The parsed options of a query."""
 
     stream: ServiceReader
-    raw: bool = False  # rows are chunks of the segment, for our sink; else events
     max_bytes: int = MAX_BYTES_PER_BATCH  # limit on a micro-batch
     range_bytes: int = RANGE_BYTES  # size of a task's range
     start: str = _EARLIEST  # "earliest", "latest" or a `Progress` in JSON
@@ -77,9 +75,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     """
     values = {name.lower(): value for name, value in given.items()}
     mistakes: list[Mistake] = []
-    form, start = values.get("form", "events"), values.get("startingoffsets", _EARLIEST)
-    if form not in ("events", "raw"):
-        mistakes.append(Mistake("form", form, "write events or raw"))
+    start = values.get("startingoffsets", _EARLIEST)
     sizes = {
         name: _parse_size(name, values.get(name.lower(), ""), default, mistakes)
         for name, default in _SIZES.items()
@@ -107,7 +103,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:  # all at once
         raise ConfigError("options of the data source logdrive", mistakes)
-    return Options(stream, form == "raw", sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
+    return Options(stream, sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
 
 
 def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
@@ -147,10 +143,9 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
         return "logdrive"
 
     def schema(self) -> Any:
-        """Return the columns: chunks of segments for the form `raw`, else those of `events`."""
-        return from_arrow_schema(
-            CHUNKS if parse_options(self.options).raw else plain_schema(EVENTS)
-        )
+        """Return the columns: those of `events`."""
+        parse_options(self.options)  # mistakes are told before the query runs
+        return from_arrow_schema(plain_schema(EVENTS))
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return the reader of a batch query."""
@@ -240,51 +235,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range, in the form that *options* ask for."""
+    """Yield the rows of a range."""
     stream = options.stream
     chunks = read_chunks(wanted, partial(stream.read_chunks, wanted.segment))
-    return (
-        chunk_rows(stream.name, wanted, chunks)
-        if options.raw
-        else _event_rows(Decoder(stream.name, stream.offset_unit, _ROWS_BYTES), wanted, chunks)
-    )
-
-
-def read_chunks(
-    wanted: BatchRange, pieces: Callable[[int, int], Iterator[tuple[int, bytes]]]
-) -> Iterator[SegmentChunk]:
-    """Yield the bytes of a range in order; *pieces* reads any part of its segment, as
-    `ServiceReader.read_chunks` does.
-
-    Before the last piece of an event in pieces, the chunks with its other pieces are yielded as
-    `recalled`, wherever in the segment they are (rule R6). So a task holds one such event at a
-    time.
-    """
-    at = wanted.start
-    for event in wanted.events:
-        # up to the batch with the event's last piece
-        for offset, piece in pieces(at, event.last):
-            yield SegmentChunk(offset, piece)
-        at = event.last
-        # the batches with its other pieces
-        for start, end in event.extents:
-            data = b"".join(piece for _, piece in pieces(start, end))
-            yield SegmentChunk(start, data, recalled=True)
-
-    # the rest, which begins with that last piece
-    for offset, piece in pieces(at, wanted.end):
-        yield SegmentChunk(offset, piece)
-
-
-def chunk_rows(
-    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
-) -> Iterator[pa.RecordBatch]:
-    """Yield *chunks* of a range as rows with the columns `CHUNKS`, for the sink."""
-    for chunk in chunks:
-        yield pa.record_batch(
-            [[stream], [wanted.segment], [chunk.offset], [chunk.data], [chunk.recalled]],
-            schema=CHUNKS,
-        )
+    decoder = Decoder(stream.name, stream.offset_unit, _ROWS_BYTES)
+    return _event_rows(decoder, wanted, chunks)
 
 
 def _event_rows(

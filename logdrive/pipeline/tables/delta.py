@@ -75,6 +75,8 @@ class AppendTable:
         self.schema = schema
         # the version that was opened, or written last; each commit makes the next one
         self.version = int(delta.version())
+        # the id that the table got when it was made: one that is made anew has another
+        self.table_id = str(delta.metadata().id)
         # names of the columns by which the table is partitioned, if any
         self.partition_by = tuple(delta.metadata().partition_columns)
         self._delta = delta  # of this version or an earlier one
@@ -271,6 +273,20 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
         raise StorageError(
             f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
+    except (DeltaError, OSError) as error:
+        raise _storage_error(path, error) from error
+
+
+def is_table(path: str) -> bool:
+    """Return whether there is a table at *path*."""
+    return os.path.isdir(path) and bool(DeltaTable.is_deltatable(path))
+
+
+def open_table_as_it_is(path: str) -> AppendTable:
+    """Open the table at *path*, whatever columns it has. Raises `StorageError` if there is none."""
+    try:
+        delta = DeltaTable(path)
+        return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
 

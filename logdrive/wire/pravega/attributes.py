@@ -16,3 +16,6 @@ TABLE: Final = UUID(int=_WELL_KNOWN | 9)
 """Makes a segment a table (the protocol's "segment type"): 1 + the length of its keys, or 1 if the
 length varies.
 """
+LOCATES_APPENDS: Final = UUID("6c6f6764-7269-7665-8000-000000000001")
+"""1 in every segment of a face that answers `own.LocateAppends`; a Pravega has no such attribute.
+"""

@@ -1,8 +1,8 @@
 """Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload;
 big-endian.
 
-To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`:
-`MESSAGE_TYPES` collects the classes from there.
+To add a message, declare it in `control`, `appends`, `segments`, `tables`, `administration` or
+`own`: `MESSAGE_TYPES` collects the classes from there.
 """
 
 import struct
@@ -13,7 +13,7 @@ from typing import Final
 from logdrive.errors import ProtocolError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.wire.pravega import administration, appends, control, segments, tables
+from logdrive.wire.pravega import administration, appends, control, own, segments, tables
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
@@ -34,7 +34,7 @@ def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
 
 
 MESSAGE_TYPES: Final = MappingProxyType(
-    _message_types(control, appends, segments, tables, administration)
+    _message_types(control, appends, segments, tables, administration, own)
 )
 """The class of each message, by its code."""
 

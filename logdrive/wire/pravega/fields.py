@@ -175,6 +175,19 @@ def many(item: Kind[T]) -> Kind[tuple[T, ...]]:
     return Kind(read, write)
 
 
+def _read_i64s(payload: memoryview, at: int) -> tuple[tuple[int, ...], int]:
+    count, at = _I32.read(payload, at)
+    if not 0 <= count <= PRAVEGA_LIST_ITEMS:
+        raise ValueError(f"a list of {count} items; at most {PRAVEGA_LIST_ITEMS} are taken")
+    end = at + 8 * count
+    return struct.unpack(f"!{count}q", _slice(payload, at, 8 * count)), end
+
+
+def _write_i64s(values: tuple[int, ...], parts: list[Part]) -> None:
+    _I32.write(len(values), parts)
+    parts.append(struct.pack(f"!{len(values)}q", *values))
+
+
 TEXT: Final = Kind(_read_text, _write_text)
 BYTES: Final = Kind(_read_bytes, _write_bytes)
 
@@ -199,6 +212,8 @@ Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 Event = Annotated[bytes, Kind(_read_event, _write_event)]
 """One event inside a message; the value is its payload without the eight bytes of framing."""
 Texts = Annotated[tuple[str, ...], many(TEXT)]
+I64s = Annotated[tuple[int, ...], Kind(_read_i64s, _write_i64s)]
+"""A list of i64, read and written in one step, however long it is."""
 TailI32 = Annotated[int, _I32.as_tail()]
 TailI64 = Annotated[int, _I64.as_tail()]
 TailBool = Annotated[bool, _BOOL.as_tail()]

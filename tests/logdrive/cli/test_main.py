@@ -188,7 +188,9 @@ def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0]
+    "arguments",
+    [("audit", "--engine", "spark"), ("report", "--engine", "spark", "--out", "report.html")],
+    ids=lambda value: value[0],
 )
 def test_tables_that_are_not_there_are_told_before_spark_starts(
     tmp_path: Path, arguments: tuple[str, ...]

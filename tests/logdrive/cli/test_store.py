@@ -224,7 +224,7 @@ def test_a_deep_look_opens_every_pack_and_names_what_lies__R8(tmp_path: Path) ->
     said = f"{segment.name} at {lying_at}: a pack of source {source_id('bad')}, bytes 0 to 50"
     assert said in done.stdout
     assert "every byte is as it was written" in done.stdout
-    assert "3 packs, 1 of which can't be opened" in done.stdout
+    assert "3 packs, 1 of them can't be opened" in done.stdout
     assert "the store is not damaged" in done.stdout
     found = orjson.loads(_logdrive("store", "verify", str(tmp_path), "--deep", "--json").stdout)
     assert (found["intact"], found["packs"], found["faulty_packs"]) == (True, 3, 1)

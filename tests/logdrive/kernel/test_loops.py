@@ -141,6 +141,26 @@ def test_the_same_records_are_written(
                 assert frames == given_by(plain.line_frames, first, *same)
 
 
+@given(st.lists(characters, min_size=100, max_size=300).map(b"".join), starts)
+def test_the_same_records_are_written_of_long_lines(
+    compiled: ModuleType, data: bytes, start: int
+) -> None:
+    """Long enough for many bytes at a time, which need room for whatever these may become."""
+    data += b"\n"
+    count, length, written = plain.scan_lines(data, 0, len(data), start, 999, len(data))
+    same = (count, b"<", b"|", b">", data, 0, length, start, written)
+    assert given_by(compiled.line_events, *same) == given_by(plain.line_events, *same)
+
+
+def test_each_byte_is_escaped_wherever_it_stands(compiled: ModuleType) -> None:
+    for byte in range(128):
+        lines = [b"x" * before + bytes([byte]) + b"y" * 1000 + b"\n" for before in range(70)]
+        data = b"".join(lines)
+        count, length, written = plain.scan_lines(data, 0, len(data), 7, 999, len(data))
+        same = (count, b"<", b"|", b">", data, 0, length, 7, written)
+        assert compiled.line_events(*same) == plain.line_events(*same)
+
+
 def test_records_written_are_those_of_the_codecs(loops: ModuleType) -> None:
     data = b"not\na\n" + bytes(range(32)).replace(b"\n", b"") + b'\\ "\x7f\n' + b"d" * 3000 + b"\n"
     end = len(data)

@@ -1,19 +1,20 @@
 """Tables filled as the pipeline fills them, without Spark."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
+from typing import cast
 
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.model.pieces import UnfinishedEvents
+from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.planner import BatchRange, find_whole_events
-from logdrive.pipeline.spark.source import chunk_rows, read_chunks
-from logdrive.pipeline.spark.task import decode_result, write_events
+from logdrive.services.reader import ServiceReader
 from tests.logdrive.pipeline.segments import STREAM, Segment, file_records
 
 
@@ -31,24 +32,28 @@ def planned(segment: Segment, start: int, end: int | None = None) -> BatchRange:
     return BatchRange(segment.name, start, len(data), tuple(events))
 
 
-def batches_of(wanted: BatchRange, segment: Segment, size: int = 1000) -> list[pa.RecordBatch]:
-    """Return what Spark's source yields for *wanted*, cut into *size* bytes."""
+@dataclass(frozen=True)
+class SegmentReader:
+    """As much of a `ServiceReader` as a task needs: *segment*, in chunks of *size* bytes."""
 
-    def pieces(start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        return (
-            (at, bytes(segment.data[at : min(at + size, end)])) for at in range(start, end, size)
-        )
+    segment: Segment
+    size: int
+    name: str = STREAM
+    offset_unit: OffsetUnit = "bytes"
 
-    return list(chunk_rows(STREAM, wanted, read_chunks(wanted, pieces)))
+    def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        assert segment == self.segment.name
+        for at in range(start, end, self.size):
+            yield at, bytes(self.segment.data[at : min(at + self.size, end)])
 
 
 def task(
     directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000
 ) -> WrittenRange:
-    """Do what a Spark task does with a range of *segment*."""
-    chunks = batches_of(planned(segment, start, end), segment, size)
-    (message,) = write_events(chunks, str(directory / "bronze" / "events"), "snappy")
-    return decode_result(message.to_pylist()[0])
+    """Do what a task does with a range of *segment*."""
+    stream = cast(ServiceReader, SegmentReader(segment, size))
+    events = str(directory / "bronze" / "events")
+    return write_range(RangeTask(stream, planned(segment, start, end), events, "snappy"))
 
 
 def catch_up(directory: Path, *segments: Segment) -> int:

@@ -15,8 +15,8 @@ from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
 from tests.support.iggy_face import IggyFace
 
 
-def run_once(planned: Plan, spark: Any) -> int:
-    return run_pipeline(planned, threading.Event(), lambda _: None, spark=spark).batches
+def run_once(planned: Plan) -> int:
+    return run_pipeline(planned, threading.Event()).batches
 
 
 def uri(server: IggyFace, topic: str, password: str = "iggy") -> str:
@@ -34,11 +34,11 @@ def test_a_topic_is_read_whole(tmp_path: Path, spark: Any) -> None:
             messages = as_sent(segment)
             send(topic, messages[:10], number)
         planned = plan(uri(server, "run"), tmp_path / "tables")
-        assert run_once(planned, spark)
+        assert run_once(planned)
         for number, segment in enumerate(segments):
             send(topic, as_sent(segment)[10:], number)
-        assert run_once(planned, spark)
-        assert run_once(planned, spark) == 0
+        assert run_once(planned)
+        assert run_once(planned) == 0
     check(tmp_path / "tables", spark)
 
 
@@ -47,7 +47,7 @@ def test_what_is_wrong_with_a_topic_is_said_without_the_password(tmp_path: Path)
     with IggyFace(tmp_path / "server") as server:
         for wrong in (uri(server, "none-such"), uri(server, "none-such", "no-such-password")):
             with pytest.raises(ConfigError) as refusal:
-                run_once(plan(wrong, tmp_path / "tables"), None)
+                run_once(plan(wrong, tmp_path / "tables"))
             assert "iggy://127.0.0.1:" in str(refusal.value)
             assert "no-such-password" not in str(refusal.value)
             assert "iggy:iggy@" not in str(refusal.value)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import batch_at_record
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.iggy.reader.polling import (
     IggyRequester,
     Partition,
@@ -19,18 +20,16 @@ from logdrive.services.reader import HeaderDigest, SegmentState
 
 
 async def read_batch_refs(
-    service: IggyRequester, partition: Partition, start: int, end: int, most: int | None
+    service: IggyRequester, partition: Partition, start: int, end: int, budget: BatchBudget
 ) -> list[BatchRef]:
     """Return references to the batches that lie whole in [*start*, *end*), in order.
 
-    *start* is where a batch begins. *most* limits their bytes, but the first batch is returned in
-    any case. Raises `TransientError`, and `StorageError` if messages were removed.
+    *start* is where a batch begins, *budget* is a new one. Raises `TransientError`, and
+    `StorageError` if messages were removed.
     """
-    size, found = 0, list[BatchRef]()
+    found = list[BatchRef]()
     async for batch, _ in PartitionReading(service, partition, start).read_batches(end):
-        size += batch.size
-        # the first batch is returned though it is larger than *most*: else nothing moves on
-        if found and most is not None and size > most:
+        if not budget.admits(batch):
             break
         found.append(batch)
     return found

@@ -15,6 +15,7 @@ from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.iggy.client.errors import LOGIN_REFUSED
 from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.reader import headers
@@ -92,7 +93,12 @@ class IggyStreamReader:
         return self._ask(lambda client: partition_states(client, address.scope, address.stream))
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         """Return the batches that lie whole in [start, end). Reads their records, too.
 
@@ -101,7 +107,9 @@ class IggyStreamReader:
         """
         partition = self._partition(partition_index(segment))
         return self._ask(
-            lambda client: headers.read_batch_refs(client, partition, start, end, most)
+            lambda client: headers.read_batch_refs(
+                client, partition, start, end, BatchBudget(most, most_raw)
+            )
         )
 
     def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:

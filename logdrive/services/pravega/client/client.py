@@ -24,12 +24,15 @@ from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import M, RequestRefusedError, expect_answer
+from logdrive.services.pravega.client.located import LocatedAppends, read_located
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.client.writers import SegmentWriters, TokenOf, no_token
 from logdrive.services.reader import SegmentState
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.wire.pravega.attributes import LOCATES_APPENDS
 from logdrive.wire.pravega.control import KeepAlive, SegmentAlreadyExists, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import AppendsLocated, LocateAppends
 from logdrive.wire.pravega.segments import (
     CreateSegment,
     GetSegmentAttribute,
@@ -210,6 +213,26 @@ class SegmentClient:
         finally:
             for _, _, answer in asked:
                 answer.cancel()
+
+    async def locates_appends(self, segment: str) -> bool:
+        """Return whether the service knows `locate_appends`; a Pravega does not."""
+        return await self.get_attribute(segment, LOCATES_APPENDS) == 1
+
+    async def locate_appends(
+        self, segment: str, start: int, end: int, head_bytes: int, host: str = ""
+    ) -> LocatedAppends:
+        """Return where the first of the appends are that hold [*start*, *end*) (`LocateAppends`).
+
+        Ask only a service that `locates_appends`: any other closes the connection. Raises
+        `TruncatedOffsetError` if *start* is not in the segment.
+        """
+        answer = await self._ask(
+            AppendsLocated,
+            lambda number: LocateAppends(
+                number, segment, start, end, head_bytes, host, self._token(segment)
+            ),
+        )
+        return read_located(answer, start, head_bytes, host)
 
     def _start_read(self, segment: str, offset: int, length: int) -> "asyncio.Future[Message]":
         return self._link.send_request(

@@ -13,6 +13,7 @@ from logdrive.model.units import KIB
 from logdrive.services.known_headers import count_known
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import RequestRefusedError
+from logdrive.services.pravega.reader.known_appends import KnownAppends
 from logdrive.services.reader import HeaderDigest
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
@@ -33,13 +34,20 @@ class SegmentReader:
     async def read_batch_refs(self, start: int, end: int) -> AsyncIterator[BatchRef]:
         """Yield references to the batches in [*start*, *end*), without reading all records.
 
-        *start* must be the offset of a batch. Costs a round trip for each batch of 32 KiB or more,
-        less for smaller ones. Raises `StorageError` if there are no events at an offset.
+        *start* must be the offset of a batch. A store of ours tells hundreds of headers at once;
+        else it costs a round trip for each batch of 32 KiB or more, less for smaller ones. Raises
+        `StorageError` if there are no events at an offset.
         """
+        known = KnownAppends(self._client, self._segment, end)
         walker, guess = self._walker(start), _HEAD_GUESS
-        while (
-            batch := await self._next_header(walker, end, guess)
-        ) is not None and batch.next <= end:
+        while True:
+            batch = await known.batch_at(walker.position)
+            if batch is not None:
+                walker = self._walker(batch.next)
+            else:
+                batch = await self._next_header(walker, end, guess)
+            if batch is None or batch.next > end:
+                return
             yield batch
             guess = _WINDOW if batch.next - batch.offset < _SMALL_BATCH else _HEAD_GUESS
 

@@ -16,6 +16,7 @@ from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import MIB, OffsetUnit
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.reader import HeaderDigest, SegmentState
 from logdrive.services.reader_calls import retry_call, tls_options
@@ -94,7 +95,12 @@ class S2StreamReader:
         return [] if state is None else [state]
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         """Return the batches that lie whole in [start, end), without most of their records.
 
@@ -103,11 +109,9 @@ class S2StreamReader:
         """
 
         async def ask(client: S2Client) -> list[BatchRef]:
-            size, found = 0, list[BatchRef]()
+            budget, found = BatchBudget(most, most_raw), list[BatchRef]()
             async for batch in headers.read_batch_refs(client, self.address.stream, start, end):
-                size += batch.size
-                # the first batch is returned though it is larger than *most*: else nothing moves on
-                if found and most is not None and size > most:
+                if not budget.admits(batch):
                     break
                 found.append(batch)
             return found

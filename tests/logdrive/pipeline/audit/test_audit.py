@@ -4,7 +4,6 @@ doubled or altered.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -15,12 +14,11 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import Verdict, audit
+from logdrive.pipeline.audit.engine import EngineFactory
 from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
-
-pytestmark = pytest.mark.spark
 
 
 def filled(directory: Path) -> Segment:
@@ -47,12 +45,12 @@ def without(row: int) -> Callable[[pa.Table], pa.Table]:
     return lambda table: pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
 
 
-def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
+def test_a3_whole_tables_are_complete(tmp_path: Path, engine: EngineFactory) -> None:
     segment = filled(tmp_path)
     segment.stray(b"no header")
     send(segment, "b", b"one\n")
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert verdict.complete
     assert (
         verdict.sources,
@@ -79,7 +77,7 @@ def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
 
 
 def test_r8_a_pack_that_lies_is_named_with_source_and_interval_and_harms_no_other(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, engine: EngineFactory
 ) -> None:
     segment, data = Segment(), lines("a", 0, 20)
     at = segment.packed("a", data)
@@ -88,7 +86,7 @@ def test_r8_a_pack_that_lies_is_named_with_source_and_interval_and_harms_no_othe
     segment.packed("a", data, 2 * at)
     segment.packed("b", data)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert not verdict.complete
     (fault,) = verdict.faults
     assert (fault.source, fault.previous, fault.position) == (source_id("a"), at, 2 * at)
@@ -152,20 +150,20 @@ def _as_found(verdict: Verdict) -> tuple[bool, int, int, int]:
 )
 def test_a3_tampered_rows_are_found(
     tmp_path: Path,
-    spark: Any,
+    engine: EngineFactory,
     change: Callable[[pa.Table], pa.Table],
     expected: tuple[bool, int, int, int],
     what: str,
 ) -> None:
     filled(tmp_path)
     tampered(tmp_path, change)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert _as_found(verdict) == expected
     assert [fault.what for fault in verdict.faults] == [what]
 
 
 def test_a3_rows_kept_twice_are_counted(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: EngineFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a committer without rule A2 would leave them."""
     segment = Segment()
@@ -176,7 +174,7 @@ def test_a3_rows_kept_twice_are_counted(
         lambda self, source, start, end: [(start, end)],
     )
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.duplicate_events, verdict.by_source[0].doubled_bytes) == (
         False,
         20,
@@ -184,44 +182,46 @@ def test_a3_rows_kept_twice_are_counted(
     )
 
 
-def test_a2_cut_batches_are_complete(tmp_path: Path, spark: Any) -> None:
+def test_a2_cut_batches_are_complete(tmp_path: Path, engine: EngineFactory) -> None:
     segment, data = Segment(), lines("a", 0, 30)
     send(segment, "a", data[:100])
     send(segment, "a", data[20:60], 20)
     send(segment, "a", data)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.bytes, verdict.cut_events) == (True, len(data), 1)
 
 
-def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: Any) -> None:
+def test_r1_dropped_bytes_are_proven_against_the_header(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
     from logdrive.model import records
 
     segment = Segment()
     block = records.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
     segment.data_batch("a", 0, 20, [block], 1, skipped=10)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.skipped_bytes, verdict.events) == (True, 10, 1)
     segment.data_batch("b", 0, 20, [block], 1, skipped=9)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert [fault.what for fault in verdict.faults] == ["dropped bytes do not match the header"]
 
 
 def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, engine: EngineFactory
 ) -> None:
     segment = Segment()
     segment.data_batch("a", 0, 5, [b"{"], 1)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.quarantined_events) == (False, 1)
     assert [fault.what for fault in verdict.faults] == ["records that contradict their form"]
 
 
 def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, engine: EngineFactory
 ) -> None:
     from logdrive.model import records
 
@@ -231,7 +231,7 @@ def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete
     segment.data_batch("b", 5, 15, [records.lean_record(5, 15, "redacted")], 1)
     segment.data_batch("c", 0, 6, [records.lean_record(0, 6, "short")], 1)
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.overlapping_events, verdict.quarantined_events) == (
         False,
         1,
@@ -243,7 +243,7 @@ def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete
 
 
 def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: EngineFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment = filled(tmp_path)
     send(segment, "b", lines("b", 0, 4))
@@ -258,11 +258,11 @@ def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
     monkeypatch.setattr(faults, "on_reach", reached)
     with pytest.raises(Crash):
         catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert (verdict.complete, verdict.events, verdict.uncommitted_rows) == (True, 115, 4)
 
 
-def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
+def test_a_line_in_several_rows_is_one_line(tmp_path: Path, engine: EngineFactory) -> None:
     """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one
     later.
     """
@@ -299,7 +299,7 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     other = {"log": {"offset": 5, "origin": "o", "file": {"path": "/2"}}, "message": "x"}
     segment.foreign("beats", [orjson.dumps(two), orjson.dumps(other), b'{"message":"y"}'])
     catch_up(tmp_path, segment)
-    verdict = audit(str(tmp_path), spark)
+    verdict = audit(str(tmp_path), engine)
     assert verdict.complete, verdict.faults
     assert {source.path: (source.lines, source.events) for source in verdict.by_source} == {
         "/var/log/a.log": (4, 7),
@@ -309,6 +309,6 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     assert (verdict.lines, verdict.rows) == (8, 12)
 
 
-def test_no_tables_end_in_one_clear_error(tmp_path: Path, spark: Any) -> None:
+def test_no_tables_end_in_one_clear_error(tmp_path: Path, engine: EngineFactory) -> None:
     with pytest.raises(StorageError, match="pipeline run"):
-        audit(str(tmp_path), spark)
+        audit(str(tmp_path), engine)

@@ -12,11 +12,10 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, audit
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS
+from logdrive.pipeline.audit.engine import EngineFactory
 from logdrive.pipeline.audit.text import print_verdict, verdict_line
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
-
-pytestmark = pytest.mark.spark
 
 TEMPLATE = lines("template", 0, 200)
 PATH = "/var/log/app.log"
@@ -47,20 +46,20 @@ def _send(
     return at + len(data)
 
 
-def _audited(tmp_path: Path, segment: Segment, spark: Any) -> Verdict:
+def _audited(tmp_path: Path, segment: Segment, engine: EngineFactory) -> Verdict:
     catch_up(tmp_path, segment)
-    return audit(str(tmp_path), spark)
+    return audit(str(tmp_path), engine)
 
 
 def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
-    tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, engine: EngineFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment = Segment()
     at = _send(segment, "a", TEMPLATE)
     _send(segment, "a", lines("a", 0, 30), at=at)
     _send(segment, "clone", TEMPLATE + lines("b", 0, 50), resend=True)
     _send(segment, "rotated", lines("other", 0, 50))
-    verdict = _audited(tmp_path, segment, spark)
+    verdict = _audited(tmp_path, segment, engine)
     (copy,) = verdict.copies
     assert (copy.source, copy.other, copy.why) == (source_id("clone"), source_id("a"), SENT_AGAIN)
     assert (copy.lines, copy.bytes, copy.path) == (200, len(TEMPLATE), PATH)
@@ -89,7 +88,7 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
 
 
 def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, engine: EngineFactory
 ) -> None:
     """Equal lines behind that place are no copies of one another."""
     segment = Segment()
@@ -101,40 +100,42 @@ def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(
     at = _send(
         segment, "b", TEMPLATE[half:] + b"on the two, %s" % tail, at=at, origin="one", host="clone"
     )
-    verdict = _audited(tmp_path, segment, spark)
+    verdict = _audited(tmp_path, segment, engine)
     assert [(copy.lines, copy.why) for copy in verdict.copies] == [(200, TWO_CLIENTS)]
     assert (verdict.complete, verdict.duplicate_events) == (False, 200)
 
 
 def test_a4_a_file_that_is_shorter_than_its_copy_is_there_twice_as_a_whole(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, engine: EngineFactory
 ) -> None:
     segment = Segment()
     _send(segment, "a", TEMPLATE)
     _send(segment, "again", TEMPLATE + lines("b", 0, 5), resend=True)
-    assert _audited(tmp_path, segment, spark).duplicate_events == 200
+    assert _audited(tmp_path, segment, engine).duplicate_events == 200
 
 
-def test_a4_lives_with_the_same_first_line_are_no_copies(tmp_path: Path, spark: Any) -> None:
+def test_a4_lives_with_the_same_first_line_are_no_copies(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
     """Nor is a rotated file, nor what somebody had sent again on purpose."""
     segment, banner = Segment(), b"# the same in every life\n"
     _send(segment, "a", banner + lines("a", 0, 20))
     _send(segment, "b", banner + lines("b", 0, 20), resend=True)
     _send(segment, "rotated", banner + lines("a", 0, 20))
-    verdict = _audited(tmp_path / "one", segment, spark)
+    verdict = _audited(tmp_path / "one", segment, engine)
     assert (verdict.copies, verdict.complete) == ([], True)
     segment = Segment()
     segment.ended("c", _send(segment, "c", TEMPLATE), "resent")
     _send(segment, "again", TEMPLATE, resend=True)
-    verdict = _audited(tmp_path / "two", segment, spark)
+    verdict = _audited(tmp_path / "two", segment, engine)
     assert (verdict.copies, verdict.complete) == ([], True)
 
 
-def test_p2_the_record_of_a_first_run_is_no_source(tmp_path: Path, spark: Any) -> None:
+def test_p2_the_record_of_a_first_run_is_no_source(tmp_path: Path, engine: EngineFactory) -> None:
     segment = Segment()
     _send(segment, "a", TEMPLATE)
     segment.ended("agent", 0, "first_run")
-    verdict = _audited(tmp_path, segment, spark)
+    verdict = _audited(tmp_path, segment, engine)
     assert (verdict.complete, verdict.sources, verdict.unknown_ends) == (True, 1, [])
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from logdrive.cli.access import AccessOptions
-from logdrive.cli.deep_audit import audit_stream, pack_figures, print_packs
+from logdrive.cli.tables.deep_audit import audit_stream, deep_figures, print_packs
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.model.record_walker import walk_records
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
@@ -210,7 +210,7 @@ def test_what_a_deep_audit_found_is_printed(capsys: pytest.CaptureFixture[str]) 
     assert source_id("liar") in named
     assert f"bytes 0 to {len(TEXT)}" in named
     assert last == "1 pack in the stream, 1 of them can't be opened"
-    assert pack_figures(found)["faulty_packs"] == len(pack_figures(found)["pack_faults"]) == 1
+    assert deep_figures(found)["faulty_packs"] == len(deep_figures(found)["pack_faults"]) == 1
     print_packs(DeepAudit())
     assert capsys.readouterr().out == "no packs in the stream\n"
     found.add_unread("logs/app/0.#epoch.0", 5, 9, StorageError("gone"))
@@ -218,4 +218,4 @@ def test_what_a_deep_audit_found_is_printed(capsys: pytest.CaptureFixture[str]) 
     _, part, last = capsys.readouterr().out.splitlines()
     assert part == "logs/app/0.#epoch.0 from 5 to 9 was not looked at, as it can't be read: gone"
     assert last.endswith("1 of them can't be opened; 1 part could not be read")
-    assert pack_figures(found)["unread"][0]["end"] == 9
+    assert deep_figures(found)["unread"][0]["end"] == 9

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from logdrive.cli.pipeline import cat
+from logdrive.cli.tables.cat import cat
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.bronze.rebuild import find_source
 from tests.logdrive.pipeline.filling import bronze, catch_up

@@ -2,6 +2,7 @@
 batches cut between them.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,18 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.headers import rows_from_table
 from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.read.chunks import read_chunks
 from logdrive.pipeline.read.offsets import Progress, parse_progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.spark.source import Options, read_rows_of_range
-from tests.logdrive.pipeline.filling import batches_of, bronze, catch_up, planned, send, task
+from tests.logdrive.pipeline.filling import (
+    SegmentReader,
+    bronze,
+    catch_up,
+    planned,
+    send,
+    task,
+)
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
 from tests.logdrive.pipeline.storing import served
 
@@ -168,7 +177,7 @@ def test_a_planner_finds_pieces_of_earlier_micro_batches_and_so_does_another_pro
 def test_a_task_recalls_one_event_at_a_time() -> None:
     segment = stream(*"xyzxyzxyzxyz")
     recalled = 0
-    for batch in batches_of(planned(segment, boundaries(segment)[8]), segment, size=1 << 20):
-        (row,) = batch.to_pylist()
-        recalled = recalled + 1 if row["recalled"] else 0
+    pieces = partial(SegmentReader(segment, 1 << 20).read_chunks, segment.name)
+    for chunk in read_chunks(planned(segment, boundaries(segment)[8]), pieces):
+        recalled = recalled + 1 if chunk.recalled else 0
         assert recalled <= 3, "more than the pieces of one event between two parts of the range"

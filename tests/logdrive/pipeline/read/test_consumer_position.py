@@ -104,9 +104,8 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
 # When it is published ---------------------------------------------------------------------------
 
 
-@pytest.mark.spark
 def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_them(
-    tmp_path: Path, spark: Any
+    tmp_path: Path,
 ) -> None:
     tables, stop, seen = tmp_path / "tables", threading.Event(), []
     uri = f"file://{tmp_path / 'store'}#logs/app"
@@ -122,7 +121,7 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
             if not so_far.waiting:
                 stop.set()
 
-        run_pipeline(plan, stop, told, spark=spark)
+        run_pipeline(plan, stop, told)
         assert seen[-1] == {state.segment: state.length for state in face.list_segments()}
         assert set(positions(face).values()) == {None}
 
@@ -185,7 +184,7 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
         lambda: (system.store / "endpoint.json").exists() and stored() > 1_500_000,
         "the first lines do not arrive",
     )
-    first = run_pipeline(plan, threading.Event(), spark=spark)
+    first = run_pipeline(plan, threading.Event())
     before = stored()
     writer.write(20_000)
     _wait(lambda: stored() > before + 1_500_000, "the next lines do not arrive")
@@ -202,9 +201,9 @@ def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete
     assert all(at is not None and start <= at for start, at, _ in waiting)
     assert sum(at or 0 for _, at, _ in waiting) == first.bytes
     assert agent.terminate(60) == 0, agent.said()
-    run_pipeline(plan, threading.Event(), spark=spark)
+    run_pipeline(plan, threading.Event())
     assert receiver.terminate() == 0, receiver.said()
-    verdict = audit(plan.directory, spark)
+    verdict = audit(plan.directory)
     assert verdict.complete, verdict.faults
     assert {
         b"".join(data for _, data in source_pieces(plan.directory, source.source))

@@ -1,7 +1,6 @@
 """Tables filled from a topic of Iggy, whose offsets count messages, are those of the bytes."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -16,11 +15,11 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
+from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.resume import find_start
-from logdrive.pipeline.spark.source import chunk_rows, read_chunks
-from logdrive.pipeline.spark.task import decode_result, write_events
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.iggy.reader.headers import count_known_messages, read_batch_refs
 from logdrive.services.iggy.reader.polling import (
     Partition,
@@ -70,10 +69,16 @@ class MemoryReader:
         return run(partition_states(self.topic, STREAM, TOPIC))
 
     def read_batch_refs(
-        self, segment: str, start: int, end: int, most: int | None = None
+        self,
+        segment: str,
+        start: int,
+        end: int,
+        most: int | None = None,
+        most_raw: int | None = None,
     ) -> list[BatchRef]:
         partition = Partition(STREAM, TOPIC, partition_index(segment))
-        return run(read_batch_refs(self.topic, partition, start, end, most))
+        budget = BatchBudget(most, most_raw)
+        return run(read_batch_refs(self.topic, partition, start, end, budget))
 
     def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
         (state,) = (one for one in self.list_segments() if one.segment == segment)
@@ -120,14 +125,11 @@ def fill_from(stream: ServiceReader, directory: Path) -> CommitCounts:
         start, _ = find_start(stream, tables, stream.uri)
         planner = Planner(stream, _RANGE_BYTES)
         end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
-        written = []
-        for one in planner.cut_ranges(start, end):
-            chunks = read_chunks(one, partial(stream.read_chunks, one.segment))
-            events = str(directory / "bronze" / "events")
-            (message,) = write_events(
-                chunk_rows(stream.name, one, chunks), events, "snappy", stream.offset_unit
-            )
-            written.append(decode_result(message.to_pylist()[0]))
+        events = str(directory / "bronze" / "events")
+        written = [
+            write_range(RangeTask(stream, one, events, "snappy"))
+            for one in planner.cut_ranges(start, end)
+        ]
         return tables.commit_ranges(written)
 
 

@@ -203,3 +203,36 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
             == stream_client("pravega://127.0.0.1:6001/logs/app")
             == relocate_stream("pravega://127.0.0.1:6001/logs/app", reader)
         )
+
+
+@pytest.fixture
+def packed() -> Segment:
+    """A segment of packs that are stored in a small part of the bytes that they hold."""
+    segment, at = Segment(), 0
+    for _ in range(12):
+        at = segment.packed("a", b"the same line again\n" * 5000, at)
+    return segment
+
+
+def test_a_bound_on_raw_bytes_counts_what_packs_hold(tmp_path: Path, packed: Segment) -> None:
+    with served(tmp_path / "store", packed) as face:
+        planner = Planner(face, range_bytes=1 << 30, range_raw_bytes=150_000)
+        at, sizes, ranges = NOTHING, [], list[BatchRange]()
+        while True:
+            following = planner.plan_micro_batch(at, planner.segment_bounds(), None, 400_000)
+            if following == at:
+                break
+            cut = planner.cut_ranges(at, following)
+            sizes.append(sum(one.raw_bytes for one in cut))
+            ranges += cut
+            at = following
+    assert sizes == [400_000] * 3
+    assert [one.raw_bytes for one in ranges] == [200_000] * 6
+    assert ranges[-1].end == len(packed.data) < 200_000
+
+
+def test_ranges_of_another_process_have_the_same_raw_bytes(tmp_path: Path, packed: Segment) -> None:
+    with served(tmp_path / "store", packed) as face:
+        end = Planner(face, 1 << 30).plan_micro_batch(NOTHING, {0: (0, len(packed.data))}, None)
+        other = Planner(face, range_bytes=1 << 30, range_raw_bytes=300_000)
+        assert [one.raw_bytes for one in other.cut_ranges(NOTHING, end)] == [300_000] * 4

@@ -1,7 +1,6 @@
 """Tables filled from an S2 stream, whose offsets count records, are those of the bytes."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -11,18 +10,13 @@ from logdrive.errors import ConfigError
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.schema import BATCHES, COMMAND, EVENTS
+from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.resume import find_start
-from logdrive.pipeline.spark.source import (
-    Options,
-    chunk_rows,
-    read_chunks,
-    read_rows_of_range,
-)
-from logdrive.pipeline.spark.task import decode_result, write_events
+from logdrive.pipeline.spark.source import Options, read_rows_of_range
 from logdrive.services.s2.reader.stream import S2StreamReader
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
@@ -70,14 +64,11 @@ def fill(stream: S2StreamReader, directory: Path) -> CommitCounts:
         start, _ = find_start(stream, tables, stream.uri)
         planner = Planner(stream, _RANGE_BYTES)
         end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
-        written = []
-        for one in planner.cut_ranges(start, end):
-            chunks = read_chunks(one, partial(stream.read_chunks, one.segment))
-            events = str(directory / "bronze" / "events")
-            (message,) = write_events(
-                chunk_rows(stream.name, one, chunks), events, "snappy", stream.offset_unit
-            )
-            written.append(decode_result(message.to_pylist()[0]))
+        events = str(directory / "bronze" / "events")
+        written = [
+            write_range(RangeTask(stream, one, events, "snappy"))
+            for one in planner.cut_ranges(start, end)
+        ]
         return tables.commit_ranges(written)
 
 

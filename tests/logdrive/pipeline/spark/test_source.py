@@ -134,13 +134,11 @@ def test_every_mistake_in_the_options_is_named_at_once() -> None:
         parse_options(
             {
                 "URI": "pravega://h",
-                "form": "rows",
                 "maxBytesPerBatch": "many",
                 "startingOffsets": "{}",
             }
         )
     assert [mistake.key for mistake in caught.value.mistakes] == [
-        "form",
         "maxBytesPerBatch",
         "startingOffsets",
         "uri",
@@ -166,13 +164,12 @@ def test_options_are_read_in_any_case() -> None:
     options = parse_options(
         {
             "uri": "pravega://h:1/a/b",
-            "FORM": "raw",
             "maxbytesperbatch": "5",
             "CA": "ca.pem",
             "serverName": "s",
         }
     )
-    assert (options.raw, options.max_bytes, options.stream.name) == (True, 5, "a/b")
+    assert (options.max_bytes, options.stream.name) == (5, "a/b")
     assert isinstance(options.stream, StreamClient)
     assert options.stream.target.tls is not None
     assert options.stream.target.tls.server_name == "s"

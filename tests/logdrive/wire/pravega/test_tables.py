@@ -142,8 +142,9 @@ def test_the_message_types_are_those_of_wire_version_17() -> None:
         91,
     ]
     tables, administration = [68, 69, 70, 71, *range(74, 80), *range(83, 89)], [-3, -4, -5, -6]
+    own = [30_001, 30_002]  # which no Pravega knows
     assert sorted(MESSAGE_TYPES) == sorted(
-        control + failures + appends + segments + tables + administration
+        control + failures + appends + segments + tables + administration + own
     )
 
 

@@ -17,6 +17,7 @@ from logdrive.services.pravega.server.segments.reserved import segments_named_by
 from logdrive.wire.pravega.appends import SetupAppend
 from logdrive.wire.pravega.control import TOKEN_CHECK_FAILED, TOKEN_EXPIRED, AuthTokenCheckFailed
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import (
     GetSegmentAttribute,
     GetStreamSegmentInfo,
@@ -25,7 +26,12 @@ from logdrive.wire.pravega.segments import (
 )
 
 _READING = (
-    GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment | tables.TableQuestion
+    GetSegmentAttribute
+    | GetStreamSegmentInfo
+    | LocateAppends
+    | LocateOffset
+    | ReadSegment
+    | tables.TableQuestion
 )
 
 

@@ -52,6 +52,7 @@ from logdrive.wire.pravega.control import (
 )
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.reassembly import Assembler
 from logdrive.wire.pravega.segments import (
     CreateTransientSegment,
@@ -233,7 +234,7 @@ class SegmentConnection:
         if isinstance(request, _ANSWERED_AT_ONCE):
             self._answers.append(await answer_request(self._shared, request))
             return
-        if isinstance(request, TableQuestion):
+        if isinstance(request, TableQuestion | LocateAppends):
             await self._memory.wait_until_admitted()  # its answer may be megabytes
         reply = await answer_request(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):

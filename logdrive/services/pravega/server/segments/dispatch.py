@@ -3,11 +3,13 @@
 See docs/protocols/pravega.md#messages.
 """
 
+import asyncio
 from typing import Final
 
 from logdrive.errors import LogdriveError
 from logdrive.services.pravega.server.segments import lifecycle, metadata, tables
 from logdrive.services.pravega.server.segments.appending import HangUpError
+from logdrive.services.pravega.server.segments.locating import locate_appends
 from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
 from logdrive.wire.pravega.control import (
@@ -18,9 +20,12 @@ from logdrive.wire.pravega.control import (
     SegmentIsSealed,
 )
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import CreateTransientSegment, MergeSegments, MergeSegmentsBatch
 
-Request = metadata.MetadataRequest | lifecycle.LifecycleRequest | tables.TableRequest
+Request = (
+    metadata.MetadataRequest | lifecycle.LifecycleRequest | tables.TableRequest | LocateAppends
+)
 
 _TEXT_CHARACTERS: Final = 1000
 """Limit on the length of an error message."""
@@ -63,6 +68,9 @@ async def _answer(shared: SharedState, request: Request) -> Message:
         return await metadata.answer_metadata_request(shared.store, request)
     if isinstance(request, lifecycle.LifecycleRequest):
         return await lifecycle.answer_lifecycle_request(shared, request)
+    if isinstance(request, LocateAppends):
+        time = asyncio.get_running_loop().time
+        return locate_appends(shared.store, shared.files, request, time)
     return await tables.answer_table_request(shared.tables, request)
 
 

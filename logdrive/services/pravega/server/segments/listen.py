@@ -18,6 +18,7 @@ from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.server import POLL_SECONDS, SegmentStoreServer
 from logdrive.store.engine import Store
+from logdrive.store.store_files import StoreFiles, find_store_files
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 _log = structlog.get_logger("logdrive.store.pravega")
@@ -46,8 +47,16 @@ async def serve_segment_store(
     first, within a few seconds. *poll_seconds* and *held_bytes* are those of `SegmentStoreServer`.
     Raises `ConfigError` where it can't bind.
     """
+    files: StoreFiles | None = None
+    with contextlib.suppress(OSError):  # then all clients read over the network
+        files = find_store_files(disk, store.path)
     face = SegmentStoreServer(
-        store, poll_seconds=poll_seconds, random=random, verifier=verifier, held_bytes=held_bytes
+        store,
+        poll_seconds=poll_seconds,
+        random=random,
+        verifier=verifier,
+        held_bytes=held_bytes,
+        files=files,
     )
     listener = await transport.listen(host, port, tls, face.serve_connection)
     where = endpoint.endpoint_of(

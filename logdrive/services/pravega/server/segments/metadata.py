@@ -11,7 +11,7 @@ from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.engine import Store
 from logdrive.store.index.index import SegmentInfo
-from logdrive.wire.pravega.attributes import EVENTS, SCALE_RATE, SCALE_TYPE
+from logdrive.wire.pravega.attributes import EVENTS, LOCATES_APPENDS, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     GetSegmentAttribute,
@@ -41,12 +41,7 @@ async def answer_metadata_request(store: Store, request: MetadataRequest) -> Mes
         case GetStreamSegmentInfo(number, segment):
             return _info_message(number, segment, require_info(store, segment))
         case GetSegmentAttribute(number, segment, attribute):
-            value = (
-                require_info(store, segment).events
-                if attribute == EVENTS
-                else store.attribute(segment, attribute)
-            )
-            return SegmentAttribute(number, value)
+            return SegmentAttribute(number, _attribute(store, segment, attribute))
         case UpdateSegmentAttribute(number, segment, attribute, value, expected):
             return SegmentAttributeUpdated(
                 number, await store.update(segment, attribute, expected, value)
@@ -58,6 +53,15 @@ async def answer_metadata_request(store: Store, request: MetadataRequest) -> Mes
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
+
+
+def _attribute(store: Store, segment: str, attribute: UUID) -> int:
+    info = require_info(store, segment)
+    if attribute == EVENTS:
+        return info.events
+    if attribute == LOCATES_APPENDS:
+        return 1
+    return store.attribute(segment, attribute)
 
 
 def submit_policy(

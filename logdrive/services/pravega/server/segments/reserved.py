@@ -2,6 +2,7 @@
 
 from logdrive.store.streams.names import OWN
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import (
     GetSegmentAttribute,
     GetStreamSegmentInfo,
@@ -10,7 +11,7 @@ from logdrive.wire.pravega.segments import (
     ReadSegment,
 )
 
-_READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment
+_READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateAppends | LocateOffset | ReadSegment
 
 
 def reserved_segment_changed_by(message: Message) -> str | None:

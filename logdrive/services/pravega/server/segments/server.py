@@ -10,6 +10,7 @@ from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.connection import SegmentConnection
 from logdrive.services.pravega.server.segments.shared import new_shared_state
 from logdrive.store.engine import Store
+from logdrive.store.store_files import StoreFiles
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
@@ -28,6 +29,7 @@ class SegmentStoreServer:
     *poll_seconds* is how long a read at the tail waits. *random* names transient segments. Without
     *verifier* requests need no token. *held_bytes* limits the memory that all connections take for
     messages that are incomplete or being answered, and for answers that clients do not read.
+    *files* is where clients on this host may read the store's log themselves.
     """
 
     def __init__(
@@ -38,10 +40,11 @@ class SegmentStoreServer:
         random: Random | None = None,
         verifier: TokenVerifier | None = None,
         held_bytes: int = PRAVEGA_HELD_BYTES,
+        files: StoreFiles | None = None,
     ) -> None:
         self._poll_seconds = poll_seconds
         self._verifier = verifier
-        self._shared = new_shared_state(store, random or SystemRandom(), held_bytes)
+        self._shared = new_shared_state(store, random or SystemRandom(), held_bytes, files)
         self._connections: dict[SegmentConnection, None] = {}
         # set when a connection has ended
         self._ended = asyncio.Event()

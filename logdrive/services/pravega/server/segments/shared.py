@@ -12,6 +12,7 @@ from logdrive.services.pravega.server.segments.merging import Merger
 from logdrive.services.pravega.server.segments.transients import Transients
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
+from logdrive.store.store_files import StoreFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,13 @@ class SharedState:
     transients: Transients
     turns: Turns
     memory: FaceMemoryBudget
+    files: StoreFiles | None
+    """Where clients on this host find the store's files; None if they are not to look."""
 
 
-def new_shared_state(store: Store, random: Random, held_bytes: int) -> SharedState:
+def new_shared_state(
+    store: Store, random: Random, held_bytes: int, files: StoreFiles | None
+) -> SharedState:
     """Return the shared state of a new segment store; see `SegmentStoreServer`."""
     tables = Tables(store)
     return SharedState(
@@ -40,4 +45,5 @@ def new_shared_state(store: Store, random: Random, held_bytes: int) -> SharedSta
         Transients(store, random),
         Turns(),
         FaceMemoryBudget(held_bytes, Heap()),
+        files,
     )

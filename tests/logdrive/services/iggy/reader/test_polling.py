@@ -9,6 +9,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import torn_batch
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.read.offsets import Point
+from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.iggy.reader.headers import count_known_messages, read_batch_refs
 from logdrive.services.iggy.reader.lines import count_partition, read_topic_lines
 from logdrive.services.iggy.reader.polling import (
@@ -57,7 +58,9 @@ def states(topic: MemoryTopic) -> list[SegmentState]:
 
 def refs(topic: MemoryTopic, most: int | None = None) -> list[BatchRef]:
     (state,) = states(topic)
-    return run(read_batch_refs(topic, PARTITION, state.start, state.length, most))
+    return run(
+        read_batch_refs(topic, PARTITION, state.start, state.length, BatchBudget(most, None))
+    )
 
 
 def text(topic: MemoryTopic) -> bytes:
@@ -176,14 +179,14 @@ def test_what_was_removed_is_not_taken_for_lost(
     topic.first = whole[3].offset
     assert refs(topic) == whole[3:]
     with pytest.raises(StorageError, match="were removed before they were read"):
-        run(read_batch_refs(topic, PARTITION, 0, whole[-1].next, None))
+        run(read_batch_refs(topic, PARTITION, 0, whole[-1].next, BatchBudget(None, None)))
 
 
 def test_messages_that_are_not_there_are_an_outage(topic: MemoryTopic, segment: Segment) -> None:
     topic.send(as_sent(segment))
     end = len(topic.partitions[0])
     with pytest.raises(TransientError, match=f"from {end} to {end + 1} are not there"):
-        run(read_batch_refs(topic, PARTITION, 0, end + 1, None))
+        run(read_batch_refs(topic, PARTITION, 0, end + 1, BatchBudget(None, None)))
 
 
 def test_headers_are_known_again_by_place_and_content(topic: MemoryTopic, segment: Segment) -> None:

@@ -9,7 +9,7 @@ from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.pravega.server import endpoint
-from logdrive.wire.pravega import appends, segments, tables
+from logdrive.wire.pravega import appends, own, segments, tables
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import (
     TOKEN_CHECK_FAILED,
@@ -19,6 +19,7 @@ from logdrive.wire.pravega.control import (
     KeepAlive,
 )
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import (
     CreateSegment,
     CreateTransientSegment,
@@ -63,6 +64,7 @@ def looking(token: str) -> list[Message]:
         GetStreamSegmentInfo(7, S, token),
         GetSegmentAttribute(7, S, W, token),
         LocateOffset(7, S, 0, token),
+        LocateAppends(7, S, 0, 2, 10, "", token),
         GetTableSegmentInfo(7, S, token),
         ReadTable(7, S, token, ()),
         ReadTableKeys(7, S, token, 1),
@@ -114,7 +116,7 @@ async def filled(made: World) -> None:
 
 def test_the_requests_below_are_all_that_carry_a_token() -> None:
     known = {type(message) for message in (*looking(""), *changing(""))}
-    for module in (appends, segments, tables):
+    for module in (appends, segments, tables, own):
         for _, found in inspect.getmembers(module, inspect.isclass):
             if issubclass(found, Message) and "token" in getattr(found, "__dataclass_fields__", {}):
                 assert found in known

@@ -6,6 +6,7 @@ import pytest
 
 from logdrive.services.pravega.server.segments.reserved import reserved_segment_changed_by
 from logdrive.wire.pravega.appends import SetupAppend
+from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import CreateSegment, DeleteSegment, ReadSegment
 
 OWN = [
@@ -18,6 +19,7 @@ OWN = [
 @pytest.mark.parametrize("segment", OWN)
 def test_clients_may_read_the_stores_own_segments_and_change_none(segment: str) -> None:
     assert reserved_segment_changed_by(ReadSegment(segment, 0, 10)) is None
+    assert reserved_segment_changed_by(LocateAppends(1, segment, 0, 10, 0)) is None
     for message in (
         SetupAppend(1, UUID(int=1), segment),
         CreateSegment(1, segment),

@@ -5,7 +5,12 @@ from datetime import UTC, datetime
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.charts import (
+from logdrive.pipeline.audit.dead_letters import dismissals
+from logdrive.pipeline.audit.sources import AuditedSource
+from logdrive.pipeline.audit.text import verdict_line
+from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.report.charts import (
     Tick,
     columns,
     decades,
@@ -15,12 +20,7 @@ from logdrive.pipeline.audit.charts import (
     short,
     size,
 )
-from logdrive.pipeline.audit.dead_letters import dismissals
-from logdrive.pipeline.audit.figures import COLUMNS, Figures, compute_figures, cover_bar
-from logdrive.pipeline.audit.sources import AuditedSource
-from logdrive.pipeline.audit.text import verdict_line
-from logdrive.pipeline.bronze.tables import table_paths
-from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.report.figures import COLUMNS, Figures, compute_figures, cover_bar
 from logdrive.pipeline.tables.delta import open_table
 
 _SOURCES = 40  # limit on the sources listed

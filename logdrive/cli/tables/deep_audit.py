@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import escape_unprintable
+from logdrive.cli.pack_faults import pack_figures, pack_verdict
 from logdrive.errors import ConfigError, LogdriveError
 from logdrive.pipeline.audit.deep import DeepAudit, audit_packs
 from logdrive.pipeline.bronze.history import read_batch_ends, read_header_chain
@@ -47,11 +48,7 @@ def print_packs(found: DeepAudit) -> None:
     if not packs.opened:
         print(f"no packs in {'what of the stream was read' if unread else 'the stream'}{unread}")
         return
-    more = packs.faulty - len(packs.faults)
-    faulty = f"{packs.faulty:,} of them can't be opened" if packs.faulty else "all of them whole"
-    unnamed = f", {more:,} of which are not named above" if more else ""
-    noun = "pack" if packs.opened == 1 else "packs"
-    print(f"{packs.opened:,} {noun} in the stream, {faulty}{unnamed}{unread}")
+    print(f"{pack_verdict(packs, place=' in the stream')}{unread}")
 
 
 def _unread(found: DeepAudit) -> str:
@@ -63,13 +60,9 @@ def _unread(found: DeepAudit) -> str:
     return f"; {count:,} {'part' if count == 1 else 'parts'} could not be read{unnamed}"
 
 
-def pack_figures(found: DeepAudit) -> dict[str, Any]:
+def deep_figures(found: DeepAudit) -> dict[str, Any]:
     """Return what `--json` prints of it."""
-    packs = found.packs
-    return {
-        "packs": packs.opened,
-        "faulty_packs": packs.faulty,
-        "pack_faults": [fault._asdict() for fault in packs.faults],
+    return pack_figures(found.packs) | {
         "unread_parts": found.unread_parts,
         "unread": [part._asdict() for part in found.unread],
     }

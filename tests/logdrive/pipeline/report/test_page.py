@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, audit_sources, heads_from_table, verdict
-from logdrive.pipeline.audit.charts import decades, duration, line, scale, short, size
 from logdrive.pipeline.audit.dead_letters import read_dead_letters
-from logdrive.pipeline.audit.figures import cover_bar
-from logdrive.pipeline.audit.report import render_report
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.report.charts import decades, duration, line, scale, short, size
+from logdrive.pipeline.report.figures import cover_bar
+from logdrive.pipeline.report.page import render_report
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 

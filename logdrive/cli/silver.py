@@ -1,0 +1,170 @@
+"""`logdrive pipeline silver` and `rebuild`: rows of silver by the formats of their lines."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+
+from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.stop_event import stop_on_signals
+from logdrive.config.load import load_config
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.plan import Plan
+    from logdrive.pipeline.silver.config import SilverConfig
+    from logdrive.pipeline.silver.fill import SilverTotals
+
+_config_option = click.option(
+    "--config",
+    "path",
+    type=click.Path(dir_okay=False),
+    help="TOML file whose [silver] says which formats the lines have; without it they are told by "
+    "the first lines of each source.",
+)
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object at the end."
+)
+
+
+@click.command(
+    short_help="Fill the silver tables: lines by their formats, as columns.",
+    epilog="Example: logdrive pipeline silver /data/logs --once",
+)
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--once/--follow",
+    default=False,
+    help="Exit once silver has all that bronze has now; or go on until SIGTERM, the default.",
+)
+@_config_option
+@_json_option
+def silver(directory: str, once: bool, path: str | None, as_json: bool) -> None:
+    """Make the lines in DIRECTORY/bronze rows of tables in DIRECTORY/silver, by their formats.
+
+    Each line becomes one row: of its format's table, of `text` if it has no format, of `quarantine`
+    if its format can't read it. It can run beside `pipeline run`, which needs no --silver then.
+    """
+    configure_logging("info")
+    config, compression, seconds = _settings(path)
+    with stop_on_signals() as stop:
+        _fill(directory, config, compression, stop, None if once else seconds, as_json=as_json)
+
+
+@click.command(
+    short_help="Drop tables that are made from others, and make them anew.",
+    epilog="Example: logdrive pipeline rebuild /data/logs --table silver --config pipeline.toml",
+)
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--table",
+    type=click.Choice(["silver"]),
+    required=True,
+    help="Which tables: silver, all of them.",
+)
+@_config_option
+@click.option("--dry-run", is_flag=True, help="Only say what would be dropped and read.")
+@_json_option
+def rebuild(directory: str, table: str, path: str | None, dry_run: bool, as_json: bool) -> None:
+    """Drop the silver tables in DIRECTORY and fill them again from bronze.
+
+    Formats are decided anew, by the configuration and the product as they are now. What was begun
+    and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew.
+    """
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.bronze.tables import open_tables
+    from logdrive.pipeline.silver.balance import silver_balance
+    from logdrive.pipeline.silver.rebuild import drop_silver
+
+    configure_logging("info")
+    config, compression, _ = _settings(path)
+    if dry_run:
+        events, _ = open_tables(directory)
+        balance = silver_balance(directory)
+        tables = balance.tables if balance is not None else {}
+        would = {"drop": tables, "read_files": len(events.files)}
+        if as_json:
+            emit_json(would)
+        else:
+            dropped = ", ".join(f"{name} ({rows:,} rows)" for name, rows in tables.items())
+            print(f"would drop {dropped or 'nothing'}, and read {len(events.files):,} files")
+        return
+    with stop_on_signals() as stop:
+        drop_silver(directory, SystemDisk())
+        _fill(directory, config, compression, stop, None, as_json=as_json)
+
+
+@contextmanager
+def follow_with_silver(
+    plan: "Plan", path: str | None, stop: threading.Event, *, wanted: bool
+) -> Iterator[Callable[[], object]]:
+    """Yield what fills the silver tables of *plan* up to bronze's present end.
+
+    It does nothing unless silver is *wanted* or the configuration at *path* enables it.
+    """
+    config, _, _ = _settings(path)
+    if not (wanted or config.enabled):
+        yield lambda: None
+        return
+    from logdrive.pipeline.silver.fill import SilverFollower
+
+    with SilverFollower(plan.directory, config, stop, compression=plan.compression) as follower:
+        yield follower.catch_up
+
+
+def _settings(path: str | None) -> "tuple[SilverConfig, str, float]":
+    """Return [silver], the compression of files, and how often to look for new lines."""
+    from logdrive.pipeline.config import PipelineConfig
+    from logdrive.pipeline.plan import TRIGGER_SECONDS
+    from logdrive.pipeline.silver.config import SilverConfig
+    from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
+
+    if path is None:
+        return SilverConfig(), DEFAULT_COMPRESSION, TRIGGER_SECONDS
+    config = load_config(path, PipelineConfig, os.environ)
+    return config.silver, config.pipeline.compression, config.pipeline.trigger_seconds
+
+
+def _fill(
+    directory: str,
+    config: "SilverConfig",
+    compression: str,
+    stop: threading.Event,
+    follow_seconds: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    from logdrive.host.clock import SystemClock
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.silver.fill import fill_silver
+    from logdrive.pipeline.silver.writer import Silver
+    from logdrive.pipeline.tasks import InThreads
+
+    log = structlog.get_logger("pipeline")
+
+    def on_step(so_far: "SilverTotals") -> None:
+        log.info("silver so far", **so_far.as_json())
+
+    started = time.monotonic()
+    tables = Silver(
+        directory,
+        config,
+        InThreads(os.cpu_count() or 1),
+        clock=SystemClock(),
+        disk=SystemDisk(),
+        compression=compression,
+    )
+    with tables:
+        totals = fill_silver(tables, stop, on_step, follow_seconds=follow_seconds)
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        emit_json(totals.as_json() | {"seconds": seconds})
+    else:
+        print(
+            f"{totals.rows:,} rows, {totals.quarantined:,} quarantined, {totals.duplicates:,} "
+            f"sent again, in {seconds} s"
+        )

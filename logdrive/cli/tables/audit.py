@@ -1,0 +1,67 @@
+"""`logdrive pipeline audit`: proves that tables have each byte once, or lists which they have not.
+
+It imports what it needs once it is called: `--help` should not wait for pyarrow.
+"""
+
+import click
+
+from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.output import emit_json
+from logdrive.cli.tables.engines import EngineOptions, audit_tables, engine_options
+
+_INCOMPLETE = 1
+
+
+@click.command(
+    short_help="Prove that no byte was lost or duplicated, or list which were.",
+    epilog="Example: logdrive pipeline audit /data/logs --json",
+)
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--allow-unknown-ends",
+    is_flag=True,
+    help="Exit with 0 if nothing is missing but the ends of files that vanished unread.",
+)
+@click.option("--deep", is_flag=True, help="Open every pack of the stream --from, too.")
+@click.option(
+    "--from",
+    "source",
+    metavar="URI",
+    help="Stream that the tables were read from, for --deep.",
+)
+@engine_options
+@access_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def audit(
+    directory: str,
+    allow_unknown_ends: bool,
+    deep: bool,
+    source: str | None,
+    engine: EngineOptions,
+    access: AccessOptions,
+    as_json: bool,
+) -> int:
+    """Prove from the tables in DIRECTORY that no byte was lost or duplicated.
+
+    Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
+    be opened, or does not hold what its header says, or if a part of the stream can't be read.
+    """
+    if deep != (source is not None):
+        raise click.UsageError("give --deep and --from URI together")
+    from logdrive.pipeline.tables.installed import require_tables
+
+    require_tables()
+    from logdrive.cli.tables.deep_audit import audit_stream, deep_figures, print_packs
+    from logdrive.pipeline.audit.text import print_verdict
+
+    found = audit_stream(directory, source, access) if source is not None else None
+    verdict = audit_tables(directory, engine)
+    if as_json:
+        emit_json(verdict.as_json() | (deep_figures(found) if found is not None else {}))
+    else:
+        if found is not None:
+            print_packs(found)
+        print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
+
+    complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
+    return 0 if complete and (found is None or found.whole) else _INCOMPLETE

@@ -1,0 +1,46 @@
+"""Reads rows out of the files of `events`, in pieces of bounded size, and by several threads."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdrive.errors import StorageError
+from logdrive.pipeline.decode.schema import EVENTS, LABEL
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+PIECE_ROWS: Final = 1 << 17
+"""Most rows that a thread has in memory at once; their columns fit a core's cache."""
+_LABELS = [field.name for field in EVENTS if field.type.equals(LABEL)]
+
+
+def read_pieces(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield *columns* of the rows of the parquet file at *path*, in order.
+
+    Labels are dictionaries. Raises `StorageError`.
+    """
+    with _convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+        yield from file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False)
+
+
+def map_files(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield what *work* returns for each of *items*, in order; a thread a core works ahead."""
+    threads = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "audit")
+    try:
+        yield from threads.map(work, items)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _convert_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(f"{path} can't be read: {error}") from error

@@ -1,0 +1,72 @@
+"""Chooses where a micro-batch runs: a small one in this process, a larger one in Spark.
+
+A task of Spark costs tens of milliseconds, and its start ten seconds of both cores: a trickle pays
+neither. Where much waits, Spark is started in the background, and small micro-batches go on in this
+process until it is up.
+"""
+
+import threading
+
+from logdrive.model.units import MIB
+from logdrive.pipeline.spark.background import BackgroundSpark
+from logdrive.pipeline.tasks import InProcess, Tasks
+
+_FIRST_BYTES = 4 * MIB  # limit on the first micro-batch, so that rows come early
+_GROWTH = 4  # factor from one limit to the next while more waits
+_STARTS_SPARK = 16  # so many times `driver_bytes` in a row, without catching up, start Spark
+
+
+class TaskChooser:
+    """Chooses the tasks of each micro-batch, and how large it may be.
+
+    *spark* is Spark or what stands for it. All sizes are raw bytes.
+    """
+
+    def __init__(
+        self, spark: "BackgroundSpark | Tasks", driver_bytes: int, most: int, stop: threading.Event
+    ) -> None:
+        """Micro-batches of less than *driver_bytes* stay here; none has more than *most*."""
+        self._spark = spark
+        self._driver_bytes = driver_bytes
+        self._most = most
+        self._stop = stop
+        self._here = InProcess()
+        # limit on the next micro-batch
+        self._limit = min(_FIRST_BYTES, most)
+        # bytes of the micro-batches since the last that left nothing behind
+        self._in_a_row = 0
+
+    @property
+    def limit(self) -> int:
+        """Limit on the bytes of the next micro-batch."""
+        if self._driver_bytes and not self._is_up:
+            return min(self._limit, self._driver_bytes)
+        return self._limit
+
+    def choose(self, size: int) -> Tasks | None:
+        """Return where a micro-batch of *size* runs; None if the run is to stop instead.
+
+        Raises what ended the start of Spark.
+        """
+        if self._driver_bytes and (size < self._driver_bytes or not self._is_up):
+            return self._here
+        if isinstance(self._spark, BackgroundSpark):
+            return self._spark.wait_until_up(self._stop)
+        return self._spark
+
+    def note(self, size: int, *, more: bool) -> None:
+        """Note that a micro-batch has *size*, and whether *more* waited behind it."""
+        if not more:
+            self._limit, self._in_a_row = min(_FIRST_BYTES, self._most), 0
+            return
+        self._limit = min(_GROWTH * self._limit, self._most)
+        self._in_a_row += size
+        if (
+            isinstance(self._spark, BackgroundSpark)
+            and self._in_a_row >= _STARTS_SPARK * self._driver_bytes
+        ):
+            self._spark.begin()
+
+    @property
+    def _is_up(self) -> bool:
+        return not isinstance(self._spark, BackgroundSpark) or self._spark.is_up

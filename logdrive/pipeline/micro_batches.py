@@ -1,0 +1,173 @@
+"""The driver's loop: plans micro-batches of a stream, and commits what tasks have written of each.
+
+Only ranges go to the tasks, and only headers and names of files come back. The tables know where to
+go on: the loop keeps nothing that outlives it. ADR 29 says why it is no streaming query.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from logdrive.errors import LogdriveError, StorageError, TransientError, file_error_text
+from logdrive.model.units import MIB
+from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
+from logdrive.pipeline.bronze.written_range import WrittenRange
+from logdrive.pipeline.choose_tasks import TaskChooser
+from logdrive.pipeline.plan import Plan
+from logdrive.pipeline.range_task import RangeTask, write_range
+from logdrive.pipeline.read.offsets import Progress
+from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.tasks import InProcess, Tasks
+from logdrive.services.reader import ServiceReader
+
+_RANGE_BYTES = 64 * MIB  # raw bytes of one task's range, at most
+_AT_A_TIME = 2  # micro-batches: one is written while the one before it is committed
+
+Bounds = Mapping[int, tuple[int, int]]
+"""Per segment number, its start and its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A micro-batch whose ranges are being written, or have been."""
+
+    end: Progress  # where the next one begins
+    more: bool  # True if more waited behind it when it was planned
+    written: "Future[list[WrittenRange]]"
+
+
+class MicroBatches:
+    """Fills *tables* from a stream until it ends, fails, or *stop* is set. Run it once.
+
+    *on_commit* is called after each commit.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        tables: Bronze,
+        chooser: TaskChooser,
+        stop: threading.Event,
+        on_commit: Callable[[CommitCounts], None],
+    ) -> None:
+        self._plan = plan
+        self._directory = table_paths(plan.directory)[0]
+        self._tables = tables
+        self._chooser = chooser
+        self._stop = stop
+        self._on_commit = on_commit
+
+    def run_to_end(self, stream: ServiceReader, start: Progress) -> None:
+        """Read *stream* from *start* on, and return at its end, or when told to stop.
+
+        With `Plan.once` the end is where the stream ends now. Micro-batches that run when *stop* is
+        set are committed. Raises `TransientError` where another try may help, `MismatchError` if
+        the store went back, and what else a commit raises.
+        """
+        planner = Planner(stream, _RANGE_BYTES)
+        end = planner.segment_bounds() if self._plan.once else None
+        with ThreadPoolExecutor(_AT_A_TIME, "logdrive-tasks") as threads:
+            running, at = None, start
+            try:
+                while running is not None or not self._stop.is_set():
+                    current = running or self._begin(planner, at, end, threads)
+                    running = None
+                    if current is None:  # nothing waits
+                        if end is not None:
+                            return
+                        self._stop.wait(self._plan.trigger_seconds)
+                        continue
+                    at, failure = current.end, None
+                    if current.more and not current.written.done() and not self._stop.is_set():
+                        try:
+                            running = self._begin(planner, at, end, threads)
+                        except LogdriveError as error:  # what has been written is still committed
+                            failure = error
+                    self._commit(current)
+                    if failure is not None:
+                        raise failure
+                    if not current.more and end is None:
+                        self._stop.wait(self._plan.trigger_seconds)
+            except BaseException:
+                if running is not None:
+                    self._discard(running)
+                raise
+
+    def _begin(
+        self, planner: Planner, at: Progress, end: Bounds | None, threads: ThreadPoolExecutor
+    ) -> _Running | None:
+        """Plan the micro-batch from *at* on, and let its ranges be written.
+
+        Returns None if nothing waits there, up to *end* if that is given.
+        """
+        bounds = end or planner.segment_bounds()
+        try:
+            reached = planner.plan_micro_batch(at, bounds, None, self._chooser.limit)
+            planner.range_raw_bytes = _RANGE_BYTES
+            ranges = planner.cut_ranges(at, reached)
+        except StorageError as error:  # what retention removed, or can't be read: try again
+            raise TransientError(str(error)) from error
+        if not ranges:
+            return None
+
+        size = sum(one.raw_bytes for one in ranges)
+        more = any(reached.point(number).next < length for number, (_, length) in bounds.items())
+        self._chooser.note(size, more=more)
+        tasks = self._chooser.choose(size)
+        if tasks is None:  # told to stop
+            return None
+        if len(ranges) < tasks.slots:  # a part for each
+            planner.range_raw_bytes = -(-size // tasks.slots)
+            ranges = planner.cut_ranges(at, reached)
+        written = self._write(tasks, planner.stream, ranges, threads)
+        return _Running(reached, more, written)
+
+    def _write(
+        self,
+        tasks: Tasks,
+        stream: ServiceReader,
+        ranges: Sequence[BatchRange],
+        threads: ThreadPoolExecutor,
+    ) -> "Future[list[WrittenRange]]":
+        """Let *tasks* write *ranges*: here and now, or in a thread that waits for Spark."""
+        items = [RangeTask(stream, one, self._directory, self._plan.compression) for one in ranges]
+        if not isinstance(tasks, InProcess):
+            return threads.submit(_write_ranges, tasks, items)
+        done: Future[list[WrittenRange]] = Future()
+        done.set_result(_write_ranges(tasks, items))
+        return done
+
+    def _commit(self, running: _Running) -> None:
+        written = running.written.result()
+        try:
+            counts = self._tables.commit_ranges(written)
+        except OSError as error:
+            raise _failed(error) from error
+        self._on_commit(counts)
+
+    def _discard(self, running: _Running) -> None:
+        """Remove what was written of a micro-batch that is not going to be committed."""
+        if running.written.exception() is not None:
+            return
+        for written in running.written.result():
+            for file in written.files:
+                with suppress(OSError):  # maintenance removes it later
+                    os.unlink(os.path.join(self._directory, file.name))
+
+
+def _write_ranges(tasks: Tasks, items: Sequence[RangeTask]) -> list[WrittenRange]:
+    try:
+        return tasks.run(write_range, items)
+    except StorageError as error:  # of the stream
+        raise TransientError(str(error)) from error
+    except (OSError, MemoryError) as error:
+        raise _failed(error) from error
+
+
+def _failed(error: OSError | MemoryError) -> TransientError:
+    reason = file_error_text(error) if isinstance(error, OSError) else "no memory is left"
+    return TransientError(f"the micro-batch failed: {reason}")

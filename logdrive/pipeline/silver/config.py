@@ -1,0 +1,76 @@
+"""The [silver] table of pipeline.toml: which lines have which format."""
+
+import re
+from fnmatch import translate
+from typing import Annotated, Final
+
+import msgspec
+
+from logdrive.pipeline.formats.catalog import FORMATS, make_format
+from logdrive.pipeline.formats.format import FormatOptions
+from logdrive.pipeline.silver.schema import TABLES_OF_OURS, TEXT
+
+AUTO: Final = "auto"
+"""A format that is told by the first lines of a source."""
+
+
+class FormatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One [[silver.format]]: the format of the files whose path matches *path*."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1)]  # a pattern of the whole path
+    format: str = AUTO
+    zone: str = "UTC"  # of times without one
+    service: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    columns: dict[str, str] = {}  # keys with a column of their own, and their types
+    table: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None  # of the rows
+
+    def __post_init__(self) -> None:
+        """Refuse a format, a zone or a column that there is not."""
+        if self.format not in (AUTO, TEXT, *FORMATS):
+            raise ValueError(
+                f"format: there is no such format; take one of {', '.join((AUTO, TEXT, *FORMATS))}"
+            )
+        try:
+            # an automatic format may turn out to be any
+            for name in FORMATS if self.format == AUTO else {self.format} & FORMATS.keys():
+                make_format(name, self.options)
+        except ValueError as error:
+            key = "zone" if "zone" in str(error) else "columns"
+            raise ValueError(f"{key}: {error}") from error
+        if self.columns and self.table is None:
+            raise ValueError('columns: these make another table; name it, as in table = "orders"')
+        if self.table in TABLES_OF_OURS:
+            raise ValueError(f"table: {self.table} is a table of another kind; take another name")
+
+    @property
+    def options(self) -> FormatOptions:
+        """The options of the format."""
+        return FormatOptions(self.zone, self.columns)
+
+    def matches(self, path: str | None) -> bool:
+        """Return whether the files at *path* are meant: `*` stands for any text, `/` included."""
+        return path is not None and re.match(translate(self.path), path) is not None
+
+
+class SilverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [silver] table. The first format whose path matches counts."""
+
+    enabled: bool = False  # fill silver after each commit of `pipeline run`
+    max_bytes_per_step: Annotated[int, msgspec.Meta(ge=1 << 20)] = 96 << 20  # of bronze's files
+    format: tuple[FormatRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse two formats for one table of columns."""
+        columns: dict[str, tuple[str, dict[str, str]]] = {}
+        for rule in self.format:
+            if rule.table is not None:
+                has = columns.setdefault(rule.table, (rule.format, rule.columns))
+                if has != (rule.format, rule.columns):
+                    raise ValueError(
+                        f"format: the table {rule.table} is named with different formats or "
+                        "columns; name another table"
+                    )
+
+    def rule_for(self, path: str | None) -> FormatRule:
+        """Return the first rule for *path*; without one, the format is automatic."""
+        return next((rule for rule in self.format if rule.matches(path)), FormatRule(path="*"))

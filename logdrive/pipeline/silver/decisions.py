@@ -1,0 +1,152 @@
+"""Which format the lines of a source have: decided once, from its path or its first lines.
+
+A decision stands in the table `sources`, and counts until silver is rebuilt. The lines of a source
+of our agents have one format. A foreign peer is one source with many files, so there each path has
+its own.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+import pyarrow as pa
+
+from logdrive.pipeline.formats.catalog import make_format, recognize
+from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines
+from logdrive.pipeline.silver.config import AUTO, SilverConfig
+from logdrive.pipeline.silver.schema import SOURCES_SCHEMA, TEXT
+
+_SURE_LINES = 20  # a source with so many lines that no format reads is text for good
+_PLACES = re.compile(r"(?:\d[\d.]*|logs?|var|opt|srv|home|mnt|data|containers|pods|tmp|archive)")
+"""Names of directories that say nothing of a service."""
+_CONTAINER = re.compile(r".*/containers/[^/]+_[^/]+_([^/]+)-[0-9a-f]{12,}\.log")
+_POD = re.compile(r".*/pods/[^/]+_[^/]+_[^/]+/([^/]+)/\d+\.log[^/]*")
+_SUFFIX = re.compile(r"(?:\.(?:log|txt|json|out|err|gz|zst|\d+)|-\d{8,}|_\d{8,})+$")
+
+DecisionKey = tuple[str | None, str | None]
+"""A source, and the path of a foreign peer's file; None for files of our agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is known of the lines of one source, or of one path of a foreign peer."""
+
+    format: str
+    service: str | None
+    options: FormatOptions = field(default_factory=FormatOptions)
+    named_table: str | None = None  # by the configuration; None: the format's own
+
+    def make(self) -> LogFormat | None:
+        """Return the format; None for lines that are only text."""
+        return None if self.format == TEXT else make_format(self.format, self.options)
+
+    @property
+    def table(self) -> str:
+        """The silver table of the lines."""
+        made = self.make()
+        return self.named_table or (made.table if made else TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """A source, or a path of a foreign peer, whose format is still to be decided."""
+
+    key: DecisionKey
+    host: str | None
+    path: str | None
+    sample: LogLines
+    labels: Mapping[str, Any]
+    """What its agent says of it: the attributes of its first batch."""
+
+
+class Decisions:
+    """All decisions, by source."""
+
+    def __init__(self, config: SilverConfig, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._config = config
+        self._known: dict[DecisionKey, Decision] = {}
+        for row in rows:
+            key = (row["source"], row["path"] if row["by_path"] else None)
+            options = msgspec.convert(orjson.loads(row["options"] or "{}"), FormatOptions)
+            self._known[key] = Decision(row["format"], row["service"], options, row["table"])
+
+    def find(self, key: DecisionKey) -> Decision | None:
+        """Return the decision on *key*, None if there is none yet."""
+        return self._known.get(key)
+
+    def decide(self, new: NewSource) -> tuple[Decision, bool]:
+        """Return a decision on *new*, and whether it is for good.
+
+        Few lines that no format reads are text, but leave the source undecided.
+        """
+        rule = self._config.rule_for(new.path)
+        service = rule.service or named_service(new.labels, new.sample) or path_service(new.path)
+        name: str | None = rule.format
+        if name == AUTO:
+            name = recognize(new.sample)
+        sure = name is not None or len(new.sample) >= _SURE_LINES
+        decision = Decision(name or TEXT, service, rule.options, rule.table)
+        if sure:
+            self._known[new.key] = decision
+        return decision, sure
+
+
+def decision_rows(decided: Iterable[tuple[NewSource, Decision]], now_ms: int) -> pa.Table:
+    """Return the rows of `sources` for new decisions."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "source": new.key[0],
+                "path": new.path,
+                "by_path": new.key[1] is not None,
+                "host": new.host,
+                "format": decision.format,
+                "service": decision.service,
+                "options": orjson.dumps(msgspec.to_builtins(decision.options)).decode(),
+                "table": decision.table,
+                "decided": now_ms * 1000,
+            }
+            for new, decision in decided
+        ],
+        schema=SOURCES_SCHEMA,
+    )
+
+
+def named_service(labels: Mapping[str, Any], sample: LogLines) -> str | None:
+    """Return the service that a source names itself: its agent's fields, or its first record's.
+
+    These are `service`, `service.name` and `fields.service`, as Beats write them.
+    """
+    first = sample.fields[0].as_py() if len(sample) else None
+    for said in (labels, orjson.loads(first) if first else {}):
+        fields = said.get("fields")
+        for value in (
+            fields.get("service") if isinstance(fields, dict) else None,
+            said.get("service.name"),
+            said.get("service"),
+        ):
+            name = value.get("name") if isinstance(value, dict) else value
+            if isinstance(name, str) and name:
+                return name
+    return None
+
+
+def path_service(path: str | None) -> str | None:
+    """Return a service for the files at *path*.
+
+    That is the container, or the last directory that is not one for logs of all kinds, or the
+    file's name without what rotation adds.
+    """
+    if not path:
+        return None
+    contained = _CONTAINER.fullmatch(path) or _POD.fullmatch(path)
+    if contained:
+        return contained[1]
+    *directories, name = path.replace("\\", "/").split("/")
+    for directory in reversed(directories):
+        if directory and not _PLACES.fullmatch(directory):
+            return directory
+    return _SUFFIX.sub("", name) or name

@@ -1,0 +1,140 @@
+"""Fills silver step by step: to the present end of bronze, or for as long as bronze grows."""
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from logdrive.errors import TransientError
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.net.retry import Backoff, Exponential
+from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.silver.config import SilverConfig
+from logdrive.pipeline.silver.writer import Silver, StepCounts
+from logdrive.pipeline.tables.delta import is_table
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
+from logdrive.pipeline.tasks import InThreads, Tasks
+
+_WAIT = Exponential(1.0, 30.0)  # seconds between two steps that fail
+_FAILURES = 10  # limit on steps that fail in a row
+
+
+@dataclass(slots=True)
+class SilverTotals:
+    """What was added to silver so far, in rows."""
+
+    steps: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    duplicates: int = 0
+    bytes: int = 0  # of bronze's files
+    version: int = -1  # of `bronze.events`, up to which silver is
+
+    def add_step(self, counts: StepCounts) -> None:
+        """Count one step."""
+        self.steps += 1
+        self.rows += counts.rows
+        self.quarantined += counts.quarantined
+        self.duplicates += counts.duplicates
+        self.bytes += counts.bytes
+        self.version = counts.version
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        return asdict(self)
+
+
+StepCallback = Callable[[SilverTotals], None]
+"""Called after each step."""
+
+
+def fill_silver(
+    tables: Silver,
+    stop: threading.Event,
+    on_step: StepCallback = lambda _: None,
+    *,
+    follow_seconds: float | None = None,
+) -> SilverTotals:
+    """Run steps until silver has all that bronze has now, or *stop* is set.
+
+    With *follow_seconds* it goes on until *stop*, and looks that often. A step that Spark failed is
+    tried again. Raises `StorageError`, and what failed too often.
+    """
+    totals, backoff = SilverTotals(), Backoff(_WAIT)
+    while not stop.is_set():
+        try:
+            counts = tables.next_step()
+        except TransientError as error:
+            seconds = backoff.next_wait()
+            if backoff.failures >= _FAILURES:
+                raise
+            structlog.get_logger("logdrive.pipeline").warning(
+                "a step of silver failed and is tried again", error=str(error), seconds=seconds
+            )
+            stop.wait(seconds)
+            tables.reload_tables()
+            continue
+        backoff.reset()
+        if counts is not None:
+            totals.add_step(counts)
+            on_step(totals)
+        elif follow_seconds is None:
+            break
+        else:
+            stop.wait(follow_seconds)
+    return totals
+
+
+class SilverFollower:
+    """Fills silver after the commits of a run that fills bronze, in the thread that commits."""
+
+    def __init__(
+        self,
+        directory: str,
+        config: SilverConfig,
+        stop: threading.Event,
+        *,
+        tasks: Tasks | None = None,
+        compression: str = DEFAULT_COMPRESSION,
+    ) -> None:
+        self._directory = directory
+        self._stop = stop
+        self._silver = Silver(
+            directory,
+            config,
+            tasks or InThreads(os.cpu_count() or 1),
+            clock=SystemClock(),
+            disk=SystemDisk(),
+            compression=compression,
+        )
+        self._held = ExitStack()
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._held.close()
+
+    def catch_up(self) -> SilverTotals:
+        """Make all rows that bronze has rows of silver, unless the run is asked to stop.
+
+        Does nothing where there is no bronze yet. Raises `StorageError`.
+        """
+        if not is_table(table_paths(self._directory)[0]):
+            return SilverTotals()
+        if not self._is_open:
+            self._held.enter_context(self._silver)
+            self._is_open = True
+        return fill_silver(self._silver, self._stop)

@@ -1,0 +1,60 @@
+"""Files of silver rows, as a task writes them: of each table, and of each day one."""
+
+import os
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from logdrive.pipeline.tables.day_files import DayFiles
+from logdrive.pipeline.tables.files import AddedFile
+
+_GROUP_ROWS = 1 << 17  # rows that are collected before a row group is written
+
+
+class SilverFiles:
+    """Collects rows by table; the files are durable once the context ends well.
+
+    With an error all of them are removed.
+    """
+
+    def __init__(self, directory: str, compression: str) -> None:
+        self._directory = directory  # of the silver tables
+        self._compression = compression
+        # by table: rows that are still to be written, and the files
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._files: dict[str, DayFiles] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def add_rows(self, table: str, rows: pa.Table) -> None:
+        """Add *rows* to *table*; their schema is that of the table's files."""
+        waiting = self._waiting.setdefault(table, [])
+        waiting.append(rows)
+        if sum(part.num_rows for part in waiting) >= _GROUP_ROWS:
+            self._write_group(table)
+
+    def _write_group(self, table: str) -> None:
+        # dictionaries of several parts would be written as plain strings
+        rows = pa.concat_tables(self._waiting.pop(table)).unify_dictionaries().combine_chunks()
+        if table not in self._files:
+            place = os.path.join(self._directory, table)
+            self._files[table] = DayFiles(place, rows.schema, self._compression)
+        self._files[table].write_row_group(rows)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            for table in list(self._waiting):
+                self._write_group(table)
+        for files in self._files.values():
+            files.__exit__(kind, error, trace)
+
+    def added(self) -> dict[str, list[AddedFile]]:
+        """Return the finished files by table, after the context has ended."""
+        return {table: files.added_files for table, files in self._files.items()}

@@ -1,0 +1,198 @@
+"""What a task does for silver: reads files of bronze, parses their lines, writes files of rows.
+
+Rows go by format, as columns; nothing here touches a line by itself. It costs what the formats
+cost, plus about a fifth for reading and as much for writing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.pipeline.decode.columns import dictionary_column
+from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.formats.format import LogFormat, LogLines
+from logdrive.pipeline.silver.decisions import Decision, DecisionKey
+from logdrive.pipeline.silver.outputs import SilverFiles
+from logdrive.pipeline.silver.runs import (
+    LINE_COLUMNS,
+    BronzeFile,
+    RowRun,
+    key_runs,
+    open_bronze_file,
+)
+from logdrive.pipeline.silver.schema import (
+    COMMON,
+    DUPLICATES,
+    QUARANTINE,
+    QUARANTINED_FLAGS,
+    rows_schema,
+)
+from logdrive.pipeline.tables.files import AddedFile
+
+_BATCH_ROWS = 1 << 16  # rows that are parsed at a time
+_COLUMNS = (
+    "batch",
+    "ordinal",
+    "source",
+    "start",
+    "end",
+    "host",
+    "path",
+    "message",
+    "original",
+    "form",
+    "flag",
+    "fields",
+    "time",
+    "received",
+)
+_SENT_AGAIN = "sent again"
+_QUARANTINED, _DUPLICATE = -1, -2  # instead of the number of a group
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SilverTask:
+    """Files of bronze that one task makes into rows of silver."""
+
+    directory: str  # of the silver tables
+    files: tuple[BronzeFile, ...]
+    decisions: Mapping[DecisionKey, Decision]  # on all that the files have
+    compression: str
+
+
+def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
+    """Write the rows of the files of *task*; return the new files by table. Runs in a task.
+
+    Raises `StorageError` if a file is gone.
+    """
+    with SilverFiles(task.directory, task.compression) as files:
+        parser = _Parser(task.decisions, files)
+        for file in task.files:
+            first = 0
+            source = open_bronze_file(file.path)
+            for rows in source.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
+                within = file.duplicates - first
+                parser.add(rows, within[(within >= 0) & (within < rows.num_rows)])
+                first += rows.num_rows
+    return files.added()
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sources whose lines are parsed together: the same format with the same options."""
+
+    name: str  # of the format
+    format: LogFormat | None  # None: text
+    table: str
+
+
+class _Parser:
+    """Parses batches of rows into *files*."""
+
+    def __init__(self, decisions: Mapping[DecisionKey, Decision], files: SilverFiles) -> None:
+        self._files = files
+        self._groups: list[_Group] = []
+        numbers: dict[str, int] = {}  # what tells one group from another -> its number
+        # source -> number of its group, and its service
+        self._of_key: dict[DecisionKey, tuple[int, str | None]] = {}
+        for key, decision in decisions.items():
+            told = f"{decision.format} {decision.options} {decision.named_table}"
+            if told not in numbers:
+                numbers[told] = len(self._groups)
+                self._groups.append(_Group(decision.format, decision.make(), decision.table))
+            self._of_key[key] = (numbers[told], decision.service)
+
+    def add(self, rows: pa.RecordBatch, duplicates: npt.NDArray[np.int64]) -> None:
+        """Parse *rows*; those numbered *duplicates* are only noted."""
+        runs = list(key_runs(rows))
+        counts = np.array([run.count for run in runs], np.int64)
+        found = [self._of_key[run.key] for run in runs]
+        rows = rows.append_column("service", _services([service for _, service in found], counts))
+
+        group = np.repeat(np.array([number for number, _ in found], np.int64), counts)
+        flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+        group[flagged.to_numpy(zero_copy_only=False)] = _QUARANTINED
+        group[duplicates] = _DUPLICATE
+
+        for number in np.unique(group).tolist():
+            mine = rows
+            if (group != number).any() or _is_interleaved(runs):
+                mine = rows.take(pa.array(_rows_by_source(rows, group == number)))
+            if number == _QUARANTINED:
+                self._quarantine(mine, None, mine.column("flag"))
+            elif number == _DUPLICATE:
+                reason = dictionary_column(np.zeros(mine.num_rows, np.int32), [_SENT_AGAIN])
+                self._files.add_rows(DUPLICATES, _silver_rows(mine, None, {"reason": reason}))
+            else:
+                self._parse(mine, self._groups[number])
+
+    def _parse(self, rows: pa.RecordBatch, group: _Group) -> None:
+        if group.format is None:
+            own = {"message": rows.column("message"), "rest": rows.column("fields")}
+            self._files.add_rows(group.table, _silver_rows(rows, None, own))
+            return
+        lines = LogLines(*(rows.column(name) for name in LINE_COLUMNS))
+        parsed = group.format.parse(lines)
+        columns, time = parsed.columns, parsed.time
+        if parsed.reasons.null_count < rows.num_rows:
+            bad = pc.is_valid(parsed.reasons)
+            self._quarantine(rows.filter(bad), group.name, parsed.reasons.filter(bad))
+            good = pc.invert(bad)
+            rows, columns, time = rows.filter(good), columns.filter(good), time.filter(good)
+        if rows.num_rows:
+            own = dict(zip(columns.schema.names, columns.columns, strict=True))
+            schema = group.format.schema
+            self._files.add_rows(group.table, _silver_rows(rows, time, own, schema))
+
+    def _quarantine(self, rows: pa.RecordBatch, name: str | None, reasons: pa.Array) -> None:
+        own = {
+            "format": dictionary_column(np.zeros(rows.num_rows, np.int32), [name]),
+            "reason": reasons if reasons.type.equals(LABEL) else reasons.dictionary_encode(),
+            "message": rows.column("message"),
+            "original": rows.column("original"),
+        }
+        self._files.add_rows(QUARANTINE, _silver_rows(rows, None, own))
+
+
+def _services(services: Sequence[str | None], counts: npt.NDArray[np.int64]) -> pa.DictionaryArray:
+    names = list(dict.fromkeys(services))
+    codes = np.array([names.index(service) for service in services], np.int32)
+    return dictionary_column(np.repeat(codes, counts), names)
+
+
+def _is_interleaved(runs: Sequence[RowRun]) -> bool:
+    """Return whether the rows of one source don't all stand next to each other."""
+    heads = [run.key for n, run in enumerate(runs) if not n or run.key != runs[n - 1].key]
+    return len(set(heads)) < len(heads)
+
+
+def _rows_by_source(rows: pa.RecordBatch, chosen: Mask) -> npt.NDArray[np.int64]:
+    """Return the numbers of the *chosen* rows: those of a source next to each other, in order."""
+    numbers = np.flatnonzero(chosen)
+    order = np.zeros(len(numbers), np.int64)
+    for name in ("source", "path"):
+        codes = rows.column(name).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        order = order * (int(codes.max(initial=0)) + 2) + codes[numbers] + 1
+    return numbers[np.argsort(order, kind="stable")]
+
+
+def _silver_rows(
+    rows: pa.RecordBatch,
+    time: pa.Array | None,
+    own: Mapping[str, pa.Array],
+    schema: pa.Schema | None = None,
+) -> pa.Table:
+    """Return rows of a silver table: the common columns of *rows*, and the columns *own*."""
+    values = {name: rows.column(name) for name in rows.schema.names}
+    if time is not None:
+        values["time"] = pc.coalesce(time, rows.column("time"))
+    names = [field.name for field in COMMON]
+    arrays = [values[name] for name in names] + list(own.values())
+    fields = schema or pa.schema([pa.field(name, value.type) for name, value in own.items()])
+    return pa.Table.from_arrays(arrays, schema=rows_schema(fields))

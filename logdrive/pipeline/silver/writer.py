@@ -1,0 +1,257 @@
+"""Fills the silver tables from bronze: each row of bronze once, whatever crashes.
+
+A step takes the files that some versions of `bronze.events` added. Tasks write files of rows, then
+the driver commits: first to `sources`, with the formats that were decided, and the names of all new
+files in its metadata; then the files to each table. So a crash between these commits is repaired by
+making the others, and nothing is parsed a second time. Each commit sets the mark `step`, by which a
+table shows whether it has its files.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
+from logdrive.pipeline.silver.config import SilverConfig
+from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, decision_rows
+from logdrive.pipeline.silver.parse import SilverTask, parse_files
+from logdrive.pipeline.silver.runs import BronzeFile
+from logdrive.pipeline.silver.scan import SourceScan
+from logdrive.pipeline.silver.schema import (
+    DUPLICATES,
+    QUARANTINE,
+    SOURCES,
+    SOURCES_SCHEMA,
+    silver_directory,
+)
+from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
+from logdrive.pipeline.tables.day_files import DAY
+from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, write_file
+from logdrive.pipeline.tables.upkeep import TableUpkeep
+from logdrive.pipeline.tasks import InProcess, Tasks
+
+REBUILD = "make it anew with `logdrive pipeline rebuild DIR --table silver`"
+
+_SMALL = 4 << 20  # bytes of bronze's files that are parsed in this process
+
+
+@dataclass(frozen=True, slots=True)
+class StepCounts:
+    """What one step added, in rows."""
+
+    version: int  # of `bronze.events`, up to which silver now is
+    rows: int
+    quarantined: int
+    duplicates: int
+    bytes: int  # of the files of bronze
+
+    @property
+    def bronze(self) -> int:
+        """Rows of bronze that the step has read."""
+        return self.rows + self.quarantined + self.duplicates
+
+
+class Silver:
+    """The silver tables of one directory, locked for writing inside the context."""
+
+    def __init__(
+        self,
+        directory: str,
+        config: SilverConfig,
+        tasks: Tasks,
+        *,
+        clock: Clock,
+        disk: Disk,
+        compression: str = DEFAULT_COMPRESSION,
+    ) -> None:
+        self._directory = directory
+        self._place = silver_directory(directory)
+        self._config = config
+        self._tasks = tasks
+        self._clock = clock
+        self._disk = disk
+        self._compression = compression
+        # holds the lock on the directory inside the context
+        self._held = ExitStack()
+        self._tables: dict[str, AppendTable] = {}
+        # by path of the table; does its work in a thread inside the context
+        self._upkeeps: dict[str, TableUpkeep] = {}
+        self._executor: Executor
+        # True if memory agrees with the disk: False while a step runs, and after it failed
+        self._sound = False
+
+    def __enter__(self) -> Self:
+        """Take the lock, open the tables, and repair them.
+
+        Raises `StorageError` if there is no bronze, or another process fills silver.
+        """
+        open_tables(self._directory)
+        try:
+            self._disk.make_directory(self._place)
+            self._held.enter_context(self._disk.lock(os.path.join(self._place, "lock")))
+        except BlockingIOError as error:
+            raise StorageError(f"{self._place} is in use by another pipeline") from error
+        except OSError as error:
+            raise StorageError(f"{self._place} can't be written: {error}") from error
+        thread = ThreadPoolExecutor(1, thread_name_prefix="silver-upkeep")
+        self._executor = self._held.enter_context(thread)
+        try:
+            self.reload_tables()
+        except BaseException:  # `__exit__` is not called then
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._held:
+            for upkeep in self._upkeeps.values():
+                if self._sound and error is None:
+                    upkeep.finish()
+                else:
+                    upkeep.abandon()
+
+    def reload_tables(self) -> None:
+        """Read all state from the disk again; needed after a step that failed.
+
+        Raises `StorageError`.
+        """
+        for upkeep in self._upkeeps.values():
+            upkeep.abandon()
+        self._upkeeps = {}
+        self._tables = {}
+        self._sources = create_table(os.path.join(self._place, SOURCES), SOURCES_SCHEMA)
+        note = read_step_note(self._sources)
+        self._step, self.position, self._bronze_id = note.step, note.position, note.bronze_id
+        self._commit_files(note)
+        names = [name for name in SOURCES_SCHEMA.names if name != "decided"]
+        self._decisions = Decisions(self._config, self._sources.read_rows(names).to_pylist())
+        self._sound = True
+
+    def next_step(self) -> StepCounts | None:
+        """Process what bronze has added, as much as fits one step; None if nothing is new.
+
+        After any failure call `reload_tables` before the next one. Raises `StorageError`, and
+        `TransientError` for failures of Spark.
+        """
+        if not self._sound:
+            raise StorageError("a step failed and the tables were not read again")
+        events, batches = open_tables(self._directory)
+        if self._bronze_id not in (None, events.table_id):
+            raise StorageError(f"{self._place} was made from another bronze: {REBUILD}")
+        chunk = next_chunk(events, self.position, self._config.max_bytes_per_step)
+        if chunk is None:
+            return None
+
+        self._sound = False
+        scan = SourceScan(self._decisions)
+        paths = [(os.path.join(events.path, name), size) for name, size in chunk.files]
+        for path, _ in paths:
+            scan.scan_file(path)
+        decisions, final = scan.decide(batches)
+        files = [BronzeFile(path, size) for path, size in paths]
+        made = self._parse(files, decisions)
+        self._bronze_id = events.table_id
+        self._commit(chunk, made, decision_rows(final, self._clock.now_ms()))
+        self._sound = True
+        return _counts(chunk, made)
+
+    def _parse(
+        self, files: Sequence[BronzeFile], decisions: Mapping[DecisionKey, Decision]
+    ) -> dict[str, list[AddedFile]]:
+        """Return the new files by table, which no table names yet."""
+        small = sum(file.size for file in files) < _SMALL
+        tasks: Tasks = InProcess() if small else self._tasks
+        items = [
+            SilverTask(self._place, part, decisions, self._compression)
+            for part in _parts(files, tasks.slots)
+        ]
+        made: dict[str, list[AddedFile]] = {}
+        for tables in tasks.run(parse_files, items):
+            for table, added in tables.items():
+                made.setdefault(table, []).extend(added)
+        faults.reach("pipeline.silver.after_files")
+        return made
+
+    def _commit(
+        self, chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], decided: pa.Table
+    ) -> None:
+        note = StepNote(self._step + 1, chunk.after, self._bronze_id, made)
+        staged = write_file(self._sources.path, decided)
+        faults.reach("pipeline.silver.before_sources")
+        self._sources.add_files([staged] if staged else [], {}, note.as_json(), note.marks)
+        self._step, self.position = note.step, note.position
+        faults.reach("pipeline.silver.after_sources")
+        self._commit_files(note)
+        faults.reach("pipeline.silver.after_tables")
+        self._keep_up(self._sources, 1 if staged else 0)
+        for name, files in made.items():
+            self._keep_up(self._tables[name], len(files))
+
+    def _commit_files(self, note: StepNote) -> None:
+        """Commit the files of the step *note* to each table that does not have them."""
+        for name, files in note.tables.items():
+            table = self._table(name, files[0])
+            had = table.mark(STEP)
+            if had is not None and had > note.step:
+                raise StorageError(
+                    f"{table.path} and {self._sources.path} do not belong together: one of them "
+                    f"was restored from a backup; {REBUILD}"
+                )
+            if had != note.step:
+                table.add_files(files, {}, None, note.marks)
+                faults.reach("pipeline.silver.between_tables")
+
+    def _table(self, name: str, file: AddedFile) -> AppendTable:
+        """Return the table *name*; create it for rows as those of *file*, if there is none."""
+        if name not in self._tables:
+            path = os.path.join(self._place, name)
+            schema = pq.read_schema(os.path.join(path, file.name))
+            self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
+        return self._tables[name]
+
+    def _keep_up(self, table: AppendTable, files: int) -> None:
+        """Go on with the upkeep of *table* after a commit that added *files*."""
+        if table.path not in self._upkeeps:
+            self._upkeeps[table.path] = TableUpkeep(table, self._executor)
+        self._upkeeps[table.path].after_commit(files)
+
+
+def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:
+    """Return *files* in at most *count* parts of about the same size; none is empty."""
+    parts: list[list[BronzeFile]] = [[] for _ in range(min(count, len(files)))]
+    sizes = [0] * len(parts)
+    for file in sorted(files, key=lambda one: one.size, reverse=True):
+        least = sizes.index(min(sizes))
+        parts[least].append(file)
+        sizes[least] += file.size
+    return [tuple(part) for part in parts]
+
+
+def _counts(chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]]) -> StepCounts:
+    rows = {table: sum(file.rows for file in files) for table, files in made.items()}
+    quarantined, duplicates = rows.pop(QUARANTINE, 0), rows.pop(DUPLICATES, 0)
+    return StepCounts(
+        chunk.after.done,
+        sum(rows.values()),
+        quarantined,
+        duplicates,
+        sum(size for _, size in chunk.files),
+    )

@@ -1,0 +1,53 @@
+"""Commands on tables: what they need, and how they end."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from logdrive.cli.main import cli
+from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.segments import Segment, lines, source_id
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> str:
+    """Complete tables of one source."""
+    segment = Segment()
+    send(segment, "a", lines("a", 0, 9))
+    catch_up(tmp_path, segment)
+    return str(tmp_path)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "arguments",
+    [("audit",), ("report", "--out", "report.html"), ("cat", source_id("a"))],
+    ids=lambda value: value[0],
+)
+def test_neither_spark_nor_java_is_needed_to_read_tables(
+    directory: str, arguments: tuple[str, ...]
+) -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None; sys.argv[0] = 'logdrive'\n"
+        "from logdrive.cli.main import main; main()"
+    )
+    name, *more = arguments
+    done = subprocess.run(
+        [sys.executable, "-c", code, "pipeline", name, directory, *more],
+        capture_output=True,
+        timeout=120,
+        cwd=directory,
+        env={"PATH": ""},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b""
+
+
+def test_a_master_is_refused_where_no_spark_would_ask_it(directory: str) -> None:
+    done = CliRunner().invoke(cli, ["pipeline", "audit", directory, "--master", "spark://x:7077"])
+    assert done.exit_code == 2
+    assert "give --master with --engine spark only" in done.output
