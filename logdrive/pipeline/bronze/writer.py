@@ -226,12 +226,12 @@ class Bronze:
         ends: dict[str, tuple[int, int]] = {}
         for part in fresh:
             ends[part.segment] = (ends.get(part.segment, (part.start, 0))[0], part.end)
-        staged = self._commit_both(files, headers, ends)
+        self._commit_both(files, headers, ends)
 
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
-        for upkeep, count in zip(self._upkeeps, (len(files), staged), strict=True):
-            upkeep.after_commit(count)
+        for upkeep in self._upkeeps:
+            upkeep.after_commit()
         self._sound = True
 
         return CommitCounts(
@@ -320,8 +320,7 @@ class Bronze:
 
     def _commit_both(
         self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
-    ) -> int:
-        """Commit to both tables; return how many files of headers that took."""
+    ) -> None:
         # the headers' files first: `_repair` needs them if a crash comes between the commits
         staged = write_day_files(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
@@ -332,7 +331,6 @@ class Bronze:
         self.batches.add_files(staged, ends, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
         self._last = commit
-        return len(staged)
 
     def _repair(self) -> None:
         """Make the commit to `batches` if a crash came between it and the one to `events`."""

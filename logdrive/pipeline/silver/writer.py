@@ -201,9 +201,8 @@ class Silver:
         faults.reach("pipeline.silver.after_sources")
         self._commit_files(note)
         faults.reach("pipeline.silver.after_tables")
-        self._keep_up(self._sources, 1 if staged else 0)
-        for name, files in made.items():
-            self._keep_up(self._tables[name], len(files))
+        for table in (self._sources, *(self._tables[name] for name in made)):
+            self._keep_up(table)
 
     def _commit_files(self, note: StepNote) -> None:
         """Commit the files of the step *note* to each table that does not have them."""
@@ -227,11 +226,11 @@ class Silver:
             self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
         return self._tables[name]
 
-    def _keep_up(self, table: AppendTable, files: int) -> None:
-        """Go on with the upkeep of *table* after a commit that added *files*."""
+    def _keep_up(self, table: AppendTable) -> None:
+        """Go on with the upkeep of *table* after a commit."""
         if table.path not in self._upkeeps:
             self._upkeeps[table.path] = TableUpkeep(table, self._executor)
-        self._upkeeps[table.path].after_commit(files)
+        self._upkeeps[table.path].after_commit()
 
 
 def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:

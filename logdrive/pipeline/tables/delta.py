@@ -80,6 +80,8 @@ class AppendTable:
         # names of the columns by which the table is partitioned, if any
         self.partition_by = tuple(delta.metadata().partition_columns)
         self._delta = delta  # of this version or an earlier one
+        # how many files of rows it was given since it was opened
+        self.added = 0
         # numbers that were set or asked for, by the application's id
         self._marks: dict[str, int | None] = {}
 
@@ -132,6 +134,7 @@ class AppendTable:
         ]
         self._commit(actions, self.version)
         self._marks |= applications
+        self.added += len(files)
 
     def replace_files(self, joined: JoinedFiles) -> None:
         """Put a file with the rows of others in their place, in one durable commit.

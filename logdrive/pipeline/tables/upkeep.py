@@ -40,17 +40,16 @@ class TableUpkeep:
         self._executor = executor
         # the job that runs, or has run and is not collected
         self._job: Future[_Result] | None = None
-        # files that may be worth a join, which no job has looked at
-        self._unseen = len(table.files)
+        # how many files the last job that looked for small ones knew, of those added since opened
+        self._seen = table.added - len(table.files)
         # version of the last checkpoint, and how many actions it has
         self._checkpoint = _last_checkpoint(table.path)
 
-    def after_commit(self, files: int) -> None:
-        """Go on with the upkeep after a commit that added *files*.
+    def after_commit(self) -> None:
+        """Go on with the upkeep after a commit.
 
         Commits what was joined meanwhile. Raises `StorageError` if that can't be committed.
         """
-        self._unseen += files
         if self._job is not None:
             if not self._job.done():
                 return
@@ -76,8 +75,8 @@ class TableUpkeep:
         if behind >= max(_CHECKPOINT_COMMITS, size // _CHECKPOINT_SHARE):
             sweep = self._table.version // _SWEEP_COMMITS > version // _SWEEP_COMMITS
             return lambda: _write_checkpoint(self._table.path, sweep=sweep)
-        if self._unseen >= JOIN_FILES:
-            self._unseen = 0
+        if self._table.added - self._seen >= JOIN_FILES:
+            self._seen = self._table.added
             return lambda: _join_some(self._table.path, self._table.schema)
         return None
 
@@ -92,7 +91,7 @@ class TableUpkeep:
         except ConcurrentWriterError:  # such as Spark's OPTIMIZE
             os.unlink(os.path.join(self._table.path, joined.added.name))
         else:
-            self._unseen = JOIN_FILES  # there may be more
+            self._seen = self._table.added - JOIN_FILES  # there may be more
 
 
 def _result_of(job: Future[_Result]) -> _Result:

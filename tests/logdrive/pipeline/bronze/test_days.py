@@ -70,7 +70,7 @@ def test_a_range_over_midnight_is_one_commit_with_a_file_a_day(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 )
 def test_a_crash_neither_loses_nor_doubles_what_lies_in_two_days(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str

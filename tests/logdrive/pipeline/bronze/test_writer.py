@@ -112,7 +112,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
 
 
 @pytest.mark.parametrize(
-    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 )
 def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
     tmp_path: Path, crash_at: list[str], point: str
@@ -133,7 +133,7 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
 
 
 @pytest.mark.parametrize(
-    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 )
 def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles(
     tmp_path: Path, crash_at: list[str], point: str

@@ -39,7 +39,7 @@ def grown(path: Path, count: int) -> AppendTable:
     work = TableUpkeep(table, InlineExecutor())
     for n in range(count):
         add(table, n)
-        work.after_commit(1)
+        work.after_commit()
     work.finish()
     return table
 
@@ -101,7 +101,7 @@ def test_no_commit_waits_for_the_upkeep(tmp_path: Path, monkeypatch: pytest.Monk
         work = TableUpkeep(table, executor)
         for n in range(9):
             add(table, n)
-            work.after_commit(1)
+            work.after_commit()
         assert len(table.files) == 9
         go.set()
         work.finish()
@@ -114,7 +114,7 @@ def test_what_another_writer_has_joined_is_not_joined_again(tmp_path: Path) -> N
     work = TableUpkeep(table, InlineExecutor())
     for n in range(4):
         add(table, n)
-    work.after_commit(4)  # has joined, but not committed
+    work.after_commit()  # has joined, but not committed
     DeltaTable(table.path).optimize.compact()
     work.finish()
     assert numbers(table.path) == [0, 1, 2, 3]
@@ -127,12 +127,12 @@ def test_rows_that_another_writer_removes_stay_removed(tmp_path: Path) -> None:
     table = create_table(str(tmp_path / "t"), SCHEMA)
     work = TableUpkeep(table, InlineExecutor())
     files = [add(table, n) for n in range(4)]
-    work.after_commit(4)
+    work.after_commit()
     delta = DeltaTable(table.path)
     gone = RemoveAction(files[2].name, True, 0, files[2].size)
     delta.create_write_transaction([gone], "append", delta.schema())
     add(table, 4)
-    work.after_commit(1)
+    work.after_commit()
     work.finish()
     assert numbers(table.path) == [0, 1, 3, 4]
 
@@ -155,7 +155,7 @@ def test_what_was_joined_and_is_not_committed_leaves_no_file(tmp_path: Path) -> 
     work = TableUpkeep(table, InlineExecutor())
     for n in range(4):
         add(table, n)
-    work.after_commit(4)
+    work.after_commit()
     assert len(list(Path(table.path).glob("*.parquet"))) == 5
     work.abandon()
     assert sorted(map(str, Path(table.path).glob("*.parquet"))) == sorted(table.files)
@@ -170,7 +170,8 @@ def test_columns_that_are_not_ours_are_not_joined_away(tmp_path: Path) -> None:
     assert file is not None
     other.add_files([file], {"other": (0, 1)})
     add(open_table(table.path, SCHEMA), 1)
-    work.after_commit(8)
+    table.added = 8
+    work.after_commit()
     work.finish()
     rows = open_table(table.path, longer).read_rows(["n", "team"])
     assert sorted(rows.to_pylist(), key=str) == [{"n": 1, "team": None}, {"n": 9, "team": "blue"}]
