@@ -3,11 +3,17 @@
 It imports what it needs once it is called: `--help` should not wait for pyarrow.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json
-from logdrive.cli.tables.engines import EngineOptions, audit_tables, engine_options
+from logdrive.cli.tables.engines import EngineOptions, FilesRead, audit_tables, engine_options
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.audit.audit import Verdict
+    from logdrive.pipeline.audit.deep import DeepAudit
 
 _INCOMPLETE = 1
 
@@ -51,17 +57,44 @@ def audit(
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
-    from logdrive.cli.tables.deep_audit import audit_stream, deep_figures, print_packs
-    from logdrive.pipeline.audit.text import print_verdict
+    found = None
+    if source is not None:  # what it imports takes as long as an audit does
+        from logdrive.cli.tables.deep_audit import audit_stream
 
-    found = audit_stream(directory, source, access) if source is not None else None
-    verdict = audit_tables(directory, engine)
+        found = audit_stream(directory, source, access)
+    verdict, files = audit_tables(directory, engine)
     if as_json:
-        emit_json(verdict.as_json() | (deep_figures(found) if found is not None else {}))
+        emit_json(verdict.as_json() | _figures(files, found))
     else:
-        if found is not None:
-            print_packs(found)
-        print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
+        _print_findings(verdict, files, found, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
     return 0 if complete and (found is None or found.whole) else _INCOMPLETE
+
+
+def _figures(files: FilesRead | None, found: "DeepAudit | None") -> dict[str, Any]:
+    """Return what `--json` prints besides the verdict."""
+    read = {"files_read": files.read, "files_known": files.known} if files is not None else {}
+    if found is None:
+        return read
+    from logdrive.cli.tables.deep_audit import deep_figures
+
+    return read | deep_figures(found)
+
+
+def _print_findings(
+    verdict: "Verdict",
+    files: FilesRead | None,
+    found: "DeepAudit | None",
+    *,
+    allow_unknown_ends: bool,
+) -> None:
+    from logdrive.pipeline.audit.text import print_verdict
+
+    if found is not None:
+        from logdrive.cli.tables.deep_audit import print_packs
+
+        print_packs(found)
+    if files is not None and files.text:
+        print(files.text)
+    print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)

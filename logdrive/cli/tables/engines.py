@@ -1,6 +1,7 @@
 """Options that choose what reads the rows for an audit, and the audit with it."""
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from logdrive.cli.pipeline_progress import show_files_read, show_spark_start
+from logdrive.errors import os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
     from logdrive.pipeline.audit.engine import EngineFactory
+    from logdrive.pipeline.tables.delta import AppendTable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 EngineName = Literal["arrow", "spark"]
@@ -24,10 +27,11 @@ class EngineOptions:
 
     name: EngineName = "arrow"
     master: str | None = None
+    full: bool = False  # True: read all files, those too that earlier audits have read
 
 
 def engine_options(command: Command) -> Command:
-    """Add `--engine` and `--master` to *command*, which gets them as *engine*."""
+    """Add `--engine`, `--master` and `--full` to *command*, which gets them as *engine*."""
 
     @click.option(
         "--engine",
@@ -42,17 +46,42 @@ def engine_options(command: Command) -> Command:
         help="Spark cluster, such as spark://host:7077, for --engine spark; without it Spark "
         "runs in this process.",
     )
+    @click.option(
+        "--full", is_flag=True, help="Read all files, those too that earlier audits have read."
+    )
     @functools.wraps(command)
-    def with_engine(*args: Any, name: EngineName | None, master: str | None, **more: Any) -> Any:
+    def with_engine(
+        *args: Any, name: EngineName | None, master: str | None, full: bool, **more: Any
+    ) -> Any:
         if master is not None and name != "spark":
             raise click.UsageError("give --master with --engine spark only")
-        return command(*args, engine=EngineOptions(name or "arrow", master), **more)
+        return command(*args, engine=EngineOptions(name or "arrow", master, full), **more)
 
     return with_engine  # type: ignore[return-value]  # click makes a command of it
 
 
-def audit_tables(directory: str, options: EngineOptions) -> "Verdict":
-    """Audit the tables in *directory*, with progress on standard error. Raises as `audit` does."""
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """How many files of rows an audit has read, and how many it knew from earlier audits."""
+
+    read: int
+    known: int
+    not_kept: str = ""  # why a later audit will have to read them again
+
+    @property
+    def text(self) -> str:
+        """The figures as one line for a person; empty if all files were read, and kept."""
+        read = f"{self.read:,} {'file' if self.read == 1 else 'files'} read"
+        known = f", {self.known:,} known from earlier audits" if self.known else ""
+        again = f"; what was read can't be kept: {self.not_kept}" if self.not_kept else ""
+        return f"{read}{known}{again}" if known or again else ""
+
+
+def audit_tables(directory: str, options: EngineOptions) -> "tuple[Verdict, FilesRead | None]":
+    """Audit the tables in *directory*, with progress on standard error.
+
+    Returns also what was read, if it was not Spark that did. Raises as `audit` does.
+    """
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
@@ -60,20 +89,34 @@ def audit_tables(directory: str, options: EngineOptions) -> "Verdict":
     from logdrive.pipeline.bronze.tables import open_tables
 
     open_tables(directory)  # raises if there are no tables, before Spark's slow start
-    with _open_engine(options) as engine:
-        return audit(directory, engine)
-
-
-@contextmanager
-def _open_engine(options: EngineOptions) -> "Iterator[EngineFactory]":
     if options.name == "spark":
         with _open_spark(options.master) as engine:
-            yield engine
-        return
+            return audit(directory, engine), None
+    return _audit_files(directory, full=options.full)
+
+
+def _audit_files(directory: str, *, full: bool) -> "tuple[Verdict, FilesRead]":
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.audit.audit import audit
     from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+    from logdrive.pipeline.audit.known_files import KnownFiles
+    from logdrive.pipeline.bronze.tables import table_paths
+
+    events, _ = table_paths(directory)
+    known, engines = KnownFiles(os.path.dirname(events), events, SystemDisk()), []
+
+    def open_engine(table: "AppendTable") -> ArrowEngine:
+        engines.append(ArrowEngine(table, known, full=full, on_progress=on_progress))
+        return engines[-1]
 
     with show_files_read() as on_progress:
-        yield functools.partial(ArrowEngine, on_progress=on_progress)
+        verdict = audit(directory, open_engine)
+    (engine,), not_kept = engines, ""
+    try:
+        engine.keep_figures()
+    except OSError as error:  # as for a user who may only read the tables
+        not_kept = os_error_text(error)
+    return verdict, FilesRead(engine.read_files, engine.known_files, not_kept)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def report(directory: str, out: Path, engine: EngineOptions) -> None:
             param_hint="--out",
         )
 
-    verdict = audit_tables(directory, engine)
+    verdict, _ = audit_tables(directory, engine)
     from logdrive.pipeline.report.page import render_report
 
     try:

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from logdrive.model.dead_letters import DISMISSED
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
-from logdrive.pipeline.audit.dead_letters import AuditedLetter, read_dead_letters
+from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
 from logdrive.pipeline.audit.engine import EngineFactory
 from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.file_rows import read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
@@ -52,6 +53,9 @@ class Head(NamedTuple):
     mark_exact: bool | None
     resend: bool
     origin: str | None
+
+
+_HEADERS = pa.schema([field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS}])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     events_path, batches_path = table_paths(directory)
     batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
     engine = open_engine(open_table(events_path, EVENTS))
-    headers = batches.read_rows(list(dict.fromkeys((*Head._fields, *HEADER_COLUMNS))))
+    headers = read_table(batches.files, _HEADERS)
     sources = audit_sources(heads_from_table(headers))
     proof = prove_rows(engine, headers)
 
@@ -135,7 +139,7 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     continuing = engine.count_continuing() if proof.unended else {}
     doubles = engine.count_doubled(doubled) if doubled else 0
 
-    letters = read_dead_letters(batches)
+    letters = read_dead_letters(batches) if has_letters(headers) else []
     judged = verdict(sources, proof, doubles, continuing, letters)
     return with_copies(judged, find_copies(engine, find_pairs(sources)))
 

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, parse_decision
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.tables.delta import AppendTable
 
 State = Literal["waiting", "replayed", "dismissed"]
+_NOTES = pa.array([DEAD_LETTER, DISMISSED])
 _IDS = 10_000  # limit on the ids in one query
 
 
@@ -44,13 +45,18 @@ class AuditedLetter:
     why: str | None = None
 
 
+def has_letters(headers: pa.Table) -> bool:
+    """Return whether any of *headers*, rows of `batches`, is a note of a dead letter."""
+    return bool(pc.any(pc.is_in(headers["mark_reason"], _NOTES)).as_py())
+
+
 def read_dead_letters(batches: AppendTable) -> list[AuditedLetter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
-    reason = ds.field("mark_reason")
-    noted = notes_from_table(batches.read_rows(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
+    reason = pc.field("mark_reason")
+    noted = notes_from_table(batches.read_rows(Note._fields, reason.isin(_NOTES)))
     ids = [name for note in noted if (name := note.mark_store) is not None]
     for start in range(0, len(ids), _IDS):  # the pieces of a replay are named by the letter's id
-        some = reason.isin(ids[start : start + _IDS]) & (ds.field("kind") == FOREIGN)
+        some = reason.isin(ids[start : start + _IDS]) & (pc.field("kind") == FOREIGN)
         noted += notes_from_table(batches.read_rows(Note._fields, some))
     return letters_from_notes(noted)
 

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
-from typing import Final
 
 import numpy as np
 import orjson
@@ -13,57 +12,83 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.engine import SUMS, SourceNames
 from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, SourceRows, measure_copy
-from logdrive.pipeline.audit.file_rows import map_files, read_pieces
-from logdrive.pipeline.audit.line_ends import (
-    END_COLUMNS,
-    ENDS,
-    START_COLUMNS,
-    Keys,
-    count_continuing,
-    unended_ends,
+from logdrive.pipeline.audit.file_figures import (
+    FileFigures,
+    digest_keys,
+    keys_within,
+    read_continuing,
+    read_figures,
 )
-from logdrive.pipeline.audit.row_sums import COLUMNS, RUNS, sum_runs
+from logdrive.pipeline.audit.file_rows import map_files, read_pieces
+from logdrive.pipeline.audit.known_files import FileKey, KnownFiles
+from logdrive.pipeline.audit.position_hash import Integers
 from logdrive.pipeline.decode.schema import DAMAGED_PACK
 from logdrive.pipeline.tables.delta import AppendTable
 
-_RUNS_TOGETHER: Final = 10_000
-"""Runs of a file that are too many to keep: rows of batches that do not lie together are summed."""
-
 ProgressReport = Callable[[int, int], None]
-"""Called with how many files were read, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileFigures:
-    """What one file adds to the audit."""
-
-    path: str
-    runs: pa.Table  # `RUNS`
-    ends: pa.Table  # `ENDS`
+"""Called with how many files were read, and how many there are to read."""
 
 
 class ArrowEngine:
-    """Reads with pyarrow and numpy, by a thread a core, in bounded memory."""
+    """Reads with pyarrow and numpy, by a thread a core, in bounded memory.
+
+    What *known* has of a file is believed: such a file is not read, unless *full*.
+    """
 
     def __init__(
-        self, events: AppendTable, on_progress: ProgressReport = lambda _, __: None
+        self,
+        events: AppendTable,
+        known: KnownFiles | None = None,
+        *,
+        full: bool = False,
+        on_progress: ProgressReport = lambda _, __: None,
     ) -> None:
         self._paths = sorted(events.files)
+        self._known = known
+        self._full = full
         self._on_progress = on_progress
-        self._files: list[FileFigures] = []
+        self._files: dict[str, FileFigures] = {}
+        self._keys: dict[str, FileKey] = {}
+        self._changed = False  # True: something is not in *known* yet
+        self.read_files = 0
+        """Files that were read."""
+        self.known_files = 0
+        """Files that were not read, as *known* had their figures."""
 
     def sum_rows(self) -> pa.Table:
         """Return `SUMS` over all rows."""
-        for one in map_files(read_figures, self._paths):
-            self._files.append(one)
-            self._on_progress(len(self._files), len(self._paths))
+        self._files = self._load()
+        self.known_files = len(self._files)
+        new = [path for path in self._paths if path not in self._files]
+        for one in map_files(read_figures, new):
+            self._files[one.path] = one
+            self.read_files += 1
+            self._on_progress(self.read_files, len(new))
         return pa.concat_tables(
-            [SUMS.empty_table(), *(one.runs.select(SUMS.names) for one in self._files)]
+            [SUMS.empty_table(), *(one.runs.select(SUMS.names) for one in self._files.values())]
         )
+
+    def _load(self) -> dict[str, FileFigures]:
+        """Return what is known of the files of this version."""
+        if self._known is None:
+            return {}
+        # a file that is gone is found out by who reads it
+        with suppress(OSError):
+            self._keys = {path: self._known.key_of(path) for path in self._paths}
+        kept = {} if self._full else self._known.load()
+        known = {path: kept[key] for path, key in self._keys.items() if key in kept}
+        self._changed = len(known) < len(self._paths) or len(known) < len(kept)
+        return known
+
+    def keep_figures(self) -> None:
+        """Let a later audit know the figures of all files. Raises OSError; it then reads again."""
+        if self._known is not None and self._changed:
+            self._known.save({self._keys[path]: one for path, one in self._files.items()})
+            self._changed = False
 
     def damage_reasons(self) -> Mapping[int, str]:
         """Return why packs can't be opened, by batch."""
-        damaged = [one.path for one in self._files if pc.any(pc.greater(one.runs["damaged"], 0))]
+        damaged = [path for path, one in self._files.items() if pc.max(one.runs["damaged"]).as_py()]
         return {
             batch: reason
             for found in map_files(_read_reasons, damaged)
@@ -77,17 +102,28 @@ class ArrowEngine:
     def _count_doubled(self, source: str) -> int:
         """Takes 8 bytes of memory a row of *source*."""
         read = partial(_read_starts, source=source)
-        starts = np.concatenate([np.empty(0, np.int64), *map_files(read, self._paths_of([source]))])
+        starts = np.concatenate([np.empty(0, np.int64), *map_files(read, self._paths_of(source))])
         return len(starts) - len(np.unique(starts))
 
     def count_continuing(self) -> Mapping[str, int]:
-        """Return, by source, how many rows continue the line of another row."""
-        ends = pa.concat_tables([one.ends for one in self._files])
-        counted = Counter[str]()
-        wanted = [(one.path, keys) for one in self._files if len(keys := _keys_within(one, ends))]
-        for found in map_files(_count_continuing, wanted):
-            counted.update(found)
-        return counted
+        """Return, by source, how many rows continue the line of another row.
+
+        What was counted in a file holds as long as no line without an end is found in its span.
+        """
+        files = list(self._files.values())
+        again = [
+            (one, keys)
+            for one, keys in zip(files, keys_within(files), strict=True)
+            if digest_keys(keys) != one.continuing.digest
+        ]
+        for (one, _), found in zip(
+            again, map_files(lambda it: read_continuing(it[0].path, it[1]), again), strict=True
+        ):
+            one.continuing, self._changed = found, True
+        counts = Counter[str]()
+        for one in files:
+            counts.update(one.continuing.counts)
+        return counts
 
     def size_copies(self, pairs: Sequence[SourceNames]) -> Mapping[SourceNames, tuple[int, int]]:
         """Return how many rows and bytes the two sources of each pair begin with alike.
@@ -99,90 +135,45 @@ class ArrowEngine:
     def _read_source(self, source: str) -> SourceRows:
         read = partial(_read_rows, source=source)
         return SourceRows.join(
-            rows for file in map_files(read, self._paths_of([source])) for rows in file
+            rows for file in map_files(read, self._paths_of(source)) for rows in file
         )
 
-    def _paths_of(self, sources: Sequence[str]) -> list[str]:
-        """Return the files that have rows of *sources*."""
-        wanted = pa.array(sources, pa.string())
+    def _paths_of(self, source: str) -> list[str]:
+        """Return the files that have rows of *source*."""
         return [
-            one.path for one in self._files if pc.any(pc.is_in(one.runs["source"], wanted)).as_py()
+            path
+            for path, one in self._files.items()
+            if pc.any(pc.equal(one.runs["source"], source)).as_py()
         ]
-
-
-def read_figures(path: str) -> FileFigures:
-    """Return the figures of the file at *path*. Raises `StorageError`."""
-    runs, count = [RUNS.empty_table()], 0
-    for rows in read_pieces(path, COLUMNS):
-        some = sum_runs(rows)
-        runs, count = [*runs, some], count + len(some)
-        if count > _RUNS_TOGETHER:
-            runs = [_join_runs(runs)]
-            count = len(runs[0]) // 2  # joining again pays only after as many more
-    joined = _join_runs(runs)
-    ends = [ENDS.empty_table()]
-    if pc.any(pc.greater(joined["unended"], 0)).as_py():
-        ends += map(unended_ends, read_pieces(path, END_COLUMNS))
-    return FileFigures(path, joined, pa.concat_tables(ends))
-
-
-def _join_runs(runs: Sequence[pa.Table]) -> pa.Table:
-    """Return *runs* with one row for each batch and source."""
-    least = {"low": "min", "high": "max"}
-    names = RUNS.names[2:]
-    joined = (
-        pa.concat_tables(runs)
-        .group_by(["batch", "source"], use_threads=False)
-        .aggregate([(name, least.get(name, "sum")) for name in names])
-    )
-    columns = [joined[f"{name}_{least.get(name, 'sum')}"] for name in names]
-    return pa.table([joined["batch"], joined["source"], *columns], schema=RUNS)
 
 
 def _read_reasons(path: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for rows in read_pieces(path, ("batch", "flag", "fields")):
-        damaged = rows.filter(pc.equal(rows["flag"].cast(pa.string()), DAMAGED_PACK))
-        for batch, fields in zip(
-            damaged["batch"].to_pylist(), damaged["fields"].to_pylist(), strict=True
-        ):
-            found[batch] = orjson.loads(fields)["error"]["message"]
+        damaged = rows.filter(_equal(rows["flag"], DAMAGED_PACK))
+        batches, fields = damaged["batch"].to_pylist(), damaged["fields"].to_pylist()
+        for batch, said in zip(batches, fields, strict=True):
+            with suppress(
+                orjson.JSONDecodeError, LookupError, TypeError
+            ):  # the row is damaged, too
+                found[batch] = orjson.loads(said)["error"]["message"]
     return found
 
 
-def _read_starts(path: str, source: str) -> np.ndarray:
+def _read_starts(path: str, source: str) -> Integers:
     starts = [np.empty(0, np.int64)]
     for rows in read_pieces(path, ("source", "start")):
-        ours = pc.equal(rows["source"].cast(pa.string()), source)
-        starts.append(rows["start"].filter(ours).drop_null().to_numpy())
+        ours = rows["start"].filter(_equal(rows["source"], source))
+        starts.append(ours.drop_null().to_numpy())
     return np.concatenate(starts)
 
 
 def _read_rows(path: str, source: str) -> list[SourceRows]:
     return [
-        SourceRows.of(rows.filter(pc.equal(rows["source"].cast(pa.string()), source)))
+        SourceRows.of(rows.filter(_equal(rows["source"], source)))
         for rows in read_pieces(path, ROW_COLUMNS)
     ]
 
 
-def _keys_within(file: FileFigures, ends: pa.Table) -> Keys:
-    """Return the keys of those of *ends* at which rows of *file* may begin, sorted."""
-    spans = (
-        file.runs.select(["source", "low", "high"])
-        .group_by("source", use_threads=False)
-        .aggregate([("low", "min"), ("high", "max")])
-    )
-    near = ends.join(spans, "source", join_type="inner")
-    within = pc.and_(
-        pc.greater_equal(near["position"], near["low_min"]),
-        pc.less_equal(near["position"], near["high_max"]),
-    )
-    return np.unique(near["key"].filter(within).to_numpy())
-
-
-def _count_continuing(wanted: tuple[str, Keys]) -> Counter[str]:
-    path, keys = wanted
-    counted = Counter[str]()
-    for rows in read_pieces(path, START_COLUMNS):
-        counted.update(count_continuing(rows, keys))
-    return counted
+def _equal(labels: pa.DictionaryArray, label: str) -> pa.BooleanArray:
+    return pc.equal(labels.cast(pa.string()), label)

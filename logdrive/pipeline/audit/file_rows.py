@@ -29,6 +29,29 @@ def read_pieces(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False)
 
 
+def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """Return all rows of the parquet files at *paths*, with the columns of *schema*.
+
+    A column that a file of an earlier version lacks is null. Raises `StorageError`. For small
+    tables: pyarrow's own way to read many files would import pandas.
+    """
+
+    def read(path: str) -> pa.Table:
+        with _convert_errors(path), pq.ParquetFile(path) as file:
+            there = set(file.schema_arrow.names)
+            names = [name for name in schema.names if name in there]
+            found = file.read(names, use_threads=False)
+            columns = [
+                found[field.name].cast(field.type)
+                if field.name in there
+                else pa.nulls(found.num_rows, field.type)
+                for field in schema
+            ]
+            return pa.table(columns, schema=schema)
+
+    return pa.concat_tables([schema.empty_table(), *map_files(read, sorted(paths))])
+
+
 def map_files(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yield what *work* returns for each of *items*, in order; a thread a core works ahead."""
     threads = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "audit")

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.arrays import to_booleans
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines, ParsedLines
+from logdrive.pipeline.formats.joining import filter_parsed, join_parsed
 from logdrive.pipeline.formats.json_text import json_objects, json_strings
 from logdrive.pipeline.formats.levels import normal_levels
 from logdrive.pipeline.formats.matching import Groups, first_reason, match_groups, record_batch
@@ -107,27 +108,12 @@ class FirstOf:
             if not open_.true_count and not parts:
                 return parsed
             closed = pa.array(np.ones(len(lines), np.bool_)) if not last else pc.invert(open_)
-            parts.append(_filter_parsed(parsed, closed))
+            parts.append(filter_parsed(parsed, closed))
             places.append(rows[to_booleans(closed)])
             lines, rows = lines.filter(open_), rows[to_booleans(open_)]
-        return _join_parsed(parts, np.concatenate(places))
+        return join_parsed(parts, np.concatenate(places))
 
 
 def no_line(name: str) -> str:
     """Return the reason of a line that has not the form of *name*."""
     return f"no {name} line"
-
-
-def _filter_parsed(parsed: ParsedLines, mask: pa.BooleanArray) -> ParsedLines:
-    return ParsedLines(
-        parsed.columns.filter(mask), parsed.time.filter(mask), parsed.reasons.filter(mask)
-    )
-
-
-def _join_parsed(parts: Sequence[ParsedLines], places: np.ndarray) -> ParsedLines:
-    """Return the rows of *parts*, which belong at *places*."""
-    order = pa.array(np.argsort(places, kind="stable"))
-    columns = pa.concat_batches([part.columns for part in parts])
-    time = pa.concat_arrays([part.time for part in parts])
-    reasons = pa.concat_arrays([part.reasons for part in parts])
-    return ParsedLines(columns.take(order), time.take(order), reasons.take(order))

@@ -6,6 +6,7 @@ second, any number of digits; those behind the sixth are dropped) or `millisecon
 `UTC`, `GMT` or ±hh:mm), and `epoch` (seconds since 1970) instead of all but the fraction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,7 +65,7 @@ def read_times(groups: Groups, received: pa.TimestampArray, zone: str) -> ReadTi
         micros = _days(year, month, day) * _DAY + clock
         sound &= _in_calendar(year, month, day)
         micros = _to_utc(groups, micros, zone)
-        sound &= (micros >= _FIRST) & (micros <= _LAST)
+        sound &= _shown(micros)
         return _result(micros, said & sound, said & ~sound)
 
     arrivals = received.cast(pa.int64())
@@ -80,6 +81,20 @@ def _says_time(groups: Groups, matched: Booleans) -> Booleans:
     """Return which lines have a time at all: it may be optional in the expression."""
     texts = groups.values["epoch" if "epoch" in groups.values else "day"]
     return matched & to_booleans(pc.not_equal(texts, ""))
+
+
+def civil_times(
+    year: Integers, month: Integers, day: Integers, clock: Sequence[Integers], ahead: Integers
+) -> tuple[pa.TimestampArray, pa.BooleanArray]:
+    """Return times by the calendar, and which of them no clock shows.
+
+    *clock* is hours, minutes and seconds, *ahead* the minutes that the zone is ahead of UTC.
+    """
+    micros, sound = _on_clock(*clock)
+    micros += _days(year, month, day) * _DAY - ahead * 60 * _SECOND
+    sound &= _in_calendar(year, month, day) & _shown(micros)
+    times = _result(micros, sound, ~sound)
+    return times.time, times.invalid
 
 
 def _result(micros: Integers, here: Booleans, invalid: Booleans) -> ReadTimes:
@@ -122,9 +137,17 @@ def _month(groups: Groups) -> Integers:
 
 def _clock(groups: Groups, fraction: Integers) -> tuple[Integers, Booleans]:
     """Return microseconds since midnight, and whether a clock shows them."""
-    hour, minute, second = (_numbers(groups, name) for name in ("hour", "minute", "second"))
+    micros, sound = _on_clock(*(_numbers(groups, name) for name in ("hour", "minute", "second")))
+    return micros + fraction, sound
+
+
+def _on_clock(hour: Integers, minute: Integers, second: Integers) -> tuple[Integers, Booleans]:
     sound = (hour < 24) & (minute < 60) & (second < 60)  # 60 is a leap second: no clock of ours
-    return ((hour * 60 + minute) * 60 + second) * _SECOND + fraction, sound
+    return ((hour * 60 + minute) * 60 + second) * _SECOND, sound
+
+
+def _shown(micros: Integers) -> Booleans:
+    return (micros >= _FIRST) & (micros <= _LAST)
 
 
 def _in_calendar(year: Integers, month: Integers, day: Integers) -> Booleans:

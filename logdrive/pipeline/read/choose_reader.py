@@ -11,17 +11,22 @@ from logdrive.services.reader import ServiceReader
 
 
 def choose_reader(
-    uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
+    uri: str,
+    tls: ClientTls | None = None,
+    login: Login | None = None,
+    token: str = "",
+    *,
+    local_reads: bool = True,
 ) -> ServiceReader | StreamAddress:
     """Return a reader for a stream at a service, or the address of one in a store's directory.
 
     `connect.open_stream` opens the latter, since a process must serve the store first. To read from
-    another service, add its scheme here. Raises ValueError with a remedy, and `ConfigError` for a
-    variable of S2's that can't be used.
+    another service, add its scheme here. *local_reads* is for stores of ours. Raises ValueError
+    with a remedy, and `ConfigError` for a variable of S2's that can't be used.
     """
     match uri.partition(":")[0].lower():
         case "pravega":
-            return stream_client(uri, tls, login, token)
+            return stream_client(uri, tls, login, token, local_reads=local_reads)
         case "s2":
             return _s2_stream(uri, tls, login, token)
         case "iggy":

@@ -25,15 +25,21 @@ from logdrive.services.reader import ServiceReader
 
 @contextmanager
 def open_stream(
-    uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
+    uri: str,
+    tls: ClientTls | None = None,
+    login: Login | None = None,
+    token: str = "",
+    *,
+    local_reads: bool = True,
 ) -> Iterator[ServiceReader]:
     """Yield a reader of the stream *uri* that works inside the context. Raises `ConfigError`.
 
+    With *local_reads* it reads the log files of a store on this host directly, where it can.
     If no process serves the store at a `file://` URI, a thread of this process does, with an event
     loop of its own: Spark's workers need to connect, too.
     """
     try:
-        chosen = choose_reader(uri, tls, login, token)
+        chosen = choose_reader(uri, tls, login, token, local_reads=local_reads)
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
     if not isinstance(chosen, StreamAddress):  # a service on the network
@@ -44,7 +50,9 @@ def open_stream(
     ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
-        target=_serve_store, args=(loop, chosen, tls, ready, done), name="logdrive-attach"
+        target=_serve_store,
+        args=(loop, chosen, tls, local_reads, ready, done),
+        name="logdrive-attach",
     )
     thread.start()
     try:
@@ -59,6 +67,7 @@ def _serve_store(
     loop: asyncio.AbstractEventLoop,
     address: StreamAddress,
     tls: ClientTls | None,
+    local_reads: bool,
     ready: "Future[StreamClient]",
     done: asyncio.Event,
 ) -> None:
@@ -75,7 +84,7 @@ def _serve_store(
                 ),
                 tls=tls,
             ) as target:
-                ready.set_result(StreamClient(target, address.scope, address.stream))
+                ready.set_result(StreamClient(target, address.scope, address.stream, local_reads))
                 await done.wait()
         finally:
             executor.close()
@@ -103,4 +112,4 @@ def relocate_stream(uri: str, stream: ServiceReader) -> ServiceReader:
         return stream
     assert isinstance(stream, StreamClient), "a store is read through its Pravega face"
     target = Target(*host_port(published.pravega), stream.target.tls, published.token)
-    return StreamClient(target, stream.scope, stream.stream)
+    return StreamClient(target, stream.scope, stream.stream, stream.local_reads)

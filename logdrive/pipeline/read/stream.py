@@ -13,7 +13,9 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from logdrive.address import host_port
-from logdrive.errors import TransientError
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.host.boot import boot_id
+from logdrive.host.disk import SystemDisk
 from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB, OffsetUnit
@@ -25,6 +27,8 @@ from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import connect_controller
+from logdrive.services.pravega.client.located import LocatedAppends
+from logdrive.services.pravega.reader.local import read_local_pieces
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.segments import locate_segments, segment_store_target
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
@@ -58,6 +62,8 @@ class StreamClient:
     target: Target
     scope: str
     stream: str
+    local_reads: bool = True
+    """Whether a store's log files are read directly where they are on this host."""
     location: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
 
     @property
@@ -83,6 +89,7 @@ class StreamClient:
         """
         target, login = self.target, self.target.login
         named = {"token": target.token or None} | tls_options(target.tls)
+        named |= {"localReads": None if self.local_reads else "false"}
         if login is not None:
             named |= {"user": login.user, "password": login.password}
         return {name: value for name, value in named.items() if value is not None}
@@ -155,11 +162,20 @@ class StreamClient:
             start += len(data)
 
     def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of [start, end) in order, at most 4 MiB at a time.
+        """Yield the bytes of [start, end) in order, at most 4 MiB or one append at a time.
 
-        Connects again after a failure. Raises `TransientError` once too many attempts have failed.
+        Reads from the store's log files as far as it can, else over the network. Connects again
+        after a failure. Raises `TransientError` once too many attempts have failed.
         """
         with _Reading(self, segment) as reading:
+            if self.local_reads and (host := boot_id()):
+
+                def locate(start: int, end: int) -> LocatedAppends | None:
+                    return retry_call()(reading.locate, start, end, host)
+
+                for data in read_local_pieces(SystemDisk(), locate, start, end):
+                    start += len(data)
+                    yield data
             while start < end:
                 data = retry_call()(reading.fetch, start, min(start + _PIECE_BYTES, end))
                 start += len(data)
@@ -244,6 +260,7 @@ class _Reading:
         self._client: BlockingClient | None = None
         self._connection = ExitStack()  # closes the client
         self._renewable = False  # True if the token in use may have ended, as it is not a new one
+        self._locates: bool | None = None  # whether it tells where appends are; None: not asked
 
     def __enter__(self) -> Self:
         return self
@@ -253,12 +270,36 @@ class _Reading:
 
     def fetch(self, start: int, end: int) -> bytes:
         """Return some bytes from *start* on, not beyond *end*. Raises `TransientError`."""
+        return self._ask(lambda client: client.fetch(self._segment, start, end))
+
+    def locate(self, start: int, end: int, host: str) -> LocatedAppends | None:
+        """Return where the appends of [*start*, *end*) are, for a client on *host*.
+
+        None if the service does not tell. Raises `TransientError`.
+        """
+
+        async def ask(client: SegmentClient) -> LocatedAppends | None:
+            if self._locates is None:
+                self._locates = await client.locates_appends(self._segment)
+            if not self._locates:
+                return None
+            return await client.locate_appends(self._segment, start, end, 0, host)
+
+        try:
+            return self._ask(lambda client: client.call(ask))
+        except (TransientError, TokenError):
+            raise
+        except LogdriveError:  # why, a read says
+            return None
+
+    def _ask(self, ask: Callable[[BlockingClient], T]) -> T:
+        """Return what *ask* does with the connection. Raises `TransientError`."""
         try:
             if self._client is None:
                 self._renewable = bool(self._stream.location.tokens)
                 home = asyncio.run(self._stream.locate_store(self._segment))
                 self._client = self._connection.enter_context(BlockingClient(home))
-            data = self._client.fetch(self._segment, start, end)
+            answer = ask(self._client)
         except TokenError as error:
             self._disconnect()
             raise self._stream.forget_tokens(error, self._renewable) from error
@@ -269,15 +310,21 @@ class _Reading:
             raise
         # the token was accepted: if it is refused later, it has expired
         self._renewable = True
-        return data
+        return answer
 
     def _disconnect(self) -> None:
         self._client = None
+        self._locates = None
         self._connection.close()
 
 
 def stream_client(
-    uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
+    uri: str,
+    tls: ClientTls | None = None,
+    login: Login | None = None,
+    token: str = "",
+    *,
+    local_reads: bool = True,
 ) -> StreamClient:
     """Return the client for `pravega://host:port/scope/stream`. Raises ValueError with a remedy."""
     parts = urlsplit(uri)
@@ -285,7 +332,8 @@ def stream_client(
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     host, port = host_port(parts.netloc, PRAVEGA_PORT)
-    return StreamClient(Target(host, port, tls, token, login), names[0], names[1])
+    target = Target(host, port, tls, token, login)
+    return StreamClient(target, names[0], names[1], local_reads)
 
 
 def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -125,7 +125,8 @@ def _consistent_files(place: str) -> tuple[StepNote, dict[str, list[str]]]:
         raise StorageError(f"{place} is being filled too fast to be looked at: try again")
     files = {name: table.files for name, table in tables.items()}
     for name, added in note.tables.items():
-        if name not in tables or tables[name].mark(STEP) != note.step:
+        behind = name not in tables or tables[name].mark(STEP) != note.step
+        if behind and name not in LEDGERS:
             paths = [os.path.join(place, name, file.name) for file in added]
             files[name] = files.get(name, []) + paths
     return note, files

@@ -33,6 +33,7 @@ class SilverTotals:
     rows: int = 0
     quarantined: int = 0
     duplicates: int = 0
+    unsure: int = 0  # lines of foreign peers that may be there twice
     bytes: int = 0  # of bronze's files
     version: int = -1  # of `bronze.events`, up to which silver is
 
@@ -42,6 +43,7 @@ class SilverTotals:
         self.rows += counts.rows
         self.quarantined += counts.quarantined
         self.duplicates += counts.duplicates
+        self.unsure += counts.unsure
         self.bytes += counts.bytes
         self.version = counts.version
 

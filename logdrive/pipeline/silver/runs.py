@@ -25,6 +25,7 @@ _LABELS = ("source", "host", "path", "form", "flag")
 _NULL = -1
 
 Rows = npt.NDArray[np.int64]
+NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class BronzeFile:
 
     path: str
     size: int  # bytes
-    duplicates: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    duplicates: Rows = field(default_factory=lambda: NO_ROWS)
     """Numbers of rows, in rising order."""
 
 

@@ -27,18 +27,21 @@ from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, decision_rows
 from logdrive.pipeline.silver.parse import SilverTask, parse_files
-from logdrive.pipeline.silver.runs import BronzeFile
+from logdrive.pipeline.silver.resends import Resends
+from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
 from logdrive.pipeline.silver.scan import SourceScan
 from logdrive.pipeline.silver.schema import (
     DUPLICATES,
     QUARANTINE,
+    SENT,
     SOURCES,
     SOURCES_SCHEMA,
     silver_directory,
 )
+from logdrive.pipeline.silver.sent_lines import SentLines
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
-from logdrive.pipeline.tables.day_files import DAY
-from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.day_files import DAY, write_day_files
+from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, write_file
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
@@ -56,6 +59,7 @@ class StepCounts:
     rows: int
     quarantined: int
     duplicates: int
+    unsure: int  # lines of foreign peers that may be there twice
     bytes: int  # of the files of bronze
 
     @property
@@ -142,8 +146,17 @@ class Silver:
         self._step, self.position, self._bronze_id = note.step, note.position, note.bronze_id
         self._commit_files(note)
         names = [name for name in SOURCES_SCHEMA.names if name != "decided"]
+        self._sent = SentLines(self._sent_files())
+        self._resends = Resends(self._sent)
         self._decisions = Decisions(self._config, self._sources.read_rows(names).to_pylist())
         self._sound = True
+
+    @property
+    def _sent_path(self) -> str:
+        return os.path.join(self._place, SENT)
+
+    def _sent_files(self) -> list[str]:
+        return open_table_as_it_is(self._sent_path).files if is_table(self._sent_path) else []
 
     def next_step(self) -> StepCounts | None:
         """Process what bronze has added, as much as fits one step; None if nothing is new.
@@ -162,16 +175,23 @@ class Silver:
 
         self._sound = False
         scan = SourceScan(self._decisions)
-        paths = [(os.path.join(events.path, name), size) for name, size in chunk.files]
-        for path, _ in paths:
-            scan.scan_file(path)
+        sizes = {os.path.join(events.path, name): size for name, size in chunk.files}
+        foreign = [path for path in sizes if scan.scan_file(path)]
         decisions, final = scan.decide(batches)
-        files = [BronzeFile(path, size) for path, size in paths]
+        resends = self._resends.find(foreign)
+        files = [
+            BronzeFile(path, size, resends.duplicates.get(path, NO_ROWS))
+            for path, size in sizes.items()
+        ]
         made = self._parse(files, decisions)
+        if sent := write_day_files(self._sent_path, resends.sent, self._compression):
+            made[SENT] = sent
+            self._sent.add_files(os.path.join(self._sent_path, file.name) for file in sent)
+        faults.reach("pipeline.silver.after_files")
         self._bronze_id = events.table_id
         self._commit(chunk, made, decision_rows(final, self._clock.now_ms()))
         self._sound = True
-        return _counts(chunk, made)
+        return _counts(chunk, made, resends.unsure)
 
     def _parse(
         self, files: Sequence[BronzeFile], decisions: Mapping[DecisionKey, Decision]
@@ -187,7 +207,6 @@ class Silver:
         for tables in tasks.run(parse_files, items):
             for table, added in tables.items():
                 made.setdefault(table, []).extend(added)
-        faults.reach("pipeline.silver.after_files")
         return made
 
     def _commit(
@@ -230,7 +249,8 @@ class Silver:
         """Go on with the upkeep of *table* after a commit."""
         if table.path not in self._upkeeps:
             self._upkeeps[table.path] = TableUpkeep(table, self._executor)
-        self._upkeeps[table.path].after_commit()
+        if self._upkeeps[table.path].after_commit() and table.path == self._sent_path:
+            self._sent.replace_files(self._sent_files())
 
 
 def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:
@@ -244,13 +264,15 @@ def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ..
     return [tuple(part) for part in parts]
 
 
-def _counts(chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]]) -> StepCounts:
+def _counts(chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], unsure: int) -> StepCounts:
     rows = {table: sum(file.rows for file in files) for table, files in made.items()}
+    rows.pop(SENT, None)  # which are rows of other tables
     quarantined, duplicates = rows.pop(QUARANTINE, 0), rows.pop(DUPLICATES, 0)
     return StepCounts(
         chunk.after.done,
         sum(rows.values()),
         quarantined,
         duplicates,
+        unsure,
         sum(size for _, size in chunk.files),
     )

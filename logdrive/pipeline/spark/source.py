@@ -10,6 +10,7 @@ queries.
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
+| localReads | `false`: do not read a store's log files directly, though they are on this host |
 | ca, cert, key, serverName | for a service with TLS |
 | user, password | for a controller, or an S2 face of a store, that requires a login; for Iggy |
 | token | for a segment store without a controller that requires a delegation token, and for S2 |
@@ -98,7 +99,13 @@ def parse_options(given: Mapping[str, str]) -> Options:
             else None
         )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        stream = _open_reader(values.get("uri", ""), tls, login, values.get("token", ""))
+        stream = _open_reader(
+            values.get("uri", ""),
+            tls,
+            login,
+            values.get("token", ""),
+            local_reads=values.get("localreads", "true") != "false",
+        )
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:  # all at once
@@ -106,8 +113,10 @@ def parse_options(given: Mapping[str, str]) -> Options:
     return Options(stream, sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
 
 
-def _open_reader(uri: str, tls: ClientTls | None, login: Login | None, token: str) -> ServiceReader:
-    stream = choose_reader(uri, tls, login, token)
+def _open_reader(
+    uri: str, tls: ClientTls | None, login: Login | None, token: str, *, local_reads: bool
+) -> ServiceReader:
+    stream = choose_reader(uri, tls, login, token, local_reads=local_reads)
     # a directory would have to be served first, and Spark has no end at which to stop that
     if isinstance(stream, StreamAddress):
         raise ValueError(

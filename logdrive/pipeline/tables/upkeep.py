@@ -45,17 +45,19 @@ class TableUpkeep:
         # version of the last checkpoint, and how many actions it has
         self._checkpoint = _last_checkpoint(table.path)
 
-    def after_commit(self) -> None:
-        """Go on with the upkeep after a commit.
+    def after_commit(self) -> bool:
+        """Go on with the upkeep after a commit; return True if the table now has joined files.
 
         Commits what was joined meanwhile. Raises `StorageError` if that can't be committed.
         """
+        joined = False
         if self._job is not None:
             if not self._job.done():
-                return
-            self._collect()
+                return False
+            joined = self._collect()
         if (work := self._due_work()) is not None:
             self._job = self._executor.submit(work)
+        return joined
 
     def finish(self) -> None:
         """Wait for the job that runs, and commit what it has joined. Raises `StorageError`."""
@@ -80,18 +82,20 @@ class TableUpkeep:
             return lambda: _join_some(self._table.path, self._table.schema)
         return None
 
-    def _collect(self) -> None:
+    def _collect(self) -> bool:
+        """Commit what the finished job has joined; return True if it is in the table."""
         assert self._job is not None
         joined, self._job = _result_of(self._job), None
         self._checkpoint = _last_checkpoint(self._table.path)
         if joined is None:
-            return
+            return False
         try:
             self._table.replace_files(joined)
         except ConcurrentWriterError:  # such as Spark's OPTIMIZE
             os.unlink(os.path.join(self._table.path, joined.added.name))
-        else:
-            self._seen = self._table.added - JOIN_FILES  # there may be more
+            return False
+        self._seen = self._table.added - JOIN_FILES  # there may be more
+        return True
 
 
 def _result_of(job: Future[_Result]) -> _Result:

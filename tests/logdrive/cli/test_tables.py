@@ -1,5 +1,7 @@
 """Commands on tables: what they need, and how they end."""
 
+import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +53,33 @@ def test_a_master_is_refused_where_no_spark_would_ask_it(directory: str) -> None
     done = CliRunner().invoke(cli, ["pipeline", "audit", directory, "--master", "spark://x:7077"])
     assert done.exit_code == 2
     assert "give --master with --engine spark only" in done.output
+
+
+def audited(directory: str, *options: str) -> tuple[int, str]:
+    """Return how an audit ends, and what it prints."""
+    done = CliRunner().invoke(
+        cli, ["pipeline", "audit", directory, *options], standalone_mode=False
+    )
+    return done.return_value, done.stdout
+
+
+def test_an_audit_says_how_many_files_it_has_read_and_how_many_were_known(directory: str) -> None:
+    code, said = audited(directory)
+    assert (code, "files read" in said) == (0, False)
+    assert "\n0 files read, 1 known from earlier audits\n" in f"\n{audited(directory)[1]}"
+    assert "files read" not in audited(directory, "--full")[1]
+    printed = json.loads(audited(directory, "--json")[1])
+    assert (printed["files_read"], printed["files_known"]) == (0, 1)
+
+
+def test_tables_that_may_not_be_written_are_audited_and_nothing_is_kept(
+    directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("logdrive.pipeline.audit.known_files.write_atomically", refuse)
+    code, said = audited(directory)
+    assert code == 0
+    assert said.startswith("1 file read; what was read can't be kept: ")
+    assert said.splitlines()[-1].startswith("complete: ")

@@ -55,9 +55,10 @@ def damage_batches(directory: Path, damage: Damage, random: Random) -> None:
 
 
 def _damage(files: list[str], damage: Damage, random: Random) -> None:
-    # by size: names differ from run to run
-    path = random.choice(sorted(files, key=lambda path: pq.read_metadata(path).num_rows))
-    pq.write_table(damage(pq.read_table(path), random), path, store_schema=False)
+    # by content: names differ from run to run
+    tables = {path: pq.ParquetFile(path).read() for path in files}
+    path = random.choice(sorted(files, key=lambda path: str(tables[path]["batch"].to_pylist())))
+    pq.write_table(damage(tables[path], random), path, store_schema=False)
 
 
 def row_lost(rows: pa.Table, random: Random) -> pa.Table:
@@ -72,7 +73,7 @@ def row_doubled(rows: pa.Table, random: Random) -> pa.Table:
 
 def row_moved(rows: pa.Table, random: Random) -> pa.Table:
     """Give a row's place to a row of another batch or source, and the other way around."""
-    one, other = random.sample(range(len(rows)), 2)
+    one, other = random.choices(range(len(rows)), k=2)
     order = list(range(len(rows)))
     order[one], order[other] = other, one
     places = rows.select(["start", "end"]).take(pa.array(order))
