@@ -163,14 +163,15 @@ def _by_batch(rows: pa.Table) -> ErasedRows:
 def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
     """Remove the rows *wanted* from *table*, in one commit; return how many it had."""
     old, new, count = [], [], 0
-    for path in table.files:
+    for file in table.live_files():
+        path = os.path.join(table.path, file.name)
         found = _find_rows(path, wanted)
         if found.any():
-            old.append(path)
+            old.append(file)
             count += int(found.sum())
             kept = _write_without(table.path, path, found)
             new += [kept] if kept else []
-    table.replace_files(old, new, {ERASURE: number})
+    table.take_rows_out(old, new, {ERASURE: number})
     return count
 
 
