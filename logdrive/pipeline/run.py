@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from logdrive.errors import StorageError, TransientError, file_error_text
+from logdrive.errors import ConfigError, StorageError, TransientError, file_error_text
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
@@ -54,6 +54,11 @@ def run_pipeline(
     What the run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
+    if "://" in plan.directory:  # makedirs would take it for a directory here
+        raise ConfigError(
+            f"{plan.directory}: tables are in a directory, one that the machines of a cluster mount; "
+            "an address is none"
+        )
     with ExitStack() as held:
         stream = held.enter_context(
             open_stream(plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads)

@@ -27,7 +27,7 @@ from tests.support.installation import STREAM, Installation, Process, free_port
 
 pytestmark = pytest.mark.process
 
-KILLS = int(os.environ.get("LOGDRIVE_KILLS", "6"))
+KILLS = int(os.environ.pop("LOGDRIVE_KILLS", "6"))  # the programs take it for a setting
 """Random kills of a test; more of them for those who want more."""
 _POINTS = [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 """Silver's own are passed in tests/logdrive/pipeline/silver/test_kill.py."""
