@@ -20,7 +20,7 @@ from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import RunMetrics, serve_metrics
 from logdrive.pipeline.micro_batches import MicroBatches
-from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
+from logdrive.pipeline.plan import MicroBatch, Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
@@ -173,11 +173,11 @@ class _Run:
         """Let retention cut what is durable in the tables."""
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
-    def _count_commit(self, counts: CommitCounts) -> None:
+    def _count_commit(self, counts: CommitCounts, last: MicroBatch) -> None:
         self.backoff.reset()  # micro-batches are committed: failures in a row begin anew
         if counts.batches:
             self.publish_position()
-            self.result.add_commit(counts)
+            self.result.add_commit(counts, last)
             self.on_commit(self.result)
 
 
