@@ -87,7 +87,7 @@ class MicroBatches:
                         self._stop.wait(self._plan.trigger_seconds)
                         continue
                     at, failure = current.end, None
-                    if current.more and not current.written.done() and not self._stop.is_set():
+                    if current.more and current.place == SPARK and not self._stop.is_set():
                         try:
                             running = self._begin(planner, at, end, threads)
                         except LogdriveError as error:  # what has been written is still committed
