@@ -30,6 +30,7 @@ class Plan:
     master: str | None = None  # Spark's; None: in this process
     memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
+    iceberg: bool = False  # show the tables in Iceberg, too
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
     token: str = field(default="", repr=False)  # access token for S2; "": the environment's

@@ -67,6 +67,7 @@ def run_pipeline(
                 clock=clock or SystemClock(),
                 disk=SystemDisk(),
                 compression=plan.compression,
+                iceberg=plan.iceberg,
             )
         )
         log = Path(plan.directory, "spark.log")
