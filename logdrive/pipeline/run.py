@@ -28,7 +28,7 @@ from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.resume import find_start, require_segments
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
-from logdrive.pipeline.spark.session import open_spark_context
+from logdrive.pipeline.spark.session import is_submitted, open_spark_context
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import ServiceReader
 
@@ -70,7 +70,8 @@ def run_pipeline(
                 iceberg=plan.iceberg,
             )
         )
-        log = Path(plan.directory, "spark.log")
+        # spark-submit has opened the file of its JVM's messages
+        log = None if is_submitted() else Path(plan.directory, "spark.log")
         metrics = metrics or RunMetrics()
         held.enter_context(serve_metrics(metrics, plan.metrics))
         spark = BackgroundSpark(
