@@ -18,6 +18,7 @@ from logdrive.pipeline.decode.schema import LABEL
 _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
 _COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
+_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 _LEVELS = {"zstd": 1}  # compression -> its level, if not the default
 _NULL_PLACE = "__HIVE_DEFAULT_PARTITION__"  # in a path, as Hive writes it
 DEFAULT_COMPRESSION = "snappy"
@@ -81,7 +82,7 @@ class EventFile:
         else:
             sync_file(self._path)
             if self._partition:  # the directory of a new day
-                _sync_directory(self._directory)
+                sync_directory(self._directory)
 
     @property
     def added_file(self) -> AddedFile | None:
@@ -107,6 +108,21 @@ def _partition_places(partition: Mapping[str, str | None]) -> list[str]:
     ]
 
 
+def labelled_schema(path: str) -> pa.Schema:
+    """Return the schema of the file at *path*, texts that it has as dictionaries as `LABEL`."""
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        group = metadata.row_group(0)
+        chunks = [group.column(number) for number in range(group.num_columns)]
+    encoded = {chunk.path_in_schema for chunk in chunks if _DICTIONARIES & set(chunk.encodings)}
+    return pa.schema(
+        [
+            field.with_type(LABEL) if field.name in encoded and field.type == pa.string() else field
+            for field in schema
+        ]
+    )
+
+
 def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     """Return the arguments for `ParquetWriter`.
 
@@ -129,10 +145,11 @@ def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
 def sync_file(path: str) -> None:
     """Make the file at *path* and its directory entry durable."""
     _sync(path, os.O_RDONLY)
-    _sync_directory(os.path.dirname(path))
+    sync_directory(os.path.dirname(path))
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str) -> None:
+    """Make the names in the directory at *path* durable."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
