@@ -73,9 +73,9 @@ def silver(directory: str, once: bool, path: str | None, master: str | None, as_
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--table",
-    type=click.Choice(["silver"]),
+    type=click.Choice(["silver", "gold"]),
     required=True,
-    help="Which tables: silver, all of them.",
+    help="Which tables: all of silver, or all of gold.",
 )
 @_config_option
 @_master_option
@@ -89,10 +89,11 @@ def rebuild(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Drop the silver tables in DIRECTORY and fill them again from bronze.
+    """Drop the silver tables in DIRECTORY and fill them again from bronze, or gold from silver.
 
     Formats are decided anew, by the configuration and the product as they are now. What was begun
-    and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew.
+    and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew. After
+    silver, gold has to be made anew, too.
     """
     from logdrive.host.disk import SystemDisk
     from logdrive.pipeline.bronze.tables import open_tables
@@ -100,6 +101,11 @@ def rebuild(
     from logdrive.pipeline.silver.rebuild import drop_silver
 
     configure_logging("info")
+    if table == "gold":
+        from logdrive.cli.tables.gold import rebuild_gold
+
+        rebuild_gold(directory, dry_run=dry_run, as_json=as_json)
+        return
     config, compression, _ = _settings(path)
     if dry_run:
         events, _ = open_tables(directory)
