@@ -171,7 +171,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
             count += int(found.sum())
             kept = _write_without(table.path, file, found)
             new += [kept] if kept else []
-    table.erase_from_files(old, new, {ERASURE: number})
+    table.take_rows_out(old, new, {ERASURE: number})
     return count
 
 

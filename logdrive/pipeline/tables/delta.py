@@ -135,15 +135,27 @@ class AppendTable:
         self._marks |= applications
         self.added += len(files)
 
-    def erase_from_files(
+    def replace_files(self, joined: JoinedFiles) -> None:
+        """Put a file with the rows of others in their place, in one durable commit.
+
+        Raises `ConcurrentWriterError` if another writer has done so, and `StorageError`.
+        """
+        actions = [
+            commit_info("OPTIMIZE"),
+            *(remove_file(file, self.partition_by) for file in joined.removed),
+            add_file(joined.added, self.partition_by, new_rows=False),
+        ]
+        self._commit(actions, joined.version)
+
+    def take_rows_out(
         self, old: Sequence[AddedFile], new: Sequence[AddedFile], marks: Mapping[str, int]
     ) -> None:
-        """Put *new*, which have fewer rows, in the place of the files *old*, and set *marks*.
+        """Put the files *new*, with some of the rows of *old*, in their place, and set *marks*.
 
         To those who follow the table that is no new version of rows (`added_since`). Raises as
         `add_files` does.
         """
-        applications = {_application_id(name): number for name, number in marks.items()}
+        applications = {_application_id(name): number for name, number in sorted(marks.items())}
         actions = [
             commit_info("DELETE"),
             *(set_mark(application, number) for application, number in applications.items()),
@@ -159,24 +171,11 @@ class AppendTable:
         Nobody else may write the table meanwhile. Raises `StorageError`.
         """
         try:
-            delta = self._current()
-            delta.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-            delta.update_incremental()
-            self.version = int(delta.version())
+            self._current().vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+            self._delta.update_incremental()
+            self.version = int(self._delta.version())
         except (DeltaError, OSError) as error:
             raise storage_error(self.path, error) from error
-
-    def replace_files(self, joined: JoinedFiles) -> None:
-        """Put a file with the rows of others in their place, in one durable commit.
-
-        Raises `ConcurrentWriterError` if another writer has done so, and `StorageError`.
-        """
-        actions = [
-            commit_info("OPTIMIZE"),
-            *(remove_file(file, self.partition_by) for file in joined.removed),
-            add_file(joined.added, self.partition_by, new_rows=False),
-        ]
-        self._commit(actions, joined.version)
 
     def _commit(self, actions: Sequence[Action], seen: int) -> None:
         """Commit *actions*, which were made of what the version *seen* has.
