@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.records import FOREIGN
-from logdrive.pipeline.silver.runs import Rows, open_bronze_file
+from logdrive.pipeline.silver.runs import RowNumbers, open_bronze_file
 from logdrive.pipeline.silver.schema import QUARANTINED_FLAGS
 from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLine, SentLines
 
@@ -50,7 +50,7 @@ _COLUMNS = (
 class FoundResends:
     """What was found in some files of bronze."""
 
-    duplicates: Mapping[str, Rows]
+    duplicates: Mapping[str, RowNumbers]
     """Numbers of the rows of each file that were sent again."""
     sent: pa.Table
     """Rows for the table `sent`: the lines that are kept."""
@@ -102,7 +102,7 @@ class Resends:
             self._unsure,
         )
 
-    def _find_in_file(self, path: str) -> Rows:
+    def _find_in_file(self, path: str) -> RowNumbers:
         file, first, found = open_bronze_file(path), 0, []
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, columns=list(_COLUMNS))
