@@ -23,18 +23,18 @@ from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.decode.schema import LABEL
 from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
-from logdrive.pipeline.tables.files import AddedFile, EventFile, write_file
+from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
+from logdrive.pipeline.tables.select import select_rows
 from logdrive.pipeline.tasks import InProcess
 
 FINISHED = "finished"
 """Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
-
-_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 
 ErasedRows = Mapping[int, npt.NDArray[np.int64]]
 """Ordinals of the rows to erase, by batch."""
@@ -63,7 +63,7 @@ def erase_rows(
         number = erased.mark(ERASURE) or 0
         if (erased.mark(FINISHED) or 0) < number:
             _finish(directory, erased, number)
-        rows = select_rows(directory, where)
+        rows = places_of(directory, where)
         if not rows.num_rows:
             return ErasedCounts(0, 0, {})
         number += 1
@@ -76,13 +76,13 @@ def erase_rows(
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
     """Return what `erase_rows` would remove from bronze."""
-    rows = select_rows(directory, where)
+    rows = places_of(directory, where)
     return ErasedCounts(rows.num_rows, _count_sources(rows), {})
 
 
-def select_rows(directory: str, where: str) -> pa.Table:
+def places_of(directory: str, where: str) -> pa.Table:
     """Return where the rows of bronze are for which *where* is true; see `erase_rows`."""
-    return open_tables(directory)[0].select_rows(PLACES, where)
+    return select_rows(open_tables(directory)[0], PLACES, where)
 
 
 def _count_sources(rows: pa.Table) -> int:
@@ -169,7 +169,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
         if found.any():
             old.append(file)
             count += int(found.sum())
-            kept = _write_without(table.path, path, found)
+            kept = _write_without(table.path, file, found)
             new += [kept] if kept else []
     table.take_rows_out(old, new, {ERASURE: number})
     return count
@@ -188,31 +188,23 @@ def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
-    """Write the file at *path* again without the rows *erased*; None if none is left.
+def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
+    """Write *file* of the table at *place* again without the rows *erased*; None if none is left.
 
     It has the same columns, compression and partition.
     """
-    folder, _, day = os.path.basename(os.path.dirname(path)).partition("=")
-    partition = {folder: None if day.startswith("__") else day} if day else {}
-    with pq.ParquetFile(path) as plain:
-        group = plain.metadata.row_group(0)
-        columns = [group.column(number) for number in range(group.num_columns)]
-        labels = [
-            column.path_in_schema
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY"
-            and _DICTIONARIES & set(column.encodings)
-            and plain.schema_arrow.field(column.path_in_schema).type == pa.string()
-        ]
-        compression = columns[0].compression.lower().replace("uncompressed", "none")
-    with pq.ParquetFile(path, read_dictionary=labels) as file:
-        target = EventFile(place, file.schema_arrow, compression, partition)
-        with target:
+    path = os.path.join(place, file.name)
+    schema = labelled_schema(path)
+    labels = [field.name for field in schema if field.type.equals(LABEL)]
+    with pq.ParquetFile(path, read_dictionary=labels) as source:
+        codec = source.metadata.row_group(0).column(0).compression.lower()
+        compression = "none" if codec == "uncompressed" else codec
+        with EventFile(place, schema, compression, file.partition) as target:
             first = 0
-            for number in range(file.num_row_groups):
-                rows = file.read_row_group(number)
+            for number in range(source.num_row_groups):
+                rows = source.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
-                target.write_row_group(rows.filter(pa.array(keep)).unify_dictionaries())
+                kept = rows.filter(pa.array(keep)).unify_dictionaries()
+                target.write_row_group(kept.cast(schema))
     return target.added_file
