@@ -9,6 +9,7 @@ import click
 
 from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.erasing import erase
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
@@ -193,3 +194,4 @@ def _plan_from_options(
 
 pipeline.add_command(silver)
 pipeline.add_command(rebuild)
+pipeline.add_command(erase)

@@ -6,7 +6,7 @@ each other (`copies`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
 from logdrive.pipeline.audit.engine import EngineFactory
 from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.erased_sums import sum_erased
 from logdrive.pipeline.audit.file_rows import read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
 from logdrive.pipeline.audit.judge_sources import (
@@ -26,6 +27,7 @@ from logdrive.pipeline.audit.judge_sources import (
 )
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
+from logdrive.pipeline.bronze.erased import Erasure, list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables.delta import open_table
@@ -80,6 +82,8 @@ class Verdict:
     dead_letter_bytes: int
     dismissed_dead_letters: int
     letters: list[AuditedLetter]
+    # rows that were removed on purpose: they are proven by their record, and counted above
+    erasures: list[Erasure] = field(default_factory=list)
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -96,6 +100,8 @@ class Verdict:
             del source["complete_since"]
             source["heard"] = whole.heard_at or None
             source["complete_at"] = whole.complete_at or None
+        for erasure in values["erasures"]:
+            erasure["at"] = erasure["at"].isoformat()
         return values
 
 
@@ -106,11 +112,13 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     """
     events_path, batches_path = table_paths(directory)
     batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
-    engine = open_engine(open_table(events_path, EVENTS))
+    events = open_table(events_path, EVENTS)
+    engine = open_engine(events)
+    erased = read_erased(directory, events)
     headers = read_table(batches.files, _HEADERS)
     heads = heads_from_table(headers)
     sources = audit_sources(heads)
-    proof = prove_rows(engine, headers)
+    proof = prove_rows(engine, headers, sum_erased(erased))
 
     # each of these reads rows again, needed only if the headers or the proof call for it
     doubled = [source.source for source in sources if source.doubled_bytes]
@@ -120,6 +128,7 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     letters = read_dead_letters(batches) if has_letters(headers) else []
     judged = verdict(sources, proof, doubles, continuing, letters)
     date_complete_parts(sources, heads)
+    judged = replace(judged, erasures=list_erasures(erased))
     return with_copies(judged, find_copies(engine, find_pairs(sources)))
 
 

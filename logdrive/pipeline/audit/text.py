@@ -103,6 +103,12 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover."""
     if verdict.rows - verdict.lines > verdict.quarantined_events:
         yield f"{verdict.rows:,} rows: long lines are in several"
+    for erasure in verdict.erasures:
+        why = f" ({erasure.why})" if erasure.why else ""
+        yield (
+            f"{_counted(erasure.rows, 'row')} of these erased at "
+            f"{erasure.at:%Y-%m-%d %H:%M:%S}+00:00 by {erasure.by}{why}"
+        )
     if verdict.dead_letters:
         letters, size = (
             _counted(verdict.dead_letters, "event"),
