@@ -11,7 +11,7 @@ import click
 
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json, escape_unprintable
-from logdrive.cli.tables.balance import balance_lines
+from logdrive.cli.tables.balance import balance_lines, balance_tables
 from logdrive.cli.tables.engines import EngineOptions, FilesRead, audit_tables, engine_options
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ def audit(
 
         compared = compare_files(directory, files, compared_source)
     verdict, read = audit_tables(directory, engine)
-    from logdrive.pipeline.silver.balance import silver_balance
-
-    balance = silver_balance(directory)
+    balance = balance_tables(directory, full=engine.full)
     if as_json:
         emit_json(verdict.as_json() | _figures(read, found, compared, balance))
     else:

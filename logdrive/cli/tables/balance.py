@@ -1,12 +1,31 @@
 """Says whether the silver tables add up with bronze, for `logdrive pipeline audit`."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from logdrive.pipeline.silver.balance import SilverBalance, SourceBalance
 
 _SOURCES = 20  # limit on the sources that are named
+
+
+def balance_tables(directory: str, *, full: bool) -> "SilverBalance | None":
+    """Return what silver holds of bronze in *directory*, None if there is no silver.
+
+    With *full* all files are read, those too that earlier audits have counted. Raises
+    `StorageError`.
+    """
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.audit.known_counts import KnownCounts
+    from logdrive.pipeline.silver.balance import count_sources, silver_balance
+
+    counts = KnownCounts(directory, SystemDisk(), count_sources, full=full)
+    balance = silver_balance(directory, counts.count_rows)
+    if balance is not None:
+        with suppress(OSError):  # the audit itself says that it can't keep what it has read
+            counts.keep_counts()
+    return balance
 
 
 def balance_lines(balance: "SilverBalance") -> Iterator[str]:

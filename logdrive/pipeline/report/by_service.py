@@ -44,7 +44,7 @@ class ErrorBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class QuarantineReason:
     """Why rows are quarantined: those of one format, or of none."""
 
     reason: str
@@ -72,7 +72,7 @@ class TableFigures:
     more_services: int = 0
     bins: list[ErrorBin] = field(default_factory=list)
     step: float = 60.0  # seconds a bin
-    reasons: list[Reason] = field(default_factory=list)
+    reasons: list[QuarantineReason] = field(default_factory=list)
     errors: list[SeenError] = field(default_factory=list)
 
 
@@ -114,7 +114,7 @@ def _services(rows: pa.Table) -> list[ServiceFigures]:
     ]
 
 
-def _read_reasons(directory: str) -> list[Reason]:
+def _read_reasons(directory: str) -> list[QuarantineReason]:
     path = os.path.join(silver_directory(directory), QUARANTINE)
     if not is_table(path):
         return []
@@ -122,7 +122,7 @@ def _read_reasons(directory: str) -> list[Reason]:
     counted = rows.group_by(["reason", "format"]).aggregate([([], "count_all")])
     ordered = counted.sort_by([("count_all", "descending"), ("reason", "ascending")])
     return [
-        Reason(row["reason"] or "(none)", row["format"] or "", row["count_all"])
+        QuarantineReason(row["reason"] or "(none)", row["format"] or "", row["count_all"])
         for row in ordered.slice(0, _REASONS).to_pylist()
     ]
 

@@ -4,6 +4,7 @@ import errno
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.main import cli
+from logdrive.cli.tables.balance import balance_tables
+from logdrive.pipeline.silver.balance import count_sources
 from logdrive.pipeline.tables.delta import open_table_as_it_is
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
@@ -83,7 +86,7 @@ def test_tables_that_may_not_be_written_are_audited_and_nothing_is_kept(
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("logdrive.pipeline.audit.known_files.write_atomically", refuse)
+    monkeypatch.setattr("logdrive.pipeline.audit.sealed_file.write_atomically", refuse)
     code, said = audited(directory)
     assert code == 0
     assert said.startswith("1 file read; what was read can't be kept: ")
@@ -135,3 +138,27 @@ def test_rows_that_silver_has_not_come_to_are_no_fault(directory: str) -> None:
     code, printed = audited(directory)
     assert code == 0
     assert "; 4 wait\n" in printed
+
+
+def test_rows_of_files_that_were_counted_are_counted_again_with_full_only(
+    directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(Path(directory))
+    counted: list[str] = []
+
+    def count(path: str) -> Counter[str | None]:
+        counted.append(path)
+        return count_sources(path)
+
+    monkeypatch.setattr("logdrive.pipeline.silver.balance.count_sources", count)
+    found = [balance_tables(directory, full=False)]
+    first = len(counted)
+    assert first >= 2
+    found.append(balance_tables(directory, full=False))
+    assert len(counted) == first
+    Path(directory, "bronze", "audit-counts").write_bytes(b"damaged")
+    found.append(balance_tables(directory, full=False))
+    assert len(counted) == 2 * first
+    found.append(balance_tables(directory, full=True))
+    assert len(counted) == 3 * first
+    assert all(one == found[0] and one is not None and one.adds_up for one in found)
