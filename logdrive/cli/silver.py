@@ -4,20 +4,23 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import structlog
 
 from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.pipeline_progress import show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
     from logdrive.pipeline.plan import Plan
     from logdrive.pipeline.silver.config import SilverConfig
-    from logdrive.pipeline.silver.fill import SilverTotals
+    from logdrive.pipeline.silver.writer import Silver
+    from logdrive.pipeline.tasks import Tasks
 
 _config_option = click.option(
     "--config",
@@ -25,6 +28,12 @@ _config_option = click.option(
     type=click.Path(dir_okay=False),
     help="TOML file whose [silver] says which formats the lines have; without it they are told by "
     "the first lines of each source.",
+)
+_master_option = click.option(
+    "--master",
+    metavar="URL",
+    help="Spark cluster, such as spark://host:7077; without it this process does the work, with a "
+    "thread a core.",
 )
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object at the end."
@@ -42,8 +51,9 @@ _json_option = click.option(
     help="Exit once silver has all that bronze has now; or go on until SIGTERM, the default.",
 )
 @_config_option
+@_master_option
 @_json_option
-def silver(directory: str, once: bool, path: str | None, as_json: bool) -> None:
+def silver(directory: str, once: bool, path: str | None, master: str | None, as_json: bool) -> None:
     """Make the lines in DIRECTORY/bronze rows of tables in DIRECTORY/silver, by their formats.
 
     Each line becomes one row: of its format's table, of `text` if it has no format, of `quarantine`
@@ -51,8 +61,9 @@ def silver(directory: str, once: bool, path: str | None, as_json: bool) -> None:
     """
     configure_logging("info")
     config, compression, seconds = _settings(path)
-    with stop_on_signals() as stop:
-        _fill(directory, config, compression, stop, None if once else seconds, as_json=as_json)
+    with stop_on_signals() as stop, _tasks(directory, master) as tasks:
+        tables = _tables(directory, config, compression, tasks)
+        _fill(tables, stop, None if once else seconds, as_json=as_json)
 
 
 @click.command(
@@ -62,18 +73,27 @@ def silver(directory: str, once: bool, path: str | None, as_json: bool) -> None:
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--table",
-    type=click.Choice(["silver"]),
+    type=click.Choice(["silver", "gold"]),
     required=True,
-    help="Which tables: silver, all of them.",
+    help="Which tables: all of silver, or all of gold.",
 )
 @_config_option
+@_master_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be dropped and read.")
 @_json_option
-def rebuild(directory: str, table: str, path: str | None, dry_run: bool, as_json: bool) -> None:
-    """Drop the silver tables in DIRECTORY and fill them again from bronze.
+def rebuild(
+    directory: str,
+    table: str,
+    path: str | None,
+    master: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Drop the silver tables in DIRECTORY and fill them again from bronze, or gold from silver.
 
     Formats are decided anew, by the configuration and the product as they are now. What was begun
-    and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew.
+    and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew. After
+    silver, gold has to be made anew, too.
     """
     from logdrive.host.disk import SystemDisk
     from logdrive.pipeline.bronze.tables import open_tables
@@ -81,21 +101,27 @@ def rebuild(directory: str, table: str, path: str | None, dry_run: bool, as_json
     from logdrive.pipeline.silver.rebuild import drop_silver
 
     configure_logging("info")
+    if table == "gold":
+        from logdrive.cli.tables.gold import rebuild_gold
+
+        rebuild_gold(directory, dry_run=dry_run, as_json=as_json)
+        return
     config, compression, _ = _settings(path)
     if dry_run:
         events, _ = open_tables(directory)
         balance = silver_balance(directory)
-        tables = balance.tables if balance is not None else {}
-        would = {"drop": tables, "read_files": len(events.files)}
+        rows_of = balance.tables if balance is not None else {}
+        would = {"drop": rows_of, "read_files": len(events.files)}
         if as_json:
             emit_json(would)
         else:
-            dropped = ", ".join(f"{name} ({rows:,} rows)" for name, rows in tables.items())
+            dropped = ", ".join(f"{name} ({rows:,} rows)" for name, rows in rows_of.items())
             print(f"would drop {dropped or 'nothing'}, and read {len(events.files):,} files")
         return
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, _tasks(directory, master) as tasks:
         drop_silver(directory, SystemDisk())
-        _fill(directory, config, compression, stop, None, as_json=as_json)
+        tables = _tables(directory, config, compression, tasks)
+        _fill(tables, stop, None, as_json=as_json)
 
 
 @contextmanager
@@ -129,42 +155,56 @@ def _settings(path: str | None) -> "tuple[SilverConfig, str, float]":
     return config.silver, config.pipeline.compression, config.pipeline.trigger_seconds
 
 
-def _fill(
-    directory: str,
-    config: "SilverConfig",
-    compression: str,
-    stop: threading.Event,
-    follow_seconds: float | None,
-    *,
-    as_json: bool,
-) -> None:
-    from logdrive.host.clock import SystemClock
-    from logdrive.host.disk import SystemDisk
-    from logdrive.pipeline.silver.fill import fill_silver
-    from logdrive.pipeline.silver.writer import Silver
+@contextmanager
+def _tasks(directory: str, master: str | None) -> "Iterator[Tasks]":
+    """Yield what runs the parts of a step: Spark at *master*, or threads of this process."""
     from logdrive.pipeline.tasks import InThreads
 
-    log = structlog.get_logger("pipeline")
+    if master is None:
+        yield InThreads(os.cpu_count() or 1)
+        return
+    from logdrive.pipeline.spark.session import open_spark_context
+    from logdrive.pipeline.spark.tasks import SparkTasks
 
-    def on_step(so_far: "SilverTotals") -> None:
-        log.info("silver so far", **so_far.as_json())
+    log = Path(directory, "spark.log")
+    with ExitStack() as held:
+        with show_spark_start():
+            context = held.enter_context(
+                open_spark_context("logdrive silver", master=master, log=log)
+            )
+        yield SparkTasks(context, log)
 
-    started = time.monotonic()
-    tables = Silver(
-        directory,
-        config,
-        InThreads(os.cpu_count() or 1),
-        clock=SystemClock(),
-        disk=SystemDisk(),
-        compression=compression,
+
+def _tables(directory: str, config: "SilverConfig", compression: str, tasks: "Tasks") -> "Silver":
+    from logdrive.host.clock import SystemClock
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.silver.writer import Silver
+
+    return Silver(
+        directory, config, tasks, clock=SystemClock(), disk=SystemDisk(), compression=compression
     )
+
+
+def _fill(
+    tables: "Silver", stop: threading.Event, follow_seconds: float | None, *, as_json: bool
+) -> None:
+    from logdrive.pipeline.silver.fill import fill_silver
+
+    log = structlog.get_logger("pipeline")
+    started = time.monotonic()
     with tables:
-        totals = fill_silver(tables, stop, on_step, follow_seconds=follow_seconds)
+        totals = fill_silver(
+            tables,
+            stop,
+            lambda so_far: log.info("silver so far", **so_far.as_json()),
+            follow_seconds=follow_seconds,
+        )
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(totals.as_json() | {"seconds": seconds})
-    else:
-        print(
-            f"{totals.rows:,} rows, {totals.quarantined:,} quarantined, {totals.duplicates:,} "
-            f"sent again, in {seconds} s"
-        )
+        return
+    unsure = f", {totals.unsure:,} that may be there twice" if totals.unsure else ""
+    print(
+        f"{totals.rows:,} rows, {totals.quarantined:,} quarantined, {totals.duplicates:,} sent "
+        f"again{unsure}, in {seconds} s"
+    )

@@ -43,6 +43,11 @@ POINTS = (
     "pipeline.silver.after_sources",
     "pipeline.silver.between_tables",
     "pipeline.silver.after_tables",
+    "pipeline.gold.before_commit",
+    "pipeline.gold.after_commit",
+    "pipeline.erase.after_record",
+    "pipeline.erase.between_tables",
+    "pipeline.erase.after_tables",
 )
 """All fault points; `reach` takes no other name."""
 

@@ -8,7 +8,7 @@ its own.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -26,6 +26,10 @@ _CONTAINER = re.compile(r".*/containers/[^/]+_[^/]+_([^/]+)-[0-9a-f]{12,}\.log")
 _POD = re.compile(r".*/pods/[^/]+_[^/]+_[^/]+/([^/]+)/\d+\.log[^/]*")
 _SUFFIX = re.compile(r"(?:\.(?:log|txt|json|out|err|gz|zst|\d+)|-\d{8,}|_\d{8,})+$")
 
+CONFIG: Final = "config"
+RECORD: Final = "record"
+PATH: Final = "path"
+
 DecisionKey = tuple[str | None, str | None]
 """A source, and the path of a foreign peer's file; None for files of our agents."""
 
@@ -38,6 +42,10 @@ class Decision:
     service: str | None
     options: FormatOptions = field(default_factory=FormatOptions)
     named_table: str | None = None  # by the configuration; None: the format's own
+    service_by: str = PATH
+    """What the service is from: `CONFIG`, `RECORD` or `PATH`. What a line itself calls its service
+    comes after the configuration, and before the others.
+    """
 
     def make(self) -> LogFormat | None:
         """Return the format; None for lines that are only text."""
@@ -71,7 +79,9 @@ class Decisions:
         for row in rows:
             key = (row["source"], row["path"] if row["by_path"] else None)
             options = msgspec.convert(orjson.loads(row["options"] or "{}"), FormatOptions)
-            self._known[key] = Decision(row["format"], row["service"], options, row["table"])
+            self._known[key] = Decision(
+                row["format"], row["service"], options, row["table"], row["service_by"]
+            )
 
     def find(self, key: DecisionKey) -> Decision | None:
         """Return the decision on *key*, None if there is none yet."""
@@ -83,12 +93,16 @@ class Decisions:
         Few lines that no format reads are text, but leave the source undecided.
         """
         rule = self._config.rule_for(new.path)
-        service = rule.service or named_service(new.labels, new.sample) or path_service(new.path)
+        service, service_by = rule.service, CONFIG
+        if service is None:
+            service, service_by = named_service(new.labels, new.sample), RECORD
+        if service is None:
+            service, service_by = path_service(new.path), PATH
         name: str | None = rule.format
         if name == AUTO:
             name = recognize(new.sample)
         sure = name is not None or len(new.sample) >= _SURE_LINES
-        decision = Decision(name or TEXT, service, rule.options, rule.table)
+        decision = Decision(name or TEXT, service, rule.options, rule.table, service_by)
         if sure:
             self._known[new.key] = decision
         return decision, sure
@@ -105,6 +119,7 @@ def decision_rows(decided: Iterable[tuple[NewSource, Decision]], now_ms: int) ->
                 "host": new.host,
                 "format": decision.format,
                 "service": decision.service,
+                "service_by": decision.service_by,
                 "options": orjson.dumps(msgspec.to_builtins(decision.options)).decode(),
                 "table": decision.table,
                 "decided": now_ms * 1000,

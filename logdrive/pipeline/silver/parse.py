@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from logdrive.pipeline.decode.columns import dictionary_column
 from logdrive.pipeline.decode.schema import LABEL
 from logdrive.pipeline.formats.format import LogFormat, LogLines
-from logdrive.pipeline.silver.decisions import Decision, DecisionKey
+from logdrive.pipeline.silver.decisions import CONFIG, Decision, DecisionKey
 from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.silver.runs import (
     LINE_COLUMNS,
@@ -50,6 +50,7 @@ _COLUMNS = (
     "time",
     "received",
 )
+_CONFIGURED = "configured"  # a column: whether the service is the configuration's
 _SENT_AGAIN = "sent again"
 _QUARANTINED, _DUPLICATE = -1, -2  # instead of the number of a group
 
@@ -99,21 +100,24 @@ class _Parser:
         self._files = files
         self._groups: list[_Group] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
-        # source -> number of its group, and its service
-        self._of_key: dict[DecisionKey, tuple[int, str | None]] = {}
+        # source -> number of its group, and what was decided
+        self._of_key: dict[DecisionKey, tuple[int, Decision]] = {}
         for key, decision in decisions.items():
             told = f"{decision.format} {decision.options} {decision.named_table}"
             if told not in numbers:
                 numbers[told] = len(self._groups)
                 self._groups.append(_Group(decision.format, decision.make(), decision.table))
-            self._of_key[key] = (numbers[told], decision.service)
+            self._of_key[key] = (numbers[told], decision)
 
     def add(self, rows: pa.RecordBatch, duplicates: npt.NDArray[np.int64]) -> None:
         """Parse *rows*; those numbered *duplicates* are only noted."""
         runs = list(key_runs(rows))
         counts = np.array([run.count for run in runs], np.int64)
         found = [self._of_key[run.key] for run in runs]
-        rows = rows.append_column("service", _services([service for _, service in found], counts))
+        services = [decision.service for _, decision in found]
+        configured = np.array([decision.service_by == CONFIG for _, decision in found])
+        rows = rows.append_column("service", _services(services, counts))
+        rows = rows.append_column(_CONFIGURED, pa.array(np.repeat(configured, counts)))
 
         group = np.repeat(np.array([number for number, _ in found], np.int64), counts)
         flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED_FLAGS))
@@ -147,6 +151,7 @@ class _Parser:
             rows, columns, time = rows.filter(good), columns.filter(good), time.filter(good)
         if rows.num_rows:
             own = dict(zip(columns.schema.names, columns.columns, strict=True))
+            rows = _with_services(rows, own.get("service_name"))
             schema = group.format.schema
             self._files.add_rows(group.table, _silver_rows(rows, time, own, schema))
 
@@ -164,6 +169,15 @@ def _services(services: Sequence[str | None], counts: npt.NDArray[np.int64]) -> 
     names = list(dict.fromkeys(services))
     codes = np.array([names.index(service) for service in services], np.int32)
     return dictionary_column(np.repeat(codes, counts), names)
+
+
+def _with_services(rows: pa.RecordBatch, said: pa.Array | None) -> pa.RecordBatch:
+    """Return *rows* with the services that the lines *said*, where none is configured."""
+    if said is None or said.null_count == len(said):
+        return rows
+    own = pc.if_else(rows.column(_CONFIGURED), pa.scalar(None, pa.string()), said)
+    services = pc.coalesce(own, rows.column("service").cast(pa.string())).dictionary_encode()
+    return rows.set_column(rows.schema.get_field_index("service"), "service", services)
 
 
 def _is_interleaved(runs: Sequence[RowRun]) -> bool:

@@ -1,37 +1,15 @@
 """Drops the silver tables, so that they can be filled again from bronze."""
 
-import contextlib
-import os
-import shutil
-
-from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.silver.schema import silver_directory
-
-_DROPPED = ".dropped"  # behind the directory's name
+from logdrive.pipeline.tables.dropping import drop_tables
 
 
 def drop_silver(directory: str, disk: Disk) -> bool:
     """Remove the silver tables in *directory*; return whether there were any.
 
-    The tables are gone at once, their files a little later: a crash leaves no half of them. Raises
-    `StorageError` if there is no bronze to fill them from, or another process fills them.
+    Raises `StorageError` if there is no bronze to fill them from, or another process fills them.
     """
     open_tables(directory)
-    place = silver_directory(directory)
-    dropped = place + _DROPPED
-    try:
-        shutil.rmtree(dropped, ignore_errors=True)  # of a rebuild that crashed
-        if not os.path.isdir(place):
-            return False
-        with disk.lock(os.path.join(place, "lock")):
-            disk.replace(place, dropped)
-            disk.sync_directory(os.path.dirname(place))
-    except BlockingIOError as error:
-        raise StorageError(f"{place} is in use by another pipeline: stop it before this") from error
-    except OSError as error:
-        raise StorageError(f"{place} can't be removed: {error}") from error
-    with contextlib.suppress(OSError):  # the next rebuild tries again
-        shutil.rmtree(dropped)
-    return True
+    return drop_tables(silver_directory(directory), disk)

@@ -76,6 +76,7 @@ SOURCES_SCHEMA: Final = pa.schema(
         pa.field("host", pa.string()),
         pa.field("format", pa.string(), nullable=False),
         pa.field("service", pa.string()),
+        pa.field("service_by", pa.string(), nullable=False),
         pa.field("options", pa.string()),
         pa.field("table", pa.string(), nullable=False),
         pa.field("decided", TIME, nullable=False),

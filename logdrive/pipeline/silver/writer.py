@@ -158,6 +158,13 @@ class Silver:
     def _sent_files(self) -> list[str]:
         return open_table_as_it_is(self._sent_path).files if is_table(self._sent_path) else []
 
+    def is_behind(self) -> bool:
+        """Return whether bronze has rows that are not in silver yet."""
+        if self.position.filling is not None:
+            return True
+        events, _ = open_tables(self._directory)
+        return any(added for _, added in events.added_since(self.position.done))
+
     def next_step(self) -> StepCounts | None:
         """Process what bronze has added, as much as fits one step; None if nothing is new.
 
@@ -238,9 +245,14 @@ class Silver:
                 faults.reach("pipeline.silver.between_tables")
 
     def _table(self, name: str, file: AddedFile) -> AppendTable:
-        """Return the table *name*; create it for rows as those of *file*, if there is none."""
+        """Return the table *name*; make it one for rows as those of *file*, which is new."""
+        path = os.path.join(self._place, name)
+        if name not in self._tables and is_table(path):
+            table = open_table_as_it_is(path)
+            # if it has this step's files, they may be gone again: joined, or erased from
+            if (table.mark(STEP) or 0) >= self._step:
+                self._tables[name] = table
         if name not in self._tables:
-            path = os.path.join(self._place, name)
             schema = pq.read_schema(os.path.join(path, file.name))
             self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
         return self._tables[name]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -147,6 +147,52 @@ class AppendTable:
             add_file(joined.added, self.partition_by, new_rows=False),
         ]
         self._commit(actions, joined.version)
+
+    def take_rows_out(
+        self, old: Sequence[AddedFile], new: Sequence[AddedFile], marks: Mapping[str, int]
+    ) -> None:
+        """Put the files *new*, with some of the rows of *old*, in their place, and set *marks*.
+
+        To those who follow the table that is no new version of rows (`added_since`). Raises as
+        `add_files` does.
+        """
+        applications = {_application_id(name): number for name, number in sorted(marks.items())}
+        actions = [
+            commit_info("DELETE"),
+            *(set_mark(application, number) for application, number in applications.items()),
+            *(remove_file(file, self.partition_by) for file in old),
+            *(add_file(file, self.partition_by, new_rows=False) for file in new),
+        ]
+        self._commit(actions, self.version)
+        self._marks |= applications
+
+    def delete_old_files(self) -> None:
+        """Delete all files that the present version does not have: older versions end with them.
+
+        Nobody else may write the table meanwhile. Raises `StorageError`.
+        """
+        try:
+            self._current().vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+            self._delta.update_incremental()
+            self.version = int(self._delta.version())
+        except (DeltaError, OSError) as error:
+            raise _storage_error(self.path, error) from error
+
+    def select_rows(self, columns: Sequence[str], condition: str) -> pa.Table:
+        """Return *columns* of the rows for which *condition*, in SQL, is true.
+
+        Raises ValueError for a condition that is none.
+        """
+        names = ", ".join(f'"{name}"' for name in columns)
+        query = f"SELECT {names} FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
+        try:
+            rows = QueryBuilder().register("rows", self._current()).execute(query)
+            found = pa.table(rows.read_all())
+        except (DeltaError, OSError, ValueError) as error:
+            text = str(_storage_error(self.path, error))
+            raise ValueError(text.partition("read or written: ")[2] or text) from error
+        schema = plain_schema(self.schema)
+        return found.cast(pa.schema([schema.field(name).with_nullable(True) for name in columns]))
 
     def _commit(self, actions: Sequence[Action], seen: int) -> None:
         """Commit *actions*, which were made of what the version *seen* has.

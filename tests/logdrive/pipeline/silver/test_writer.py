@@ -86,7 +86,7 @@ def test_a_crash_anywhere_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     segment = Segment()
-    for part in (0, 2, 4):
+    for part in (0, 2):
         grow(tmp_path, segment, part)
         passed: list[str] = []
 
@@ -110,7 +110,7 @@ def test_crashes_at_random_points_lose_and_double_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pick, segment, crashes = random.Random(5), Segment(), 0
-    for part in range(12):
+    for part in range(8):
         grow(tmp_path, segment, part)
         left = [pick.randrange(1, 9)]
 
@@ -126,7 +126,7 @@ def test_crashes_at_random_points_lose_and_double_nothing(
             crashes += 1
     monkeypatch.setattr(faults, "on_reach", None)
     fill(tmp_path)
-    assert crashes > 5
+    assert crashes > 3
     assert silver_rows(tmp_path) == bronze_rows(tmp_path)
 
 

@@ -1,0 +1,110 @@
+"""`logdrive pipeline gold`: figures by service and minute, counted from silver."""
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.stop_event import stop_on_signals
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.gold.fill import GoldTotals
+
+_FOLLOW_SECONDS = 10.0  # between two looks at silver
+_SERVICES, _ERRORS = 20, 5  # rows that are printed at most
+_SHOWN = 100  # characters of an error's message
+
+
+@click.command(
+    short_help="Count rates, errors and latencies by service and minute, from silver.",
+    epilog="Example: logdrive pipeline gold /data/logs --once",
+)
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--once/--follow",
+    default=False,
+    help="Exit once gold has counted all that silver has now; or go on until SIGTERM, the default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def gold(directory: str, once: bool, as_json: bool) -> None:
+    """Count the rows in DIRECTORY/silver in the tables of DIRECTORY/gold, each row once.
+
+    It reads what silver has added since the last time, and may run beside `pipeline silver` or
+    `pipeline run --silver`. At the end it prints what gold has of each service.
+    """
+    from logdrive.pipeline.tables.installed import require_tables
+
+    require_tables()
+    configure_logging("info")
+    with stop_on_signals() as stop:
+        fill(directory, stop, None if once else _FOLLOW_SECONDS, as_json=as_json)
+
+
+def rebuild_gold(directory: str, *, dry_run: bool, as_json: bool) -> None:
+    """Drop the gold tables in *directory* and fill them again, or only say what would be."""
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.gold.backlog import silver_tables
+    from logdrive.pipeline.gold.schema import gold_directory
+    from logdrive.pipeline.tables.dropping import drop_tables
+
+    if dry_run:
+        files = sum(len(table.files) for table in silver_tables(directory).values())
+        if as_json:
+            emit_json({"read_files": files})
+        else:
+            print(f"would drop the tables in {gold_directory(directory)}, and read {files:,} files")
+        return
+    with stop_on_signals() as stop:
+        drop_tables(gold_directory(directory), SystemDisk())
+        fill(directory, stop, None, as_json=as_json)
+
+
+def fill(
+    directory: str, stop: threading.Event, follow_seconds: float | None, *, as_json: bool
+) -> None:
+    """Fill gold, and print what was counted."""
+    from logdrive.host.disk import SystemDisk
+    from logdrive.pipeline.gold.fill import fill_gold
+    from logdrive.pipeline.gold.writer import Gold
+
+    log = structlog.get_logger("pipeline")
+
+    def on_step(so_far: "GoldTotals") -> None:
+        log.info("gold so far", **so_far.as_json())
+
+    started = time.monotonic()
+    with Gold(directory, disk=SystemDisk()) as tables:
+        totals = fill_gold(tables, stop, on_step, follow_seconds=follow_seconds)
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        emit_json(totals.as_json() | {"seconds": seconds})
+        return
+    print(f"{totals.lines:,} lines counted in {seconds} s")
+    _print_services(directory)
+    _print_errors(directory)
+
+
+def _print_services(directory: str) -> None:
+    from logdrive.pipeline.gold.read import read_services
+
+    for row in read_services(directory).slice(0, _SERVICES).to_pylist():
+        latency = ", ".join(
+            f"{name} {row[name]:.3g} s" for name in ("p50", "p90", "p99") if row[name]
+        )
+        name = escape_unprintable(row["service"] or "no service")
+        print(
+            f"  {name} ({escape_unprintable(row['table'])}): {row['lines']:,} lines, "
+            f"{row['errors']:,} errors{', ' if latency else ''}{latency}"
+        )
+
+
+def _print_errors(directory: str) -> None:
+    from logdrive.pipeline.gold.read import read_errors
+
+    for row in read_errors(directory).slice(0, _ERRORS).to_pylist():
+        since = f"{row['first']:%Y-%m-%d %H:%M:%S}" if row["first"] else "unknown"
+        said = escape_unprintable((row["message"] or "")[:_SHOWN])
+        print(f"  error {row['fingerprint']}, {row['times']:,} times, first {since}: {said}")

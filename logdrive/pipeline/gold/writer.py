@@ -1,0 +1,205 @@
+"""Fills the gold tables from silver: each row of silver is counted once, whatever crashes.
+
+A step reads the files that silver's tables have added, and commits the sums to each gold table. The
+commit sets, for each silver table, the mark `silver/<table>` to the version that it has counted. So
+each gold table knows by itself what it has, and those that a crash left behind catch up.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from logdrive.host.disk import Disk
+from logdrive.pipeline.gold.backlog import SilverPart, next_part, silver_tables
+from logdrive.pipeline.gold.schema import GOLD_SCHEMAS, TALKERS, gold_directory
+from logdrive.pipeline.gold.summarize import (
+    SILVER_COLUMNS,
+    Summary,
+    add_up,
+    keep_talkers,
+    summarize_rows,
+)
+from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
+from logdrive.pipeline.tables.upkeep import TableUpkeep
+
+REBUILD_GOLD = "make it anew with `logdrive pipeline rebuild DIR --table gold`"
+
+_BATCH_ROWS = 1 << 18
+_WAITING_ROWS = 1 << 20  # of sums that are held before they are added up
+_IDS = "silver"  # key of the note: ids of the silver tables that were read
+
+
+@dataclass(frozen=True, slots=True)
+class GoldStep:
+    """What one step has counted."""
+
+    lines: int
+    """Rows of silver."""
+    rows: int
+    """Rows that were added to gold's tables."""
+
+
+class Gold:
+    """The gold tables of one directory, locked for writing inside the context."""
+
+    def __init__(
+        self, directory: str, *, disk: Disk, compression: str = DEFAULT_COMPRESSION
+    ) -> None:
+        self._directory = directory
+        self._place = gold_directory(directory)
+        self._disk = disk
+        self._compression = compression
+        # holds the lock on the directory inside the context
+        self._held = ExitStack()
+        self._tables: dict[str, AppendTable] = {}
+        # by name of the table; does its work in a thread inside the context
+        self._upkeeps: dict[str, TableUpkeep] = {}
+
+    def __enter__(self) -> Self:
+        """Take the lock and open the tables.
+
+        Raises `StorageError` if there is no silver, or another process fills gold.
+        """
+        if not silver_tables(self._directory):
+            raise StorageError(
+                f"{self._directory} has no silver tables: run `logdrive pipeline silver` first"
+            )
+        try:
+            self._disk.make_directory(self._place)
+            self._held.enter_context(self._disk.lock(os.path.join(self._place, "lock")))
+        except BlockingIOError as error:
+            raise StorageError(f"{self._place} is in use by another pipeline") from error
+        except OSError as error:
+            raise StorageError(f"{self._place} can't be written: {error}") from error
+        try:
+            self._tables = {
+                name: create_table(os.path.join(self._place, name), schema)
+                for name, schema in GOLD_SCHEMAS.items()
+            }
+            executor = self._held.enter_context(
+                ThreadPoolExecutor(1, thread_name_prefix="upkeep-gold")
+            )
+            self._upkeeps = {
+                name: TableUpkeep(table, executor) for name, table in self._tables.items()
+            }
+        except BaseException:  # `__exit__` is not called then
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for upkeep in self._upkeeps.values():
+                if error is None:
+                    upkeep.finish()
+                else:
+                    upkeep.abandon()
+        finally:
+            self._held.close()
+
+    def next_step(self) -> GoldStep | None:
+        """Count what silver has added; None if nothing is new.
+
+        After a failure it may be called again. Raises `StorageError`.
+        """
+        silver = silver_tables(self._directory)
+        ids = {name: table.table_id for name, table in silver.items()}
+        # gold tables by what they have still to count: the same of all, unless a step crashed
+        waiting: dict[tuple[SilverPart, ...], list[str]] = {}
+        for name, table in self._tables.items():
+            self._check_ids(table, ids)
+            parts = [next_part(one, key, table.mark(_mark(key))) for key, one in silver.items()]
+            behind = tuple(part for part in parts if part is not None)
+            if behind:
+                waiting.setdefault(behind, []).append(name)
+        if not waiting:
+            return None
+
+        lines = rows = 0
+        for parts_behind, names in waiting.items():
+            counted, summary = _summarize(parts_behind)
+            lines = max(lines, counted)
+            for name in names:
+                self._commit(name, summary[name], parts_behind, ids)
+                rows += summary[name].num_rows
+        return GoldStep(lines, rows)
+
+    def _check_ids(self, table: AppendTable, ids: Mapping[str, str]) -> None:
+        known = table.read_last_note().get(_IDS, {})
+        for name, number in known.items():
+            if ids.get(name) != number:
+                raise StorageError(
+                    f"{table.path} was made from another silver table {name}: {REBUILD_GOLD}"
+                )
+
+    def _commit(
+        self, name: str, rows: pa.Table, parts: Sequence[SilverPart], ids: Mapping[str, str]
+    ) -> None:
+        table = self._tables[name]
+        file = write_file(table.path, rows, self._compression)
+        faults.reach("pipeline.gold.before_commit")
+        # also without rows: the marks say that these versions were counted
+        table.add_files(
+            [file] if file else [],
+            {},
+            {_IDS: dict(ids)},
+            {_mark(part.table): part.version for part in parts},
+        )
+        self._upkeeps[name].after_commit()
+        faults.reach("pipeline.gold.after_commit")
+
+
+def _mark(table: str) -> str:
+    """Return the name of the mark of the silver table *table*."""
+    return f"silver/{table}"
+
+
+def _summarize(parts: Sequence[SilverPart]) -> tuple[int, Summary]:
+    """Return how many rows the files of *parts* have, and their sums."""
+    lines, waiting = 0, 0
+    summaries = [summarize_rows(pa.table({}), "")]
+    for part in parts:
+        for path in part.files:
+            for rows in _read_rows(path):
+                lines += rows.num_rows
+                summaries.append(summarize_rows(rows, part.table))
+                waiting += sum(table.num_rows for table in summaries[-1].values())
+                if waiting >= _WAITING_ROWS:
+                    summaries, waiting = [_add_up(summaries)], 0
+    return lines, _add_up(summaries)
+
+
+def _add_up(summaries: Sequence[Summary]) -> Summary:
+    summary = add_up(summaries)
+    return {**summary, TALKERS: keep_talkers(summary[TALKERS])}
+
+
+def _read_rows(path: str) -> Iterable[pa.Table]:
+    """Yield the rows of a file of silver. Raises `StorageError` if it is gone or can't be read."""
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [name for name in SILVER_COLUMNS if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+                yield pa.Table.from_batches([batch])
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"{path} is gone: gold was left behind for longer than replaced files are kept; "
+            f"{REBUILD_GOLD}"
+        ) from error
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{os.path.basename(path)} can't be read: {error}") from error

@@ -1,0 +1,33 @@
+"""Drops tables that are made from others, so that they can be filled again."""
+
+import contextlib
+import os
+import shutil
+
+from logdrive.errors import StorageError
+from logdrive.host.disk import Disk
+
+_DROPPED = ".dropped"  # behind the directory's name
+
+
+def drop_tables(place: str, disk: Disk) -> bool:
+    """Remove all tables in the directory *place*; return whether there were any.
+
+    The tables are gone at once, their files a little later: a crash leaves no half of them. Raises
+    `StorageError` if another process fills them.
+    """
+    dropped = place + _DROPPED
+    try:
+        shutil.rmtree(dropped, ignore_errors=True)  # of a rebuild that crashed
+        if not os.path.isdir(place):
+            return False
+        with disk.lock(os.path.join(place, "lock")):
+            disk.replace(place, dropped)
+            disk.sync_directory(os.path.dirname(place))
+    except BlockingIOError as error:
+        raise StorageError(f"{place} is in use by another pipeline: stop it before this") from error
+    except OSError as error:
+        raise StorageError(f"{place} can't be removed: {error}") from error
+    with contextlib.suppress(OSError):  # the next rebuild tries again
+        shutil.rmtree(dropped)
+    return True
