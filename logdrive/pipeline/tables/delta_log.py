@@ -46,7 +46,9 @@ def append_entry(path: str, version: int, actions: Iterable[Action]) -> None:
     Raises FileExistsError if another writer has made that version, and OSError.
     """
     place = entry_path(path, version)
-    draft = os.path.join(os.path.dirname(place), f".{uuid4()}{_DRAFT}")  # no reader of Delta lists it
+    draft = os.path.join(
+        os.path.dirname(place), f".{uuid4()}{_DRAFT}"
+    )  # no reader of Delta lists it
     try:
         with open(draft, "xb") as file:
             file.write(b"\n".join(map(orjson.dumps, actions)))
