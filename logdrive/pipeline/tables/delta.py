@@ -6,7 +6,6 @@ and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.tables.delta_errors import is_listed, storage_error
 from logdrive.pipeline.tables.delta_log import (
     METADATA,
     Action,
@@ -38,7 +38,6 @@ from logdrive.pipeline.tables.delta_log import (
 )
 from logdrive.pipeline.tables.files import AddedFile, sync_directory, sync_file
 
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
 _WRITER_VERSION = 2  # of Delta's protocol: what a table may ask of its writers
 _FEATURES = {"appendOnly", "invariants"}  # likewise: what a writer of that version does
@@ -176,7 +175,7 @@ class AppendTable:
             self._delta.update_incremental()
             self.version = int(self._delta.version())
         except (DeltaError, OSError) as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
 
     def select_rows(self, columns: Sequence[str], condition: str) -> pa.Table:
         """Return *columns* of the rows for which *condition*, in SQL, is true.
@@ -189,7 +188,7 @@ class AppendTable:
             rows = QueryBuilder().register("rows", self._current()).execute(query)
             found = pa.table(rows.read_all())
         except (DeltaError, OSError, ValueError) as error:
-            text = str(_storage_error(self.path, error))
+            text = str(storage_error(self.path, error))
             raise ValueError(text.partition("read or written: ")[2] or text) from error
         schema = plain_schema(self.schema)
         return found.cast(pa.schema([schema.field(name).with_nullable(True) for name in columns]))
@@ -218,7 +217,7 @@ class AppendTable:
                 self.version = seen + 1
                 return
         except OSError as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
 
     def _current(self) -> DeltaTable:
         """Return the table as of the present version, for reading."""
@@ -299,7 +298,7 @@ def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ())
         if added := [field for field in missing if field.name not in partition_by]:
             _add_columns(path, delta, added)
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
+        raise storage_error(path, error) from error
     return AppendTable(path, schema, delta)
 
 
@@ -315,7 +314,7 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
         return AppendTable(path, schema, delta)
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
-        if not _is_listed(log):  # there may well be a table
+        if not is_listed(log):  # there may well be a table
             raise StorageError(
                 f"{path} can't be read: run this as the user who owns the tables"
             ) from error
@@ -323,7 +322,7 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
             f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
+        raise storage_error(path, error) from error
 
 
 def is_table(path: str) -> bool:
@@ -337,26 +336,7 @@ def open_table_as_it_is(path: str) -> AppendTable:
         delta = DeltaTable(path)
         return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
-
-
-def _is_listed(directory: str) -> bool:
-    """Return False if *directory* may not be listed: Delta then takes it for missing."""
-    try:
-        os.listdir(directory)
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _storage_error(path: str, error: Exception) -> StorageError:
-    """Return *error* in one line: delta-rs prints its causes as a colored tree."""
-    causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
-    return StorageError(
-        f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
-    )
+        raise storage_error(path, error) from error
 
 
 def _columns(delta: DeltaTable) -> dict[str, Any]:
