@@ -21,6 +21,7 @@ from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
+from logdrive.pipeline.bronze.follower import withdraw_parquet
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.decode.schema import LABEL
@@ -146,6 +147,7 @@ def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
             faults.reach("pipeline.erase.between_tables")
     for table in tables.values():
         table.delete_old_files()
+    withdraw_parquet(directory)
     faults.reach("pipeline.erase.after_tables")
     erased.add_files([], {}, None, {FINISHED: number})
     return {name: count for name, count in counts.items() if count}

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from logdrive.address import iggy_address
 from logdrive.host.transport import ClientTls
 from logdrive.model.units import MIB
+from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY
@@ -30,7 +31,7 @@ class Plan:
     master: str | None = None  # Spark's; None: in this process
     memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
-    iceberg: bool = False  # show the tables in Iceberg, too
+    forms: tuple[TableForm, ...] = ()  # in which the tables are shown, besides Delta
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
     token: str = field(default="", repr=False)  # access token for S2; "": the environment's

@@ -67,7 +67,7 @@ def run_pipeline(
                 clock=clock or SystemClock(),
                 disk=SystemDisk(),
                 compression=plan.compression,
-                iceberg=plan.iceberg,
+                forms=plan.forms,
             )
         )
         # spark-submit has opened the file of its JVM's messages

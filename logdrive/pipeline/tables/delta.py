@@ -35,7 +35,7 @@ from logdrive.pipeline.tables.delta_log import (
     remove_file,
     set_mark,
 )
-from logdrive.pipeline.tables.failures import storage_error
+from logdrive.pipeline.tables.failures import is_listed, storage_error
 from logdrive.pipeline.tables.files import AddedFile, sync_directory, sync_file
 
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
@@ -298,7 +298,7 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
         return AppendTable(path, schema, delta)
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
-        if not _is_listed(log):  # there may well be a table
+        if not is_listed(log):  # there may well be a table
             raise StorageError(
                 f"{path} can't be read: run this as the user who owns the tables"
             ) from error
@@ -321,17 +321,6 @@ def open_table_as_it_is(path: str) -> AppendTable:
         return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
         raise storage_error(path, error) from error
-
-
-def _is_listed(directory: str) -> bool:
-    """Return False if *directory* may not be listed: Delta then takes it for missing."""
-    try:
-        os.listdir(directory)
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _columns(delta: DeltaTable) -> dict[str, Any]:

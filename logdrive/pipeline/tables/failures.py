@@ -1,5 +1,6 @@
 """Errors of delta-rs as ours."""
 
+import os
 import re
 
 from logdrive.errors import StorageError
@@ -13,3 +14,14 @@ def storage_error(path: str, error: Exception) -> StorageError:
     return StorageError(
         f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
     )
+
+
+def is_listed(directory: str) -> bool:
+    """Return False if *directory* may not be listed: Delta then takes it for missing."""
+    try:
+        os.listdir(directory)
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from logdrive.errors import LogdriveError
 from logdrive.pipeline.tables.delta import AppendTable, ConcurrentWriterError, JoinedFiles
-from logdrive.pipeline.tables.delta_log import entry_path
+from logdrive.pipeline.tables.delta_log import entry_path, remove_drafts
 from logdrive.pipeline.tables.files import sync_file
 from logdrive.pipeline.tables.join_files import JOIN_FILES, choose_files, join_files
 
@@ -130,6 +130,7 @@ def _write_checkpoint(path: str, *, sweep: bool) -> None:
     if sweep:
         delta.cleanup_metadata()
         delta.vacuum(dry_run=False, full=True)
+        remove_drafts(path)
 
 
 def _last_checkpoint(path: str) -> tuple[int, int]:

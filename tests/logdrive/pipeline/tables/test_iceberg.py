@@ -6,11 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from logdrive.host.clock import SystemClock
-from logdrive.host.disk import SystemDisk
-from logdrive.pipeline.bronze import iceberg_follower
 from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
@@ -18,8 +14,7 @@ from logdrive.pipeline.tables.delta import AppendTable, create_table
 from logdrive.pipeline.tables.iceberg import open_catalog, publish_table
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from tests.logdrive.pipeline.bronze.test_days import over_midnight
-from tests.logdrive.pipeline.filling import catch_up, send, task
-from tests.logdrive.pipeline.segments import SEGMENT, lines
+from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.tables.inline import InlineExecutor
 from tests.logdrive.pipeline.tables.test_day_files import SCHEMA, rows
 
@@ -117,38 +112,3 @@ def test_both_bronze_tables_can_be_shown(tmp_path: Path) -> None:
         assert sorted(map(str, rows.cast(ours.schema).to_pylist())) == sorted(
             map(str, ours.to_pylist())
         )
-
-
-def test_a_run_shows_its_tables_and_what_an_earlier_one_did_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    catch_up(tmp_path, over_midnight())
-    with following(tmp_path):
-        pass
-    assert counted(tmp_path) == {"events": 25, "batches": 3}
-    segment = over_midnight()
-    send(segment, "b", lines("b", 0, 4))
-    with following(tmp_path) as tables:
-        tables.commit_ranges([task(tmp_path, segment, tables.next_offset(SEGMENT))])
-    assert counted(tmp_path) == {"events": 29, "batches": 4}
-
-    def broken(*_: object) -> bool:
-        raise ValueError("no catalog")
-
-    monkeypatch.setattr(iceberg_follower, "publish_table", broken)
-    send(segment, "c", lines("c", 0, 4))
-    with following(tmp_path) as tables:
-        tables.commit_ranges([task(tmp_path, segment, tables.next_offset(SEGMENT))])
-    assert open_tables(str(tmp_path))[0].read_rows(["batch"]).num_rows == 33
-    assert counted(tmp_path) == {"events": 29, "batches": 4}
-
-
-def following(directory: Path) -> Bronze:
-    return Bronze(str(directory), clock=SystemClock(), disk=SystemDisk(), iceberg=True)
-
-
-def counted(directory: Path) -> dict[str, int]:
-    catalog = open_catalog(iceberg_follower.iceberg_directory(str(directory)))
-    return {
-        name: catalog.load_table(("bronze", name)).scan().count() for name in ("events", "batches")
-    }
