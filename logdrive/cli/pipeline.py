@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.erasing import erase
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
@@ -80,6 +82,12 @@ def pipeline() -> None:
     metavar="URL",
     help="Spark cluster, such as spark://host:7077; without it Spark runs in this process.",
 )
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    callback=lambda _, __, value: _check_address(value),
+    help="Show Prometheus figures of the run at http://HOST:PORT/metrics.",
+)
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
@@ -90,6 +98,7 @@ def run(
     with_silver: bool,
     reader: str | None,
     master: str | None,
+    metrics: str | None,
     access: AccessOptions,
     as_json: bool,
 ) -> None:
@@ -111,6 +120,8 @@ def run(
     )
     if reader is not None:
         plan = replace(plan, reader=reader)
+    if metrics is not None:
+        plan = replace(plan, metrics=metrics)
     started = time.monotonic()
     with (
         stop_on_signals() as stop,
@@ -135,6 +146,16 @@ def run(
         )
 
 
+def _check_address(text: str | None) -> str | None:
+    """Return *text* if it is host:port, or none was given. Raises `BadParameter`."""
+    try:
+        if text is not None:
+            host_port(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
 def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
     from logdrive.pipeline.config import PipelineConfig
     from logdrive.pipeline.plan import Plan
@@ -150,6 +171,8 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         master=master or config.spark.master,
         memory=config.spark.memory,
         driver_bytes=config.spark.driver_bytes,
+        local_reads=config.pipeline.local_reads,
+        metrics=config.metrics.address if config.metrics else "",
         reader=config.pipeline.reader,
         token=config.pipeline.token or "",
         tls=config.tls.settings() if config.tls else None,
@@ -171,3 +194,4 @@ def _plan_from_options(
 
 pipeline.add_command(silver)
 pipeline.add_command(rebuild)
+pipeline.add_command(erase)

@@ -45,6 +45,9 @@ POINTS = (
     "pipeline.silver.after_tables",
     "pipeline.gold.before_commit",
     "pipeline.gold.after_commit",
+    "pipeline.erase.after_record",
+    "pipeline.erase.between_tables",
+    "pipeline.erase.after_tables",
 )
 """All fault points; `reach` takes no other name."""
 

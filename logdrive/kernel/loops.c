@@ -171,6 +171,7 @@ done:
     return result;
 }
 
+#include "adler.h"
 #include "line_records.h"
 
 /* All faces: events that are stored as they came -------------------------------------------------*/
@@ -200,6 +201,7 @@ walk_plain(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"adler32", adler32, METH_VARARGS, adler32_doc},
     {"cut_events", cut_events, METH_VARARGS, cut_events_doc},
     {"count_lines", count_lines, METH_VARARGS, count_lines_doc},
     {"place_lines", place_lines, METH_VARARGS, place_lines_doc},

@@ -59,7 +59,7 @@ class TaskChooser:
         if not more:
             self._limit, self._in_a_row = min(_FIRST_BYTES, self._most), 0
             return
-        self._limit = min(_GROWTH * self._limit, self._most)
+        self._limit = min(_GROWTH * self.limit, self._most)
         self._in_a_row += size
         if (
             isinstance(self._spark, BackgroundSpark)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from logdrive.address import host_port
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
@@ -23,6 +24,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = MOST_BYTES  # raw bytes
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
+    local_reads: bool = True  # read the files of a store on this host directly
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
@@ -40,6 +42,16 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
 
 
+class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [metrics] table: where Prometheus fetches figures."""
+
+    address: str  # host:port
+
+    def __post_init__(self) -> None:
+        """Refuse a malformed address."""
+        host_port(self.address)
+
+
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole pipeline.toml.
 
@@ -49,6 +61,7 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    metrics: MetricsConfig | None = None
     silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None

@@ -6,6 +6,7 @@ go on: the loop keeps nothing that outlives it. ADR 29 says why it is no streami
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +18,7 @@ from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.choose_tasks import TaskChooser
+from logdrive.pipeline.metrics import DRIVER, SPARK, RunMetrics
 from logdrive.pipeline.plan import Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
@@ -37,6 +39,7 @@ class _Running:
 
     end: Progress  # where the next one begins
     more: bool  # True if more waited behind it when it was planned
+    place: str  # `DRIVER` or `SPARK`
     written: "Future[list[WrittenRange]]"
 
 
@@ -53,6 +56,7 @@ class MicroBatches:
         chooser: TaskChooser,
         stop: threading.Event,
         on_commit: Callable[[CommitCounts], None],
+        metrics: RunMetrics,
     ) -> None:
         self._plan = plan
         self._directory = table_paths(plan.directory)[0]
@@ -60,6 +64,7 @@ class MicroBatches:
         self._chooser = chooser
         self._stop = stop
         self._on_commit = on_commit
+        self._metrics = metrics
 
     def run_to_end(self, stream: ServiceReader, start: Progress) -> None:
         """Read *stream* from *start* on, and return at its end, or when told to stop.
@@ -82,7 +87,7 @@ class MicroBatches:
                         self._stop.wait(self._plan.trigger_seconds)
                         continue
                     at, failure = current.end, None
-                    if current.more and not current.written.done() and not self._stop.is_set():
+                    if current.more and current.place == SPARK and not self._stop.is_set():
                         try:
                             running = self._begin(planner, at, end, threads)
                         except LogdriveError as error:  # what has been written is still committed
@@ -111,6 +116,9 @@ class MicroBatches:
             ranges = planner.cut_ranges(at, reached)
         except StorageError as error:  # what retention removed, or can't be read: try again
             raise TransientError(str(error)) from error
+        self._metrics.note_waiting(
+            sum(max(0, length - reached.point(n).next) for n, (_, length) in bounds.items())
+        )
         if not ranges:
             return None
 
@@ -124,7 +132,8 @@ class MicroBatches:
             planner.range_raw_bytes = -(-size // tasks.slots)
             ranges = planner.cut_ranges(at, reached)
         written = self._write(tasks, planner.stream, ranges, threads)
-        return _Running(reached, more, written)
+        place = DRIVER if isinstance(tasks, InProcess) else SPARK
+        return _Running(reached, more, place, written)
 
     def _write(
         self,
@@ -143,10 +152,13 @@ class MicroBatches:
 
     def _commit(self, running: _Running) -> None:
         written = running.written.result()
+        self._metrics.note_written(running.place, written)
+        began = time.monotonic()
         try:
             counts = self._tables.commit_ranges(written)
         except OSError as error:
             raise _failed(error) from error
+        self._metrics.note_commit(running.place, counts, time.monotonic() - began)
         self._on_commit(counts)
 
     def _discard(self, running: _Running) -> None:

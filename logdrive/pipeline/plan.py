@@ -33,6 +33,8 @@ class Plan:
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
     token: str = field(default="", repr=False)  # access token for S2; "": the environment's
+    local_reads: bool = True  # read the files of a store on this host directly
+    metrics: str = ""  # host:port where Prometheus fetches figures; "" for nowhere
     reader: str = DEFAULT_READER  # name of the position that retention waits for; "" for none
 
     @property

@@ -5,6 +5,7 @@ segment and rows never travel between the driver and its tasks. The driver commi
 written.
 """
 
+import time
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -35,6 +36,7 @@ def write_range(task: RangeTask) -> WrittenRange:
     Raises `StorageError` if the range is not whole batches, `TransientError` if the service stays
     away, and OSError if a file can't be written.
     """
+    began = time.monotonic()
     stream, segment = task.stream, task.range.segment
     decoder = Decoder(stream.name, stream.offset_unit)
     at, size, rest = task.range.start, 0, b""
@@ -60,7 +62,8 @@ def write_range(task: RangeTask) -> WrittenRange:
         headers += _flush(decoder, files)
 
     # behind the context: the files are durable now
-    return WrittenRange(segment, task.range.start, at, size, files.added_files, headers)
+    seconds = time.monotonic() - began
+    return WrittenRange(segment, task.range.start, at, size, files.added_files, headers, seconds)
 
 
 def _flush(decoder: Decoder, files: DayFiles) -> list[BatchRow]:

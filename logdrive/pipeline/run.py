@@ -18,6 +18,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.choose_tasks import TaskChooser
+from logdrive.pipeline.metrics import RunMetrics, serve_metrics
 from logdrive.pipeline.micro_batches import MicroBatches
 from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
@@ -42,6 +43,7 @@ def run_pipeline(
     on_commit: ProgressCallback = lambda _: None,
     clock: Clock | None = None,
     tasks: Tasks | None = None,
+    metrics: RunMetrics | None = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> RunResult:
     """Read the stream into the tables until *stop* is set; with `once`, until the present end.
@@ -49,10 +51,13 @@ def run_pipeline(
     A running micro-batch is committed before the run ends. *on_commit* is called after every
     commit that added something. *tasks* is what runs larger micro-batches; without it that is
     Spark, which is started in the background once it is needed, inside the context *starting*.
+    What the run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
     with ExitStack() as held:
-        stream = held.enter_context(open_stream(plan.uri, plan.tls, plan.login, plan.token))
+        stream = held.enter_context(
+            open_stream(plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads)
+        )
         # Check this before the tables are made: an audit of empty tables would find no fault.
         require_segments(stream, plan.shown_uri)
         _make_directory(plan.directory)
@@ -65,17 +70,20 @@ def run_pipeline(
             )
         )
         log = Path(plan.directory, "spark.log")
+        metrics = metrics or RunMetrics()
+        held.enter_context(serve_metrics(metrics, plan.metrics))
         spark = BackgroundSpark(
             lambda cancel: open_spark_context(
                 _NAME, master=plan.master, memory=plan.memory, log=log, cancel=cancel
             ),
             log,
             starting,
+            metrics.note_failed_attempts,
         )
         held.callback(spark.close)
 
         # Notes are appended first, so that this run reads them, too.
-        job = _Run(plan, tables, stream, stop, on_commit, tasks or spark)
+        job = _Run(plan, tables, stream, stop, on_commit, tasks or spark, metrics)
         note_old_letters(stream)
         start = job.find_start()
         held.callback(job.publish_position)  # again, in case it failed after the last commit
@@ -95,6 +103,7 @@ class _Run:
         stop: threading.Event,
         on_commit: ProgressCallback,
         spark: BackgroundSpark | Tasks,
+        metrics: RunMetrics,
     ) -> None:
         self.plan = plan
         self.tables = tables
@@ -102,6 +111,7 @@ class _Run:
         self.stop = stop
         self.on_commit = on_commit
         self.spark = spark
+        self.metrics = metrics
         self.reader = ConsumerPosition(plan.reader)
         self.result = RunResult()
         self.backoff = Backoff(_WAIT)  # counts loops that failed since the last commit
@@ -117,7 +127,7 @@ class _Run:
             wait=self.backoff,
             unless=self._is_final,
             give_up=lambda _: self.backoff.failures >= _FAILURES,
-            on_failure=_warn_of_restart,
+            on_failure=self._note_restart,
         )
         until_one_ends_well(self._run_next_loop, start)
         return self.result
@@ -136,8 +146,16 @@ class _Run:
         chooser = TaskChooser(
             self.spark, self.plan.driver_bytes, self.plan.max_bytes_per_batch, self.stop
         )
-        loop = MicroBatches(self.plan, self.tables, chooser, self.stop, self._count_commit)
+        loop = MicroBatches(
+            self.plan, self.tables, chooser, self.stop, self._count_commit, self.metrics
+        )
         loop.run_to_end(self.stream, start)
+
+    def _note_restart(self, error: BaseException, seconds: float) -> None:
+        self.metrics.note_restart()
+        structlog.get_logger("logdrive.pipeline").warning(
+            "reading failed and is started again", error=str(error), seconds=seconds
+        )
 
     def _is_final(self, error: BaseException) -> bool:
         """Return whether no other loop helps: with `once`, unless this one read nothing."""
@@ -161,12 +179,6 @@ class _Run:
             self.publish_position()
             self.result.add_commit(counts)
             self.on_commit(self.result)
-
-
-def _warn_of_restart(error: BaseException, seconds: float) -> None:
-    structlog.get_logger("logdrive.pipeline").warning(
-        "reading failed and is started again", error=str(error), seconds=seconds
-    )
 
 
 def _make_directory(path: str) -> None:

@@ -3,6 +3,8 @@
 It imports what it needs once it is called: `--help` should not wait for pyarrow.
 """
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ from logdrive.cli.output import emit_json
 from logdrive.cli.tables.engines import EngineOptions, FilesRead, audit_tables, engine_options
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.audit.audit import Verdict
+    from logdrive.pipeline.audit.against import Comparison
     from logdrive.pipeline.audit.deep import DeepAudit
 
 _INCOMPLETE = 1
@@ -35,6 +37,20 @@ _INCOMPLETE = 1
     metavar="URI",
     help="Stream that the tables were read from, for --deep.",
 )
+@click.option(
+    "--against",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="File to compare with the tables byte for byte; may be given several times.",
+)
+@click.option(
+    "--source",
+    "compared_source",
+    metavar="ID",
+    help="Source that --against FILE is, if its path does not tell.",
+)
 @engine_options
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -43,6 +59,8 @@ def audit(
     allow_unknown_ends: bool,
     deep: bool,
     source: str | None,
+    files: tuple[str, ...],
+    compared_source: str | None,
     engine: EngineOptions,
     access: AccessOptions,
     as_json: bool,
@@ -50,10 +68,13 @@ def audit(
     """Prove from the tables in DIRECTORY that no byte was lost or duplicated.
 
     Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
-    be opened, or does not hold what its header says, or if a part of the stream can't be read.
+    be opened, or does not hold what its header says, or if a part of the stream can't be read; with
+    --against also if a file has other bytes than the tables, or more, or less.
     """
     if deep != (source is not None):
         raise click.UsageError("give --deep and --from URI together")
+    if compared_source is not None and len(files) != 1:
+        raise click.UsageError("give --source ID with one --against FILE")
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
@@ -62,39 +83,53 @@ def audit(
         from logdrive.cli.tables.deep_audit import audit_stream
 
         found = audit_stream(directory, source, access)
-    verdict, files = audit_tables(directory, engine)
+    compared: list[Comparison] = []
+    if files:
+        from logdrive.cli.tables.against import compare_files
+
+        compared = compare_files(directory, files, compared_source)
+    verdict, read = audit_tables(directory, engine)
     if as_json:
-        emit_json(verdict.as_json() | _figures(files, found))
+        emit_json(verdict.as_json() | _figures(read, found, compared))
     else:
-        _print_findings(verdict, files, found, allow_unknown_ends=allow_unknown_ends)
+        _print_findings(read, found, compared)
+        from logdrive.pipeline.audit.text import print_verdict
+
+        print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
-    return 0 if complete and (found is None or found.whole) else _INCOMPLETE
+    same = all(one.same for one in compared)
+    return 0 if complete and same and (found is None or found.whole) else _INCOMPLETE
 
 
-def _figures(files: FilesRead | None, found: "DeepAudit | None") -> dict[str, Any]:
+def _figures(
+    files: FilesRead | None, found: "DeepAudit | None", compared: "Sequence[Comparison]"
+) -> dict[str, Any]:
     """Return what `--json` prints besides the verdict."""
-    read = {"files_read": files.read, "files_known": files.known} if files is not None else {}
-    if found is None:
-        return read
-    from logdrive.cli.tables.deep_audit import deep_figures
+    figures: dict[str, Any] = {}
+    if files is not None:
+        figures |= {"files_read": files.read, "files_known": files.known}
+    if compared:
+        figures["against"] = [asdict(one) | {"same": one.same} for one in compared]
+    if found is not None:
+        from logdrive.cli.tables.deep_audit import deep_figures
 
-    return read | deep_figures(found)
+        figures |= deep_figures(found)
+    return figures
 
 
 def _print_findings(
-    verdict: "Verdict",
-    files: FilesRead | None,
-    found: "DeepAudit | None",
-    *,
-    allow_unknown_ends: bool,
+    files: FilesRead | None, found: "DeepAudit | None", compared: "Sequence[Comparison]"
 ) -> None:
-    from logdrive.pipeline.audit.text import print_verdict
-
+    """Print what comes before the verdict."""
     if found is not None:
         from logdrive.cli.tables.deep_audit import print_packs
 
         print_packs(found)
+    if compared:
+        from logdrive.cli.tables.against import print_comparison
+
+        for one in compared:
+            print_comparison(one)
     if files is not None and files.text:
         print(files.text)
-    print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)

@@ -5,55 +5,32 @@ in `events` are then compared with the headers (`verify_rows`), and sources that
 each other (`copies`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from logdrive.model.dead_letters import DISMISSED
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
 from logdrive.pipeline.audit.engine import EngineFactory
 from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.erased_sums import sum_erased
 from logdrive.pipeline.audit.file_rows import read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
-from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
+from logdrive.pipeline.audit.judge_sources import (
+    Head,
+    audit_sources,
+    date_complete_parts,
+    heads_from_table,
+)
+from logdrive.pipeline.audit.sources import AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
+from logdrive.pipeline.bronze.erased import Erasure, list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import table_paths
-from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables.delta import open_table
-
-FIRST_RUN = "first_run"
-"""Reason in the mark of an agent that begins at the end of its files (ADR 15); no file's."""
-UNEXPLAINED = "unexplained"
-"""Reason of a gap that the audit finds: bytes neither in rows nor in a gap of the agent's."""
-
-
-class Head(NamedTuple):
-    """The columns of `batches` that the audit reads."""
-
-    segment: str
-    offset: int  # of the header, in the segment
-    kind: str
-    source: str | None
-    host: str | None
-    path: str | None
-    position: int | None  # in the file, behind the batch
-    kept: list[Interval] | None
-    rows: int
-    bytes: int
-    skipped: int  # bytes of the file that the agent dropped
-    received: int | None  # µs since 1970
-    mark_start: int | None
-    mark_end: int | None
-    mark_reason: str | None
-    mark_exact: bool | None
-    resend: bool
-    origin: str | None
-
 
 _HEADERS = pa.schema([field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS}])
 
@@ -105,6 +82,8 @@ class Verdict:
     dead_letter_bytes: int
     dismissed_dead_letters: int
     letters: list[AuditedLetter]
+    # rows that were removed on purpose: they are proven by their record, and counted above
+    erasures: list[Erasure] = field(default_factory=list)
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -118,7 +97,11 @@ class Verdict:
         values = asdict(self)
         for source, whole in zip(values["by_source"], self.by_source, strict=True):
             del source["kept"], source["gaps"], source["damaged"], source["first_heard"]
+            del source["complete_since"]
             source["heard"] = whole.heard_at or None
+            source["complete_at"] = whole.complete_at or None
+        for erasure in values["erasures"]:
+            erasure["at"] = erasure["at"].isoformat()
         return values
 
 
@@ -129,10 +112,13 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     """
     events_path, batches_path = table_paths(directory)
     batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
-    engine = open_engine(open_table(events_path, EVENTS))
+    events = open_table(events_path, EVENTS)
+    engine = open_engine(events)
+    erased = read_erased(directory, events)
     headers = read_table(batches.files, _HEADERS)
-    sources = audit_sources(heads_from_table(headers))
-    proof = prove_rows(engine, headers)
+    heads = heads_from_table(headers)
+    sources = audit_sources(heads)
+    proof = prove_rows(engine, headers, sum_erased(erased))
 
     # each of these reads rows again, needed only if the headers or the proof call for it
     doubled = [source.source for source in sources if source.doubled_bytes]
@@ -141,6 +127,8 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
 
     letters = read_dead_letters(batches) if has_letters(headers) else []
     judged = verdict(sources, proof, doubles, continuing, letters)
+    date_complete_parts(sources, heads)
+    judged = replace(judged, erasures=list_erasures(erased))
     return with_copies(judged, find_copies(engine, find_pairs(sources)))
 
 
@@ -218,6 +206,8 @@ def _charge_faults(sources: list[AuditedSource], faults: Sequence[Fault]) -> int
     by_name, missing = {source.source: source for source in sources}, 0
     for fault in faults:
         source = by_name.get(fault.source or "")
+        if source is not None and fault.previous is not None:
+            source.complete_to = min(source.complete_to, fault.previous)
         if source is None:
             missing += fault.missing_bytes
         elif fault.missing_bytes:
@@ -249,107 +239,3 @@ def _unknown_end(source: AuditedSource) -> UnknownEnd | None:
     return (
         UnknownEnd(source.source, source.path, last.end, last.reason) if last is not None else None
     )
-
-
-def heads_from_table(table: pa.Table) -> list[Head]:
-    """Return the rows of *table*, a part of `batches` with the columns of `Head`."""
-    columns = {name: table[name] for name in Head._fields}
-    columns["received"] = columns["received"].cast(pa.int64())
-    values = {name: column.to_pylist() for name, column in columns.items()}
-    values["kept"] = [
-        None if kept is None else [(one["start"], one["end"]) for one in kept]
-        for kept in values["kept"]
-    ]
-    return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
-
-
-def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
-    """Return every source in *rows* with its gaps and losses, by host and path."""
-    sources: dict[str, AuditedSource] = {}
-    gaps: dict[str, list[Head]] = {}
-    for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
-        if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
-            continue
-        if row.kind == FOREIGN and row.mark_reason == DISMISSED:
-            continue  # a person's note about a dead letter: the client did not send it
-
-        source = sources.setdefault(row.source, AuditedSource(row.source))
-        _add_head(source, row)
-        if row.kind == "gap":
-            gaps.setdefault(row.source, []).append(row)
-        # the file may have gone on: a gap of unknown length (ADR 5)
-        elif row.kind == "end" and row.mark_exact is False:
-            gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
-
-    for name, source in sources.items():
-        _judge_source(source, gaps.get(name, []))
-    return sorted(
-        sources.values(), key=lambda source: (source.host or "", source.path or "", source.source)
-    )
-
-
-def _add_head(source: AuditedSource, row: Head) -> None:
-    """Add one header to its source."""
-    # the latest names, the first origin
-    source.host, source.path = row.host or source.host, row.path or source.path
-    source.origin = source.origin or row.origin
-    source.first_heard = source.first_heard or (row.received or 0) // 1000
-    source.heard = max(source.heard, (row.received or 0) // 1000)
-    source.events += row.rows
-    source.resend = source.resend or row.resend
-    if row.kind != FOREIGN:  # the mark of a foreign batch has bytes of an event, no positions
-        source.last = max(source.last, row.position or 0, row.mark_end or 0)
-
-    if row.kind == "end":
-        source.state, source.ended = "ended", row.mark_reason
-    elif row.kind == FOREIGN:
-        source.foreign = True
-        source.bytes += row.bytes
-    elif row.kind == "data":
-        source.kept += row.kept or []
-        source.skipped_bytes += row.skipped
-
-
-def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
-    """Find out which bytes of [0, last) are missing, and which are there twice."""
-    # What is in rows, and what the agent was told not to send.
-    have = union(source.kept)
-    source.bytes += total_size(have)
-    source.doubled_bytes = total_size(source.kept) - total_size(have)
-    unwanted = union(
-        (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
-    )
-    fine = union([*have, *unwanted])
-
-    # Gaps that the agent reported. Bytes that came after all are not lost, and bytes that are in
-    # several gaps are lost once.
-    known: list[Interval] = []
-    for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
-        interval = (gap.mark_start or 0, gap.mark_end or 0)
-        lost = (
-            []
-            if gap.mark_reason == NOT_WANTED
-            else subtract(subtract(union([interval]), fine), union(known))
-        )
-        known.append(interval)
-        exact = gap.mark_exact is not False
-        source.gaps.append(
-            Gap(
-                source.source,
-                source.path,
-                *interval,
-                gap.mark_reason or "",
-                exact,
-                total_size(lost),
-            )
-        )
-
-    # Bytes that are neither in rows nor in a gap: only the audit notices them.
-    if not source.foreign:
-        for start, end in subtract(union([(0, source.last)]), union([*fine, *known])):
-            source.gaps.append(
-                Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start)
-            )
-
-    source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
-    source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

@@ -19,7 +19,7 @@ from logdrive.pipeline.audit.file_figures import (
     read_continuing,
     read_figures,
 )
-from logdrive.pipeline.audit.file_rows import map_files, read_pieces
+from logdrive.pipeline.audit.file_rows import map_files, read_pieces, read_source
 from logdrive.pipeline.audit.known_files import FileKey, KnownFiles
 from logdrive.pipeline.audit.position_hash import Integers
 from logdrive.pipeline.decode.schema import DAMAGED_PACK
@@ -150,7 +150,7 @@ class ArrowEngine:
 def _read_reasons(path: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for rows in read_pieces(path, ("batch", "flag", "fields")):
-        damaged = rows.filter(_equal(rows["flag"], DAMAGED_PACK))
+        damaged = rows.filter(pc.equal(rows["flag"].cast(pa.string()), DAMAGED_PACK))
         batches, fields = damaged["batch"].to_pylist(), damaged["fields"].to_pylist()
         for batch, said in zip(batches, fields, strict=True):
             with suppress(
@@ -161,19 +161,9 @@ def _read_reasons(path: str) -> dict[int, str]:
 
 
 def _read_starts(path: str, source: str) -> Integers:
-    starts = [np.empty(0, np.int64)]
-    for rows in read_pieces(path, ("source", "start")):
-        ours = rows["start"].filter(_equal(rows["source"], source))
-        starts.append(ours.drop_null().to_numpy())
-    return np.concatenate(starts)
+    starts = [rows["start"].drop_null().to_numpy() for rows in read_source(path, source, ["start"])]
+    return np.concatenate([np.empty(0, np.int64), *starts])
 
 
 def _read_rows(path: str, source: str) -> list[SourceRows]:
-    return [
-        SourceRows.of(rows.filter(_equal(rows["source"], source)))
-        for rows in read_pieces(path, ROW_COLUMNS)
-    ]
-
-
-def _equal(labels: pa.DictionaryArray, label: str) -> pa.BooleanArray:
-    return pc.equal(labels.cast(pa.string()), label)
+    return [SourceRows.of(rows) for rows in read_source(path, source, ROW_COLUMNS)]

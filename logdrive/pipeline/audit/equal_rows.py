@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from logdrive.pipeline.audit.position_hash import Integers, mix_number
 
-ROW_COLUMNS: Final = ("source", "start", "end", "message", "original")
+ROW_COLUMNS: Final = ("start", "end", "message", "original")
 """The columns of `events` that rows are compared by."""
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logdrive.errors import StorageError
@@ -27,6 +28,26 @@ def read_pieces(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """
     with _convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
         yield from file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False)
+
+
+def read_source(
+    path: str, source: str, columns: Sequence[str], piece_rows: int = PIECE_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yield *columns* of the rows of *source* in the parquet file at *path*, *piece_rows* at most.
+
+    Parts of the file without such rows are passed over. Labels are dictionaries. Raises
+    `StorageError`.
+    """
+    names = ["source", *columns]
+    with _convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+        for group in range(file.num_row_groups):
+            labels = file.read_row_group(group, ["source"], use_threads=False)["source"]
+            if not any(source in chunk.dictionary.to_pylist() for chunk in labels.chunks):
+                continue
+            for rows in file.iter_batches(piece_rows, [group], names, use_threads=False):
+                ours = rows.filter(pc.equal(rows["source"].cast(pa.string()), source))
+                if ours.num_rows:
+                    yield ours
 
 
 def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:

@@ -45,6 +45,10 @@ class AuditedSource:
     last: int = 0
     # when its last batch was received, ms since 1970
     heard: int = 0
+    # bytes from the beginning of the file that are all in rows, once, or were not wanted
+    complete_to: int = 0
+    # when the last batch before that was received, ms since 1970
+    complete_since: int = 0
     # rows: a line that is too long for one row is in several
     events: int = 0
     # bytes in rows, each counted once
@@ -77,8 +81,18 @@ class AuditedSource:
     @property
     def heard_at(self) -> str:
         """When its last batch was received, as text; empty if not known."""
-        return (
-            datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-            if self.heard
-            else ""
-        )
+        return _as_text(self.heard)
+
+    @property
+    def complete_at(self) -> str:
+        """When the last batch before *complete_to* was received, as text; empty if not known."""
+        return _as_text(self.complete_since)
+
+
+def _as_text(when: int) -> str:
+    """Return a time in ms since 1970 as text; "" for 0."""
+    return (
+        datetime.fromtimestamp(when / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+        if when
+        else ""
+    )

@@ -50,6 +50,9 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
         console.print(_source_table(verdict.by_source))
     for gap in verdict.gaps:
         console.print(escape(_gap(gap)))
+    for source in verdict.by_source:
+        if not source.foreign and source.complete_to < source.last:
+            console.print(escape(_complete_part(source)))
     for copy in verdict.copies:
         console.print(escape(_copy(copy)))
     for one in dismissals(verdict.letters):
@@ -100,6 +103,12 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover."""
     if verdict.rows - verdict.lines > verdict.quarantined_events:
         yield f"{verdict.rows:,} rows: long lines are in several"
+    for erasure in verdict.erasures:
+        why = f" ({erasure.why})" if erasure.why else ""
+        yield (
+            f"{_counted(erasure.rows, 'row')} of these erased at "
+            f"{erasure.at:%Y-%m-%d %H:%M:%S}+00:00 by {erasure.by}{why}"
+        )
     if verdict.dead_letters:
         letters, size = (
             _counted(verdict.dead_letters, "event"),
@@ -178,6 +187,12 @@ def _gap(gap: Gap) -> str:
     )
 
 
+def _complete_part(source: AuditedSource) -> str:
+    since = f", received by {source.complete_at}" if source.complete_at else ""
+    name = f"{source.path} (source {source.source})" if source.path else source.source
+    return f"{name} is complete up to {source.complete_to:,} of {source.last:,} bytes{since}"
+
+
 def _following(faults: list[Fault]) -> Iterator[list[Fault]]:
     """Yield *faults* in groups that are alike and follow one another in a file: a client may send
     lies of a line each.
@@ -246,11 +261,12 @@ def _source_table(sources: list[AuditedSource]) -> Table:
         "last (bytes)",
         "lines",
         "lost (bytes)",
+        "complete to",
         "last heard",
         box=None,
         header_style="bold",
     )
-    for column in (4, 5, 6):
+    for column in (4, 5, 6, 7):
         table.columns[column].justify = "right"
 
     # sources that lack something first, if there are too many for the screen
@@ -270,6 +286,7 @@ def _source_table(sources: list[AuditedSource]) -> Table:
             "" if source.foreign else f"{source.last:,}",
             f"{source.lines:,}",
             f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
+            "" if source.foreign else f"{source.complete_to:,}",
             source.heard_at,
         )
     if len(sources) > len(shown):

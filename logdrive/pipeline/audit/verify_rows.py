@@ -71,14 +71,18 @@ class Proof:
         return sum(max(0, fault.found - fault.expected) for fault in self.faults)
 
 
-def prove_rows(engine: AuditEngine, headers: pa.Table) -> Proof:
+def prove_rows(engine: AuditEngine, headers: pa.Table, erased: pa.Table | None = None) -> Proof:
     """Compare the rows with *headers*, the rows of `batches` with `HEADER_COLUMNS` of
     `header_sums`.
+
+    *erased* are `SUMS` over rows that were removed on purpose: they count as if they were there.
 
     Open `batches` before `events`, whose commit comes first: rows may then be ahead of headers, but
     never behind.
     """
     sums = engine.sum_rows()
+    if erased is not None:
+        sums = pa.concat_tables([sums, erased])
     batches = _Batches(sums, sum_headers(headers))
     faults = batches.find_faults()
     if _total(sums, "damaged"):

@@ -8,6 +8,7 @@ disk by then. So a crash between the two commits is repaired by making the secon
 
 import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -38,8 +39,7 @@ from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
 from logdrive.pipeline.tables.day_files import write_day_files
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
-
-_COMPACT_FILES = 256  # files added since the last compaction that make the next one worth it
+from logdrive.pipeline.tables.upkeep import TableUpkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,24 @@ class Bronze:
     """The tables `events` and `batches` of one directory, locked for writing inside the context."""
 
     def __init__(
-        self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
+        self,
+        directory: str,
+        *,
+        clock: Clock,
+        disk: Disk,
+        compression: str = DEFAULT_COMPRESSION,
+        executor: Executor | None = None,
     ) -> None:
         self._directory = directory
         self._paths = table_paths(directory)
         self._clock = clock
         self._disk = disk
         self._compression = compression
-        # holds the lock on the directory inside the context
+        # does the upkeep of the tables; without one, a thread of their own inside the context
+        self._executor = executor
+        # holds the lock on the directory inside the context, and the thread
         self._held = ExitStack()
+        self._upkeeps: list[TableUpkeep] = []
         # ids of batches that are read again, and whose rows are in the tables
         self._again: set[int] = set()
         # id of the last commit
@@ -90,6 +99,10 @@ class Bronze:
             raise StorageError(f"{place} is in use by another pipeline") from error
         except OSError as error:
             raise StorageError(f"{place} can't be written: {error}") from error
+        if self._executor is None:
+            self._executor = self._held.enter_context(
+                ThreadPoolExecutor(1, thread_name_prefix="upkeep")
+            )
         try:
             self.reload_tables()
         except BaseException:  # `__exit__` is not called then
@@ -102,14 +115,19 @@ class Bronze:
 
         Raises `StorageError`.
         """
+        for upkeep in self._upkeeps:
+            upkeep.abandon()
         self.events, self.batches = create_tables(self._directory)
         self._repair()
+        assert self._executor is not None, "the tables are used inside their context"
+        self._upkeeps = [
+            TableUpkeep(table, self._executor) for table in (self.events, self.batches)
+        ]
 
         self._cover = read_coverage(self.batches)
         self._ends = {}
         self._again = set()
         self._unfinished = {}
-        self._compacted = len(self.batches.files)
         self._sound = True
 
     def __exit__(
@@ -118,11 +136,18 @@ class Bronze:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._held.close()
+        with self._held:
+            for upkeep in self._upkeeps:
+                if self._sound and error is None:
+                    upkeep.finish()
+                else:
+                    upkeep.abandon()
 
     def next_offset(self, segment: str) -> int:
         """Return where the tables end in *segment*: the offset of the next batch to read."""
-        return self._ends.setdefault(segment, self.batches.next_offset(segment))
+        if segment not in self._ends:
+            self._ends[segment] = self.batches.next_offset(segment)
+        return self._ends[segment]
 
     def has_read(self, segment: str) -> bool:
         """Return whether the tables have anything of *segment*, without beginning to follow it."""
@@ -205,7 +230,8 @@ class Bronze:
 
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
-        self._compact_if_due()
+        for upkeep in self._upkeeps:
+            upkeep.after_commit()
         self._sound = True
 
         return CommitCounts(
@@ -321,13 +347,6 @@ class Bronze:
         staged = [AddedFile(**file) for file in _staged_files(half["batches"])]
         self.batches.add_files(staged, half["ends"], {"id": half["id"]})
         self._last = half["id"]
-
-    def _compact_if_due(self) -> None:
-        """Join the small files that frequent micro-batches leave."""
-        if len(self.batches.files) - self._compacted >= _COMPACT_FILES:
-            self.batches.compact_files()
-            self.events.compact_files()
-            self._compacted = len(self.batches.files)
 
 
 def _staged_files(noted: Any) -> list[dict[str, Any]]:

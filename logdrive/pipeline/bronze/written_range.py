@@ -16,3 +16,4 @@ class WrittenRange:
     bytes: int  # stored bytes of its batches
     files: list[AddedFile]  # of rows for `events`, one a day
     headers: list[BatchRow]  # rows for `batches`
+    seconds: float = 0.0  # that the task took

@@ -7,6 +7,7 @@ each gold table knows by itself what it has, and those that a crash left behind 
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -29,13 +30,13 @@ from logdrive.pipeline.gold.summarize import (
 )
 from logdrive.pipeline.tables.delta import AppendTable, create_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
+from logdrive.pipeline.tables.upkeep import TableUpkeep
 
 REBUILD_GOLD = "make it anew with `logdrive pipeline rebuild DIR --table gold`"
 
 _BATCH_ROWS = 1 << 18
 _WAITING_ROWS = 1 << 20  # of sums that are held before they are added up
 _IDS = "silver"  # key of the note: ids of the silver tables that were read
-_COMPACT_STEPS = 256  # steps since the last compaction that make the next one worth it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class Gold:
         # holds the lock on the directory inside the context
         self._held = ExitStack()
         self._tables: dict[str, AppendTable] = {}
-        self._steps_since_compaction = 0
+        # by name of the table; does its work in a thread inside the context
+        self._upkeeps: dict[str, TableUpkeep] = {}
 
     def __enter__(self) -> Self:
         """Take the lock and open the tables.
@@ -84,6 +86,12 @@ class Gold:
                 name: create_table(os.path.join(self._place, name), schema)
                 for name, schema in GOLD_SCHEMAS.items()
             }
+            executor = self._held.enter_context(
+                ThreadPoolExecutor(1, thread_name_prefix="upkeep-gold")
+            )
+            self._upkeeps = {
+                name: TableUpkeep(table, executor) for name, table in self._tables.items()
+            }
         except BaseException:  # `__exit__` is not called then
             self._held.close()
             raise
@@ -95,7 +103,14 @@ class Gold:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._held.close()
+        try:
+            for upkeep in self._upkeeps.values():
+                if error is None:
+                    upkeep.finish()
+                else:
+                    upkeep.abandon()
+        finally:
+            self._held.close()
 
     def next_step(self) -> GoldStep | None:
         """Count what silver has added; None if nothing is new.
@@ -122,7 +137,6 @@ class Gold:
             for name in names:
                 self._commit(name, summary[name], parts_behind, ids)
                 rows += summary[name].num_rows
-        self._compact_if_due()
         return GoldStep(lines, rows)
 
     def _check_ids(self, table: AppendTable, ids: Mapping[str, str]) -> None:
@@ -146,15 +160,8 @@ class Gold:
             {_IDS: dict(ids)},
             {_mark(part.table): part.version for part in parts},
         )
+        self._upkeeps[name].after_commit()
         faults.reach("pipeline.gold.after_commit")
-
-    def _compact_if_due(self) -> None:
-        """Join the small files that frequent steps leave."""
-        self._steps_since_compaction += 1
-        if self._steps_since_compaction >= _COMPACT_STEPS:
-            for table in self._tables.values():
-                table.compact_files()
-            self._steps_since_compaction = 0
 
 
 def _mark(table: str) -> str:

@@ -18,7 +18,7 @@ from logdrive.host.boot import boot_id
 from logdrive.host.disk import SystemDisk
 from logdrive.host.transport import ClientTls
 from logdrive.model.batch_walker import BatchRef
-from logdrive.model.units import MIB, OffsetUnit
+from logdrive.model.units import KIB, MIB, OffsetUnit
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.batch_budget import BatchBudget
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
@@ -39,6 +39,10 @@ from logdrive.wire.pravega.names import SegmentName, segment_name
 T = TypeVar("T")
 
 _PIECE_BYTES = 4 * MIB  # limit on the bytes of one read
+
+# Bytes of a range from which on reading it from log files saves more than asking for places costs.
+# What was just appended is in the store's memory, too, and on the disk past the page cache.
+LOCAL_BYTES = 256 * KIB
 
 
 @dataclass(slots=True)
@@ -168,7 +172,7 @@ class StreamClient:
         after a failure. Raises `TransientError` once too many attempts have failed.
         """
         with _Reading(self, segment) as reading:
-            if self.local_reads and (host := boot_id()):
+            if self.local_reads and end - start >= LOCAL_BYTES and (host := boot_id()):
 
                 def locate(start: int, end: int) -> LocatedAppends | None:
                     return retry_call()(reading.locate, start, end, host)

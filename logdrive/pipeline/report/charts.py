@@ -85,7 +85,8 @@ def duration(seconds: float) -> str:
     """Return seconds for people."""
     for size, name in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= size * (1 if name == "s" else 2):
-            return f"{seconds / size:.3g} {name}"
+            number = seconds / size
+            return f"{number:,.0f} {name}" if number >= 100 else f"{number:.3g} {name}"
     return f"{seconds * 1000:.3g} ms" if seconds else "0"
 
 

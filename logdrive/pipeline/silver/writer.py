@@ -9,6 +9,7 @@ table shows whether it has its files.
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -42,12 +43,12 @@ from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
 from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, write_file
+from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
 
 REBUILD = "make it anew with `logdrive pipeline rebuild DIR --table silver`"
 
 _SMALL = 4 << 20  # bytes of bronze's files that are parsed in this process
-_COMPACT_STEPS = 256  # steps since the last compaction that make the next one worth it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,9 @@ class Silver:
         # holds the lock on the directory inside the context
         self._held = ExitStack()
         self._tables: dict[str, AppendTable] = {}
-        self._steps_since_compaction = 0
+        # by path of the table; does its work in a thread inside the context
+        self._upkeeps: dict[str, TableUpkeep] = {}
+        self._executor: Executor
         # True if memory agrees with the disk: False while a step runs, and after it failed
         self._sound = False
 
@@ -107,6 +110,8 @@ class Silver:
             raise StorageError(f"{self._place} is in use by another pipeline") from error
         except OSError as error:
             raise StorageError(f"{self._place} can't be written: {error}") from error
+        thread = ThreadPoolExecutor(1, thread_name_prefix="silver-upkeep")
+        self._executor = self._held.enter_context(thread)
         try:
             self.reload_tables()
         except BaseException:  # `__exit__` is not called then
@@ -120,13 +125,21 @@ class Silver:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._held.close()
+        with self._held:
+            for upkeep in self._upkeeps.values():
+                if self._sound and error is None:
+                    upkeep.finish()
+                else:
+                    upkeep.abandon()
 
     def reload_tables(self) -> None:
         """Read all state from the disk again; needed after a step that failed.
 
         Raises `StorageError`.
         """
+        for upkeep in self._upkeeps.values():
+            upkeep.abandon()
+        self._upkeeps = {}
         self._tables = {}
         self._sources = create_table(os.path.join(self._place, SOURCES), SOURCES_SCHEMA)
         note = read_step_note(self._sources)
@@ -144,6 +157,13 @@ class Silver:
 
     def _sent_files(self) -> list[str]:
         return open_table_as_it_is(self._sent_path).files if is_table(self._sent_path) else []
+
+    def is_behind(self) -> bool:
+        """Return whether bronze has rows that are not in silver yet."""
+        if self.position.filling is not None:
+            return True
+        events, _ = open_tables(self._directory)
+        return any(added for _, added in events.added_since(self.position.done))
 
     def next_step(self) -> StepCounts | None:
         """Process what bronze has added, as much as fits one step; None if nothing is new.
@@ -207,7 +227,8 @@ class Silver:
         faults.reach("pipeline.silver.after_sources")
         self._commit_files(note)
         faults.reach("pipeline.silver.after_tables")
-        self._compact_if_due()
+        for table in (self._sources, *(self._tables[name] for name in made)):
+            self._keep_up(table)
 
     def _commit_files(self, note: StepNote) -> None:
         """Commit the files of the step *note* to each table that does not have them."""
@@ -224,21 +245,24 @@ class Silver:
                 faults.reach("pipeline.silver.between_tables")
 
     def _table(self, name: str, file: AddedFile) -> AppendTable:
-        """Return the table *name*; create it for rows as those of *file*, if there is none."""
+        """Return the table *name*; make it one for rows as those of *file*, which is new."""
+        path = os.path.join(self._place, name)
+        if name not in self._tables and is_table(path):
+            table = open_table_as_it_is(path)
+            # if it has this step's files, they may be gone again: joined, or erased from
+            if (table.mark(STEP) or 0) >= self._step:
+                self._tables[name] = table
         if name not in self._tables:
-            path = os.path.join(self._place, name)
             schema = pq.read_schema(os.path.join(path, file.name))
             self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
         return self._tables[name]
 
-    def _compact_if_due(self) -> None:
-        """Join the small files that frequent steps leave."""
-        self._steps_since_compaction += 1
-        if self._steps_since_compaction >= _COMPACT_STEPS:
-            for table in (self._sources, *self._tables.values()):
-                table.compact_files()
+    def _keep_up(self, table: AppendTable) -> None:
+        """Go on with the upkeep of *table* after a commit."""
+        if table.path not in self._upkeeps:
+            self._upkeeps[table.path] = TableUpkeep(table, self._executor)
+        if self._upkeeps[table.path].after_commit() and table.path == self._sent_path:
             self._sent.replace_files(self._sent_files())
-            self._steps_since_compaction = 0
 
 
 def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:

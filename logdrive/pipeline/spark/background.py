@@ -26,11 +26,16 @@ class BackgroundSpark:
         opening: Opening,
         log: Path | None = None,
         starting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        on_failed_attempts: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Start Spark by *opening*, inside the context *starting*; *log* has Spark's messages."""
+        """Start Spark by *opening*, inside the context *starting*; *log* has Spark's messages.
+
+        *on_failed_attempts* is as for `SparkTasks`.
+        """
         self._opening = opening
         self._log = log
         self._starting = starting
+        self._on_failed_attempts = on_failed_attempts
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()  # set: Spark is to be stopped, or not to be started
         self._tasks: Future[SparkTasks] = Future()
@@ -87,5 +92,5 @@ class BackgroundSpark:
             except BaseException as error:
                 tasks.set_exception(error)  # raised by `wait_until_up`
                 return
-            tasks.set_result(SparkTasks(context, self._log))
+            tasks.set_result(SparkTasks(context, self._log, self._on_failed_attempts))
             ended.wait()

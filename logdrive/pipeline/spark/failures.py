@@ -24,6 +24,10 @@ class SparkStartError(TransientError):
     """Spark, or a worker of it, did not start. On a busy machine another try may succeed."""
 
 
+class SparkEndedError(SparkStartError):
+    """Spark ended by itself, as when its JVM was killed. It can be started again."""
+
+
 class WorkerStartError(SparkStartError):
     """A Python worker of Spark's did not start, or not in time."""
 
@@ -36,7 +40,7 @@ def convert_spark_failures(log: Path | None = None) -> Iterator[None]:
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, EOFError, ConnectionError) as error:
         raise to_transient_error("Spark failed", error, log) from error
 
 
@@ -82,4 +86,4 @@ def _text(error: Any) -> str:
             java = cause
         return str(java.toString())
     except OSError:  # the JVM is gone
-        return "the JVM ended"
+        return "its JVM has ended"

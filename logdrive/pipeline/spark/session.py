@@ -1,5 +1,6 @@
 """Starts Spark: finds Java, keeps Spark quiet, and runs it locally by default."""
 
+import logging
 import os
 import sys
 import threading
@@ -28,7 +29,7 @@ _CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 DEFAULT_MEMORY = "2g"
-_PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "pyarrow", "pyspark")
+_PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark")
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options of a local session.
@@ -92,11 +93,13 @@ def open_spark_context(
         with _environment("JAVA_HOME", str(home)), ends_early(home, cancel):
             context = _start_context(values, log)
         try:
-            yield context
+            with _messages_in(log):
+                yield context
         finally:
             gateway = context._gateway
-            with suppress(Exception):  # what is left of a JVM that was killed
+            with suppress(Exception):  # of a JVM that was killed: PySpark forgets only the JVM then
                 context.stop()
+            context.stop()
             _stop_jvm(gateway)
 
 
@@ -105,13 +108,13 @@ def spark_settings(name: str, master: str, memory: str, place: str, level: str) 
 
     Writes log4j2.properties into the directory *place*, which also gets Spark's temporary files.
     """
-    logging = Path(place, "log4j2.properties")
-    logging.write_text(_LOGGING.format(level=level))
+    properties = Path(place, "log4j2.properties")
+    properties.write_text(_LOGGING.format(level=level))
     values = {
         "spark.app.name": name,
         "spark.master": master,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={properties.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -155,6 +158,24 @@ def _start_context(values: dict[str, str], log: Path | None) -> Any:
         if gateway is not None:
             _stop_jvm(gateway)
         raise to_start_error(error, log) from error
+
+
+@contextmanager
+def _messages_in(log: Path | None) -> Iterator[None]:
+    """Let messages of PySpark's own, in this process, go to *log*: tracebacks of lost connections.
+
+    Without *log* they go where the process lets them go.
+    """
+    if log is None:
+        yield
+        return
+    handler = logging.FileHandler(log)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 @contextmanager

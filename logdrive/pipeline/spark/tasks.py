@@ -4,29 +4,40 @@ Only RDDs: no Spark SQL, whose start, planning and streaming cost more than a sm
 """
 
 import pickle
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
-from logdrive.pipeline.spark.failures import convert_spark_failures
+from logdrive.pipeline.spark.failures import SparkEndedError, convert_spark_failures
 from logdrive.pipeline.tasks import Item, Result
 
 
 class SparkTasks:
     """Runs items in the tasks of a `SparkContext`. Implements `Tasks`; threads may share it."""
 
-    def __init__(self, context: Any, log: Path | None = None) -> None:
-        """Run tasks in *context*; *log* is the file with Spark's messages, for errors."""
+    def __init__(
+        self,
+        context: Any,
+        log: Path | None = None,
+        on_failed_attempts: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Run tasks in *context*; *log* is the file with Spark's messages, for errors.
+
+        *on_failed_attempts* is told how many attempts of tasks have failed, after each run that
+        had some.
+        """
         self._context = context
         self._log = log
+        self._on_failed_attempts = on_failed_attempts
 
     @property
     def slots(self) -> int:
         """How many tasks run at a time."""
-        with convert_spark_failures(self._log):
+        with self._failures():
             return max(1, int(self._context.defaultParallelism))
 
     @property
@@ -41,15 +52,42 @@ class SparkTasks:
         """Return what *work* made of each of *items*; see `Tasks`."""
         if not items:
             return []
-        with convert_spark_failures(self._log):
-            parts = self._context.parallelize(list(items), len(items))
-            outcomes = parts.map(partial(_work_on, work)).collect()
+        with self._failures():
+            outcomes = self._collect(partial(_work_on, work), items)
         results = []
         for result, error in outcomes:
             if error is not None:
                 raise error
             results.append(result)
         return results
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Convert exceptions of Spark in the context to ours."""
+        try:
+            with convert_spark_failures(self._log):
+                yield
+        except TransientError as failure:
+            if self.is_alive:
+                raise
+            more = f"; see {self._log}" if self._log is not None else ""
+            raise SparkEndedError(f"Spark has ended by itself{more}") from failure
+
+    def _collect(self, call: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
+        group = str(uuid4())
+        try:
+            self._context.setJobGroup(group, "logdrive")  # of this thread
+            return list(self._context.parallelize(list(items), len(items)).map(call).collect())
+        finally:
+            with suppress(Exception):  # Spark may have ended
+                self._count_failed_attempts(group)
+
+    def _count_failed_attempts(self, group: str) -> None:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        if failed := sum(stage.numFailedTasks for stage in stages if stage):
+            self._on_failed_attempts(failed)
 
 
 def _work_on(

@@ -1,34 +1,54 @@
-"""Delta tables of append-only files, through delta-rs: created, read, appended to.
+"""Delta tables of append-only files: created, read, appended to.
 
 A table itself keeps how far it has come: per segment, as a Delta application transaction whose
-version is the offset of the next batch. Delta checks it against concurrent writers, and it survives
-checkpoints, compaction and vacuum. Spark's own checkpoint plays no part.
+version is the offset of the next batch. Another writer's commit that sets the same is a conflict,
+and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays no part.
 """
 
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable, QueryBuilder
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.decode.schema import plain_schema
-from logdrive.pipeline.tables.delta_log import AddedVersions, entry_path, read_added
-from logdrive.pipeline.tables.files import AddedFile, sync_file
+from logdrive.pipeline.tables.delta_log import (
+    METADATA,
+    Action,
+    AddedVersions,
+    add_file,
+    append_entry,
+    commit_info,
+    conflict_of,
+    entry_path,
+    read_added,
+    read_entry,
+    remove_file,
+    set_mark,
+)
+from logdrive.pipeline.tables.files import AddedFile, sync_directory, sync_file
 
-_METADATA = "logdrive"  # key of our metadata in a commit
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
+_WRITER_VERSION = 2  # of Delta's protocol: what a table may ask of its writers
+_FEATURES = {"appendOnly", "invariants"}  # likewise: what a writer of that version does
+_PROPERTIES = {
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+"""Of new tables: a trickle makes 86,400 entries a day. What derived tables have not processed for
+longer is gone.
+"""
 
 SegmentEnds = Mapping[str, tuple[int, int]]
 """Per segment, the offsets at which a commit begins and ends."""
@@ -38,28 +58,32 @@ class ConcurrentWriterError(LogdriveError):
     """Another writer has added to the table since it was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedFiles:
+    """Files whose rows were written again, into one."""
+
+    version: int  # of the table that had them
+    removed: list[AddedFile]
+    added: AddedFile
+
+
 class AppendTable:
     """One Delta table of append-only files."""
 
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
         self.path = path
-        self._schema = schema
-        self._delta = delta  # the version that was opened, or written last
-
-    @property
-    def version(self) -> int:
-        """The version that was opened, or written last; each commit makes the next one."""
-        return int(self._delta.version())
-
-    @property
-    def table_id(self) -> str:
-        """The id that the table got when it was made: one that is made anew has another."""
-        return str(self._delta.metadata().id)
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        """Names of the columns by which the table is partitioned, if any."""
-        return tuple(self._delta.metadata().partition_columns)
+        self.schema = schema
+        # the version that was opened, or written last; each commit makes the next one
+        self.version = int(delta.version())
+        # the id that the table got when it was made: one that is made anew has another
+        self.table_id = str(delta.metadata().id)
+        # names of the columns by which the table is partitioned, if any
+        self.partition_by = tuple(delta.metadata().partition_columns)
+        self._delta = delta  # of this version or an earlier one
+        # how many files of rows it was given since it was opened
+        self.added = 0
+        # numbers that were set or asked for, by the application's id
+        self._marks: dict[str, int | None] = {}
 
     def next_offset(self, segment: str) -> int:
         """Return the offset in *segment* of the next batch to read, 0 if it was never read."""
@@ -67,8 +91,10 @@ class AppendTable:
 
     def mark(self, name: str) -> int | None:
         """Return the number that a commit has set for *name*, None if none has."""
-        number = self._delta.transaction_version(_application_id(name))
-        return None if number is None else int(number)
+        application = _application_id(name)
+        if application not in self._marks:
+            self._marks[application] = self._delta.transaction_version(application)
+        return self._marks[application]
 
     def added_since(self, version: int, upto: int | None = None) -> AddedVersions:
         """Return the versions behind *version*, each with the files of rows that it added.
@@ -98,63 +124,133 @@ class AppendTable:
         same names, or ends of the same segments, conflicts. Raises `ConcurrentWriterError` if
         another writer was faster, `StorageError` if the table can't be written.
         """
-        # where this commit ends, twice: for `read_last_note`, and for Delta's check of writers
-        metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
+        # where this commit ends, twice: for `read_last_note`, and for the check of writers
         numbers = {segment: end for segment, (_, end) in ends.items()} | dict(marks)
-        properties = CommitProperties(
-            custom_metadata=metadata,
-            app_transactions=[
-                Transaction(_application_id(name), number)
-                for name, number in sorted(numbers.items())
-            ],
-        )
-        self._commit([self._add_action(file) for file in files], properties)
+        applications = {_application_id(name): number for name, number in sorted(numbers.items())}
+        actions = [
+            commit_info("WRITE", {"ends": ends} | dict(note or {})),
+            *(set_mark(application, number) for application, number in applications.items()),
+            *(add_file(file, self.partition_by, new_rows=True) for file in files),
+        ]
+        self._commit(actions, self.version)
+        self._marks |= applications
+        self.added += len(files)
 
-    def _add_action(self, file: AddedFile) -> AddAction:
-        return AddAction(
-            file.name,
-            file.size,
-            {name: file.partition.get(name) for name in self.partition_by},
-            time.time_ns() // 1_000_000,
-            True,
-            orjson.dumps({"numRecords": file.rows}).decode(),
-        )
+    def replace_files(self, joined: JoinedFiles) -> None:
+        """Put a file with the rows of others in their place, in one durable commit.
 
-    def _commit(self, actions: list[AddAction], properties: CommitProperties) -> None:
-        """Commit *actions*, durably."""
-        before = self.version
+        Raises `ConcurrentWriterError` if another writer has done so, and `StorageError`.
+        """
+        actions = [
+            commit_info("OPTIMIZE"),
+            *(remove_file(file, self.partition_by) for file in joined.removed),
+            add_file(joined.added, self.partition_by, new_rows=False),
+        ]
+        self._commit(actions, joined.version)
+
+    def take_rows_out(
+        self, old: Sequence[AddedFile], new: Sequence[AddedFile], marks: Mapping[str, int]
+    ) -> None:
+        """Put the files *new*, with some of the rows of *old*, in their place, and set *marks*.
+
+        To those who follow the table that is no new version of rows (`added_since`). Raises as
+        `add_files` does.
+        """
+        applications = {_application_id(name): number for name, number in sorted(marks.items())}
+        actions = [
+            commit_info("DELETE"),
+            *(set_mark(application, number) for application, number in applications.items()),
+            *(remove_file(file, self.partition_by) for file in old),
+            *(add_file(file, self.partition_by, new_rows=False) for file in new),
+        ]
+        self._commit(actions, self.version)
+        self._marks |= applications
+
+    def delete_old_files(self) -> None:
+        """Delete all files that the present version does not have: older versions end with them.
+
+        Nobody else may write the table meanwhile. Raises `StorageError`.
+        """
         try:
-            self._delta.create_write_transaction(
-                actions,
-                "append",
-                self._delta.schema(),
-                list(self.partition_by),
-                commit_properties=properties,
-            )
+            self._current().vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
             self._delta.update_incremental()
-        except CommitFailedError as error:
-            raise ConcurrentWriterError(
-                f"{self.path}: another pipeline writes this table: {error}"
-            ) from error
+            self.version = int(self._delta.version())
         except (DeltaError, OSError) as error:
             raise _storage_error(self.path, error) from error
-        # delta-rs does not sync its log: a commit is durable only now, as are others' before it
-        for version in range(before + 1, self.version + 1):
-            sync_file(entry_path(self.path, version))
+
+    def select_rows(self, columns: Sequence[str], condition: str) -> pa.Table:
+        """Return *columns* of the rows for which *condition*, in SQL, is true.
+
+        Raises ValueError for a condition that is none.
+        """
+        names = ", ".join(f'"{name}"' for name in columns)
+        query = f"SELECT {names} FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
+        try:
+            rows = QueryBuilder().register("rows", self._current()).execute(query)
+            found = pa.table(rows.read_all())
+        except (DeltaError, OSError, ValueError) as error:
+            text = str(_storage_error(self.path, error))
+            raise ValueError(text.partition("read or written: ")[2] or text) from error
+        schema = plain_schema(self.schema)
+        return found.cast(pa.schema([schema.field(name).with_nullable(True) for name in columns]))
+
+    def _commit(self, actions: Sequence[Action], seen: int) -> None:
+        """Commit *actions*, which were made of what the version *seen* has.
+
+        Versions of other writers since then, such as those of maintenance, are no hindrance unless
+        they are about the same.
+        """
+        applications = {action["txn"]["appId"] for action in actions if "txn" in action}
+        removed = {action["remove"]["path"] for action in actions if "remove" in action}
+        try:
+            while True:
+                while seen < self.version or os.path.exists(entry_path(self.path, seen + 1)):
+                    seen += 1
+                    why = conflict_of(read_entry(self.path, seen), applications, removed)
+                    if why is not None:
+                        raise ConcurrentWriterError(
+                            f"{self.path}: another pipeline writes this table: {why}"
+                        )
+                try:
+                    append_entry(self.path, seen + 1, actions)
+                except FileExistsError:
+                    continue
+                self.version = seen + 1
+                return
+        except OSError as error:
+            raise _storage_error(self.path, error) from error
+
+    def _current(self) -> DeltaTable:
+        """Return the table as of the present version, for reading."""
+        if int(self._delta.version()) < self.version:
+            self._delta.update_incremental()
+        return self._delta
 
     def read_last_note(self) -> dict[str, Any]:
         """Return `ends` and the note of our last commit, {} for a new table."""
-        for commit in self._delta.history(_HISTORY):
-            if _METADATA in commit:  # else it is maintenance, such as a compaction
-                return dict(orjson.loads(commit[_METADATA]))
+        for commit in self._current().history(_HISTORY):
+            if METADATA in commit:  # else it is maintenance, such as a compaction
+                return dict(orjson.loads(commit[METADATA]))
         return {}
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that the table has now."""
+        return list(_columns(self._current()))
 
     @property
     def files(self) -> list[str]:
         """Paths of the files that are in the table now."""
+        return [os.path.join(self.path, file.name) for file in self.live_files()]
+
+    def live_files(self) -> list[AddedFile]:
+        """Return the files that are in the table now, those added last at the end."""
+        there = pa.table(self._current().get_add_actions()).sort_by("modification_time")
+        columns = there.select(["path", "size_bytes", "num_records"]).to_pydict().values()
+        partitions = there["partition"].to_pylist() if self.partition_by else [{}] * there.num_rows
         return [
-            os.path.join(self.path, unquote(name))
-            for name in self._delta.get_add_actions()["path"].to_pylist()
+            AddedFile(unquote(name), size, rows, {key: _text(value) for key, value in part.items()})
+            for name, size, rows, part in zip(*columns, partitions, strict=True)
         ]
 
     def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
@@ -162,26 +258,14 @@ class AppendTable:
         # delta-rs's own file system calls Python from Arrow's threads: one that is still at it when
         # the interpreter ends aborts the process
         files = SubTreeFileSystem(os.path.abspath(self.path), LocalFileSystem())
-        dataset = self._delta.to_pyarrow_dataset(filesystem=files, schema=self._read_schema())
+        dataset = self._current().to_pyarrow_dataset(filesystem=files, schema=self._read_schema())
         return dataset.to_table(columns=list(columns), filter=where)
 
     def _read_schema(self) -> pa.Schema:
         """Return the table's columns, and those that one of an earlier version lacks."""
-        there = pa.schema(self._delta.schema().to_arrow())
-        lacking = [field for field in plain_schema(self._schema) if field.name not in there.names]
+        there = pa.schema(self._current().schema().to_arrow())
+        lacking = [field for field in plain_schema(self.schema) if field.name not in there.names]
         return pa.schema([*there, *lacking])
-
-    def compact_files(self) -> None:
-        """Join small files, and delete files that no version of the last week has.
-
-        Raises `StorageError`.
-        """
-        try:
-            self._delta.optimize.compact()
-            self._delta.vacuum(dry_run=False)
-            self._delta.update_incremental()
-        except (DeltaError, OSError) as error:
-            raise _storage_error(self.path, error) from error
 
 
 def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ()) -> AppendTable:
@@ -194,8 +278,17 @@ def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ())
     """
     try:
         delta = DeltaTable.create(
-            path, schema=plain_schema(schema), mode="ignore", partition_by=list(partition_by)
+            path,
+            schema=plain_schema(schema),
+            mode="ignore",
+            partition_by=list(partition_by),
+            configuration=_PROPERTIES,
         )
+        _check_writable(path, delta)
+        if not delta.version():  # delta-rs does not sync what it writes
+            sync_file(entry_path(path, 0))
+            sync_directory(path)
+            sync_directory(os.path.dirname(path))
         missing = _missing_fields(path, schema, delta)
         if unknown := set(_columns(delta)) - set(schema.names):
             raise StorageError(
@@ -291,10 +384,27 @@ def _missing_fields(path: str, schema: pa.Schema, delta: DeltaTable) -> list[Any
     return missing
 
 
+def _check_writable(path: str, delta: DeltaTable) -> None:
+    """Raise `StorageError` if the table asks more of its writers than we do."""
+    protocol = delta.protocol()
+    features = set(protocol.writer_features or ()) - _FEATURES
+    if protocol.min_writer_version > _WRITER_VERSION and (features or not protocol.writer_features):
+        named = ", ".join(sorted(features)) or f"version {protocol.min_writer_version}"
+        raise StorageError(
+            f"{path} was given features of Delta that this version does not write ({named}): drop "
+            "them, or fill another directory"
+        )
+
+
 def _add_columns(path: str, delta: DeltaTable, fields: list[Any]) -> None:
     delta.alter.add_columns(fields)
     delta.update_incremental()
     sync_file(entry_path(path, int(delta.version())))
+
+
+def _text(value: Any) -> str | None:
+    """Return the value of a partition column as the log has it."""
+    return None if value is None else str(value)
 
 
 def _application_id(segment: str) -> str:

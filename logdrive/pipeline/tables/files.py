@@ -82,7 +82,7 @@ class EventFile:
         else:
             sync_file(self._path)
             if self._partition:  # the directory of a new day
-                _sync_directory(self._directory)
+                sync_directory(self._directory)
 
     @property
     def added_file(self) -> AddedFile | None:
@@ -135,10 +135,11 @@ def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
 def sync_file(path: str) -> None:
     """Make the file at *path* and its directory entry durable."""
     _sync(path, os.O_RDONLY)
-    _sync_directory(os.path.dirname(path))
+    sync_directory(os.path.dirname(path))
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str) -> None:
+    """Make the names in the directory at *path* durable."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -1,6 +1,7 @@
 """The compiled loops return what the Python ones return, byte for byte, for any arguments."""
 
 import struct
+import zlib
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,17 @@ runs = st.builds(
     st.integers(0, 5) | st.just(2**32 - 9),
     st.lists(st.binary(min_size=1, max_size=9), max_size=9),
 )
+
+
+@given(st.binary(max_size=1200), st.integers(0, 300), st.integers(1, 2**16 - 16))
+@example(b"\xff" * 400_001, 0, 0xFFF0_FFF0)
+@example(b"\xff" * 512, 0, 1)
+def test_the_check_of_a_stream_is_that_of_zlib(
+    compiled: ModuleType, data: bytes, at: int, adler: int
+) -> None:
+    view = memoryview(data)[at:]
+    assert compiled.adler32(view, adler) == zlib.adler32(view, adler)
+    assert plain.adler32(view, adler) == zlib.adler32(view, adler)
 
 
 @given(st.lists(runs | frames | st.binary(max_size=12), max_size=5).map(b"".join), st.data())

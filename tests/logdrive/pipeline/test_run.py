@@ -32,6 +32,7 @@ from tests.logdrive.pipeline.storing import served, store
 from tests.support.installation import command as installed
 from tests.support.tmpfs import tmpfs
 
+_MANY = 5000  # turns that make several micro-batches of the smallest size
 CONFIG = Path(__file__).parents[3] / "config"
 
 
@@ -51,7 +52,7 @@ def stream(count: int = 4, turns: int = 40) -> list[Segment]:
     return segments
 
 
-def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
+def check(directory: Path, count: int = 4, turns: int = 40) -> None:
     """Demand the whole stream in the tables, each byte once."""
     verdict = audit(str(directory))
     assert verdict.complete, verdict.faults
@@ -68,11 +69,15 @@ def plan(uri: str, directory: Path, **more: Any) -> Plan:
     )
 
 
-@pytest.fixture(params=["in the driver", "in tasks of Spark"])
-def place(request: pytest.FixtureRequest, spark: Any) -> dict[str, Any]:
+_PLACES = ["in the driver", pytest.param("in tasks of Spark", marks=pytest.mark.spark)]
+
+
+@pytest.fixture(params=_PLACES)
+def place(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Where micro-batches run: arguments for `run`."""
     if request.param == "in the driver":
         return {}
+    spark = request.getfixturevalue("spark")
     return {"tasks": SparkTasks(spark.sparkContext), "driver_bytes": 0}
 
 
@@ -87,9 +92,8 @@ def run(
     return run_pipeline(planned, stop or threading.Event(), on_commit, tasks=tasks)
 
 
-@pytest.mark.spark
 def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_to_do(
-    tmp_path: Path, spark: Any, place: dict[str, Any]
+    tmp_path: Path, place: dict[str, Any]
 ) -> None:
     segments = stream()
     uri = store(tmp_path / "store", *segments)
@@ -103,13 +107,12 @@ def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_t
     assert outcome.micro_batches > 3
     assert (outcome.as_json()["there"], outcome.as_json()["waiting"]) == (outcome.bytes, 0)
     assert waiting[-1] == outcome.events
-    check(tmp_path / "tables", spark)
+    check(tmp_path / "tables")
     assert run(plan(uri, tmp_path / "tables")) == RunResult()
 
 
-@pytest.mark.spark
 def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(
-    tmp_path: Path, spark: Any, place: dict[str, Any]
+    tmp_path: Path, place: dict[str, Any]
 ) -> None:
     segments = stream(turns=10)
     first = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
@@ -124,12 +127,11 @@ def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(
     assert outcome.bytes == outcome.there
     store(tmp_path / "store", *segments)
     run(plan(uri, tmp_path / "tables"))
-    check(tmp_path / "tables", spark, turns=10)
+    check(tmp_path / "tables", turns=10)
 
 
-@pytest.mark.spark
 def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
-    tmp_path: Path, spark: Any
+    tmp_path: Path,
 ) -> None:
     """History 8: the pipeline's offsets are void, and nothing is lost or doubled by that."""
     segments = stream(count=1, turns=20)
@@ -152,9 +154,8 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
     assert audit(str(tmp_path / "tables")).complete
 
 
-@pytest.mark.spark
 def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = store(tmp_path / "store", *stream(count=2, turns=10))
     whole, failures = Bronze._commit_both, [1, 1]
@@ -175,10 +176,9 @@ def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
         lambda so_far: _when_all_is_read(so_far, stop),
     )
     assert outcome.bytes == outcome.there
-    check(tmp_path / "tables", spark, count=2, turns=10)
+    check(tmp_path / "tables", count=2, turns=10)
 
 
-@pytest.mark.spark
 def test_a_disk_too_full_for_a_tasks_file_is_named_as_the_cause(
     tmp_path: Path, place: dict[str, Any]
 ) -> None:
@@ -272,10 +272,9 @@ def configured(root: Path, uri: str, driver_bytes: int = DRIVER_BYTES) -> str:
 @pytest.mark.spark
 @pytest.mark.process
 def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
-    tmp_path: Path, spark: Any
+    tmp_path: Path,
 ) -> None:
-    segments = stream(count=2, turns=2000)
-    uri = store(tmp_path / "store", *segments)
+    uri = store(tmp_path / "store", *stream(count=2, turns=_MANY))
     path = configured(tmp_path, uri, driver_bytes=0)
     killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
     assert killed.wait(120) == -signal.SIGKILL, killed.communicate()[1].decode()
@@ -284,7 +283,31 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     again.kill()
     again.wait()
     run(plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20))
-    check(tmp_path / "tables", spark, count=2, turns=2000)
+    check(tmp_path / "tables", count=2, turns=_MANY)
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_a_jvm_that_is_killed_is_started_again_with_once_too(tmp_path: Path) -> None:
+    uri = store(tmp_path / "store", *stream(count=2, turns=_MANY))
+    process = command("run", "--config", configured(tmp_path, uri, driver_bytes=0), "--once")
+    until_committed(process)
+    (jvm,) = (pid for pid in children(process.pid) if "java" in command_of(pid))
+    os.kill(jvm, signal.SIGKILL)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err.decode()
+    assert b"Spark has ended by itself; see " in err
+    check(tmp_path / "tables", count=2, turns=_MANY)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that any thread of *pid* has started."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for one in threads for child in (one / "children").read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
 
 
 DIES_AT_FIRST = """\
@@ -331,7 +354,6 @@ def test_output_that_can_t_be_written_is_told_without_a_traceback(tmp_path: Path
     assert printing.communicate(timeout=60)[1] == b""
 
 
-@pytest.mark.spark
 @pytest.mark.process
 def test_commands_end_as_promised(tmp_path: Path) -> None:
     """SIGTERM ends a run with exit code 0; audit, report and cat print and exit as documented."""
@@ -410,9 +432,8 @@ def test_r8_a_deep_audit_fails_for_a_pack_that_lies_behind_what_the_tables_have(
     assert refused.returncode == 2
 
 
-@pytest.mark.spark
 def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_complete(
-    tmp_path: Path, spark: Any
+    tmp_path: Path,
 ) -> None:
     segments, letters = stream(count=1, turns=3), Segment(name=f"{STREAM}-dead/0.#epoch.0")
     for record in old_records(1, b"x" * 900_000):

@@ -2,7 +2,6 @@
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,9 +22,8 @@ def uri(server: IggyFace, topic: str, password: str = "iggy") -> str:
     return f"iggy://iggy:{password}@127.0.0.1:{server.port}/reader-tests/{topic}"
 
 
-@pytest.mark.spark
 @pytest.mark.process
-def test_a_topic_is_read_whole(tmp_path: Path, spark: Any) -> None:
+def test_a_topic_is_read_whole(tmp_path: Path) -> None:
     with IggyFace(tmp_path / "server") as server:
         topic = topic_at(server.port, "run")
         segments = stream()
@@ -39,7 +37,7 @@ def test_a_topic_is_read_whole(tmp_path: Path, spark: Any) -> None:
             send(topic, as_sent(segment)[10:], number)
         assert run_once(planned)
         assert run_once(planned) == 0
-    check(tmp_path / "tables", spark)
+    check(tmp_path / "tables")
 
 
 @pytest.mark.process

@@ -17,10 +17,10 @@ PIPELINE = (
     Mutant(
         "pipeline.gaps_not_counted",
         "the audit overlooks gaps",
-        "logdrive.pipeline.audit.audit",
+        "logdrive.pipeline.audit.judge_sources",
         (
             (
-                "    source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)\n",
+                "    source.lost_bytes = total_size(lost)\n",
                 "    source.lost_bytes, source.lost_at_least = 0, False\n",
             ),
         ),

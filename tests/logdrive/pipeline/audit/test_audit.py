@@ -312,3 +312,25 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, engine: EngineFactor
 def test_no_tables_end_in_one_clear_error(tmp_path: Path, engine: EngineFactory) -> None:
     with pytest.raises(StorageError, match="pipeline run"):
         audit(str(tmp_path), engine)
+
+
+def test_a3_a_source_is_complete_up_to_its_first_fault_and_that_part_has_a_time(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
+    segment = Segment()
+    at, first = send(segment, "a", lines("a", 0, 20)), segment.clock
+    segment.clock += 60_000
+    pack = make_pack(PackForm.TEXT, lines("a", 20, 5), PackCodec.DEFLATE)
+    segment.pack("a", at, at + 60, pack, 6)
+    segment.packed("a", lines("a", 25, 5), at + 60)
+    send(segment, "b", lines("b", 0, 5))
+    catch_up(tmp_path, segment)
+    verdict = audit(str(tmp_path), engine)
+    assert [(one.complete_to, one.complete_since) for one in verdict.by_source] == [
+        (at, first),
+        (verdict.by_source[1].last, segment.clock),
+    ]
+    printed = verdict.as_json()["by_source"][0]
+    assert printed["complete_to"] == at
+    assert printed["complete_at"] == verdict.by_source[0].complete_at
+    assert "complete_since" not in printed

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from logdrive.pipeline.audit.audit import audit_sources, heads_from_table, verdict
+from logdrive.pipeline.audit.audit import verdict
+from logdrive.pipeline.audit.judge_sources import audit_sources, heads_from_table
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder
@@ -146,3 +147,28 @@ def test_foreign_clients_have_no_positions_and_so_no_holes(tmp_path: Path) -> No
     source = judged(segment)[source_id("beats")]
     assert (source.foreign, source.events, source.gaps) == (True, 1, [])
     assert complete(segment)
+
+
+def complete_to(source: AuditedSource) -> tuple[int, bool]:
+    return source.complete_to, source.complete_to == source.last
+
+
+def test_a3_a_source_is_complete_up_to_its_first_hole() -> None:
+    segment, data = Segment(), lines("a", 0, 20)
+    segment.gap("a", 0, 10, "not_wanted")
+    send(segment, "a", data[10:60], 10)
+    assert complete_to(judged(segment)[source_id("a")]) == (60, True)
+    send(segment, "a", data[90:120], 90)
+    assert complete_to(judged(segment)[source_id("a")]) == (60, False)
+    send(segment, "a", data[60:80], 60)
+    segment.gap("a", 80, 90, "removed")
+    assert complete_to(judged(segment)[source_id("a")]) == (80, False)
+    send(segment, "a", data[70:95], 70)
+    assert complete_to(judged(segment)[source_id("a")]) == (70, False)
+
+
+def test_p4_a_source_whose_end_was_not_seen_is_complete_up_to_where_it_was_seen() -> None:
+    segment, data = Segment(), lines("a", 0, 10)
+    at = send(segment, "a", data)
+    segment.gap("a", at, at, "removed", exact=False)
+    assert complete_to(judged(segment)[source_id("a")]) == (at, True)

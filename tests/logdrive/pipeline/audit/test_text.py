@@ -312,3 +312,20 @@ def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(
     print_verdict(judged)
     rows = capsys.readouterr().out.splitlines()[1:3]
     assert [row.split()[0] for row in rows] == ["6f1c2d3e4a5", "6f1c2d3e4a9"]
+
+
+def test_a_source_that_lacks_bytes_is_listed_with_where_its_complete_part_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 5))
+    segment.gap("a", at, at + 1000, "removed")
+    send(segment, "b", lines("b", 0, 5))
+    found = found_in(segment)
+    print_verdict(found)
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].split()[4:8] == [f"{at + 1000:,}", "5", "1,000", str(at)]
+    listed = [line for line in said if "is complete up to" in line]
+    assert listed == [
+        f"/var/log/a.log (source {source_id('a')}) is complete up to {at} of {at + 1000:,} bytes"
+    ]

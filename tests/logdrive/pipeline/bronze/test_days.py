@@ -1,16 +1,24 @@
 """New tables are partitioned by the day on which the receiver had a batch; every reader sees it."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from logdrive.host import faults
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
-from tests.logdrive.pipeline.filling import catch_up, send
-from tests.logdrive.pipeline.segments import Segment, lines, source_id
+from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.decode.batches import walk_batches
+from logdrive.pipeline.tables import join_files, upkeep
+from tests.logdrive.pipeline.filling import catch_up, send, task
+from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
+from tests.logdrive.pipeline.tables.inline import InlineExecutor
 
+STORED = Path(__file__).parents[3] / "vectors/stored/before_days"
 DAY = 86_400_000
 
 
@@ -87,3 +95,35 @@ def test_one_day_is_found_without_opening_the_files_of_others(tmp_path: Path) ->
     other.write_bytes(b"no parquet")
     day = pa.compute.field("day") == pa.scalar("2024-10-04").cast(pa.date32())
     assert events.read_rows(["message"], day).num_rows > 0
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["by day", "of an earlier version"])
+def test_small_files_are_joined_and_nothing_changes_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    for module in (join_files, upkeep):
+        monkeypatch.setattr(module, "JOIN_FILES", 3)
+    segment, at = Segment(), 0
+    if earlier:
+        shutil.copytree(STORED / "bronze", tmp_path / "bronze")
+        segment.data[:] = (STORED / "segment.bin").read_bytes()
+        at = len(lines("a", 0, 30))
+    first = 30 if earlier else 0
+    for turn in range(first, first + 12):
+        at = send(segment, "a", lines("a", turn, 1), at)
+    executor = InlineExecutor()
+    with Bronze(str(tmp_path), clock=SystemClock(), disk=SystemDisk(), executor=executor) as tables:
+        start = tables.next_offset(SEGMENT)
+        for place in walk_batches(SEGMENT, start, bytes(segment.data[start:])):
+            tables.commit_ranges([task(tmp_path, segment, place.offset, place.next)])
+    for table in open_tables(str(tmp_path)):
+        assert len(table.files) < 8
+        assert table.next_offset(SEGMENT) == len(segment.data)
+        names = [name for name in table.schema.names if name != "day"]
+        assert table.read_rows(names).num_rows >= 12
+    assert file_of(tmp_path) == lines("a", 0, first + 12)
+    # once more: the joined files know where each row came from
+    assert catch_up(tmp_path, segment) == 0
+    send(segment, "a", lines("a", 0, first + 13))
+    assert catch_up(tmp_path, segment) == 1
+    assert file_of(tmp_path) == lines("a", 0, first + 13)

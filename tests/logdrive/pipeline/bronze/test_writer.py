@@ -281,24 +281,6 @@ def test_tables_of_which_one_was_restored_are_refused(tmp_path: Path) -> None:
         catch_up(tmp_path, segment)
 
 
-def test_small_files_are_joined_and_nothing_changes_for_readers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("logdrive.pipeline.bronze.writer._COMPACT_FILES", 3)
-    segment, at = Segment(), 0
-    for turn in range(8):
-        at = send(segment, "a", lines("a", turn, 1), at)
-        catch_up(tmp_path, segment) if turn < 4 else None
-    with bronze(tmp_path) as tables:
-        for place in walk_batches(
-            SEGMENT, tables.next_offset(SEGMENT), bytes(segment.data[tables.next_offset(SEGMENT) :])
-        ):
-            tables.commit_ranges([task(tmp_path, segment, place.offset, place.next)])
-        assert len(tables.batches.files) < 6
-    assert files(tmp_path) == {source_id("a"): lines("a", 0, 8)}
-    assert catch_up(tmp_path, segment) == 0
-
-
 def test_a_file_added_has_all_its_rows(tmp_path: Path) -> None:
     segment = Segment()
     send(segment, "a", lines("a", 0, 5))

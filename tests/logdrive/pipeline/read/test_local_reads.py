@@ -43,6 +43,11 @@ def segments() -> list[Segment]:
     return segments
 
 
+@pytest.fixture(autouse=True)
+def _short_ranges_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "LOCAL_BYTES", 1)
+
+
 @pytest.fixture
 def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
     with served(tmp_path / "store", *segments) as client:
@@ -87,6 +92,21 @@ def test_log_files_on_this_host_are_read_directly(
         middle = b"".join(data for _, data in face.read_chunks(segment.name, 7, 999))
         assert middle == segment.data[7:999]
     assert fetches.size == 0
+
+
+def test_short_ranges_are_read_over_the_network(
+    face: StreamClient,
+    segments: list[Segment],
+    fetches: Fetches,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes in a trickle is in the store's memory."""
+    size = len(segments[0].data)
+    monkeypatch.setattr(streams, "LOCAL_BYTES", size)
+    assert b"".join(data for _, data in face.read_chunks(segments[0].name, 1, size))
+    assert fetches.size == size - 1
+    assert whole(face, segments[0]) == segments[0].data
+    assert fetches.size == size - 1
 
 
 def test_a_client_that_was_pickled_reads_them_too(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.pipeline.audit.audit import Verdict, audit_sources, heads_from_table, verdict
+from logdrive.pipeline.audit.audit import Verdict, verdict
 from logdrive.pipeline.audit.dead_letters import read_dead_letters
+from logdrive.pipeline.audit.judge_sources import audit_sources, heads_from_table
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.report.charts import decades, duration, line, scale, short, size

@@ -1,10 +1,11 @@
 """A Delta table of append-only files: how far it is, what each version added, whose turn it is."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 
 from logdrive.errors import StorageError
 from logdrive.pipeline.tables.delta import (
@@ -103,3 +104,48 @@ def test_files_are_found_in_directories_of_any_name(tmp_path: Path) -> None:
     assert table.added_since(0) == [(1, added)]
     rows = open_table(table.path, schema).read_rows(["n", "kind"])
     assert sorted(set(rows["kind"].to_pylist())) == ["plain", "with space", "ü"]
+
+
+def test_an_entry_of_the_log_is_whole_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure there is no empty entry, which readers would stop at."""
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    file = numbers(table, 0)
+    entry = Path(entry_path(table.path, 1))
+    synced: list[bool] = []
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        synced.append(entry.exists())
+        if not synced[1:]:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        table.add_files([file], {"s": (0, 5)})
+    assert sorted(path.name for path in entry.parent.iterdir()) == [f"{0:020d}.json"]
+    table.add_files([file], {"s": (0, 5)})
+    assert synced == [False, False, True]
+    assert [path.suffix for path in sorted(entry.parent.iterdir())] == [".json", ".json"]
+    assert open_table(table.path, SCHEMA).next_offset("s") == 5
+
+
+def test_a_table_that_was_given_more_features_is_not_written(tmp_path: Path) -> None:
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    table.add_files([numbers(table, 0)], {})
+    delta = DeltaTable(table.path)
+    delta.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    with pytest.raises(StorageError, match=r"does not write.*deletionVectors"):
+        create_table(table.path, SCHEMA)
+    with pytest.raises(ConcurrentWriterError, match="changed its columns or properties"):
+        table.add_files([], {})
+
+
+def test_the_writer_of_a_table_is_told_when_its_columns_change(tmp_path: Path) -> None:
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    create_table(table.path, SCHEMA.append(pa.field("team", pa.string())))
+    with pytest.raises(ConcurrentWriterError, match="changed its columns"):
+        table.add_files([numbers(table, 0)], {})
+    assert open_table(table.path, SCHEMA).read_rows(["n"]).num_rows == 0

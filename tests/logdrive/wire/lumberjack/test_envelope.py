@@ -11,9 +11,11 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from isal import isal_zlib
 
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
+from logdrive.wire.lumberjack import envelope
 from logdrive.wire.lumberjack.envelope import Codec, EnvelopeError, pack, unpack
 from logdrive.wire.lumberjack.frames import (
     EnvelopeFrame,
@@ -101,6 +103,44 @@ def test_an_incomplete_or_damaged_zlib_stream_is_refused(payload: bytes, reason:
         with pytest.raises(EnvelopeError, match=reason) as refused:
             open_it(payload)
         assert not refused.value.limit
+
+
+@given(st.data())
+def test_a_zlib_stream_opens_wherever_it_is_cut_into_steps_or_as_zlib_refuses_it(
+    draw: st.DataObject,
+) -> None:
+    data = draw.draw(st.binary(max_size=60)) * draw.draw(st.integers(1, 30))
+    payload = bytearray(zlib.compress(data, draw.draw(st.integers(0, 9))))
+    damaged = draw.draw(st.booleans())
+    if damaged:
+        payload[draw.draw(st.integers(0, len(payload) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
+    payload = payload[: draw.draw(st.integers(1, len(payload)) | st.just(len(payload)))]
+    payload += draw.draw(st.binary(max_size=9))
+    try:
+        other = zlib.decompressobj()
+        opened = other.decompress(bytes(payload))
+        whole, rest = other.eof, other.unused_data
+    except zlib.error:
+        opened, whole, rest = b"", False, b""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(envelope, "_FED", draw.draw(st.integers(1, 9) | st.just(MIB)))
+        patch.setattr(envelope, "_STEP", draw.draw(st.integers(1, 99) | st.just(MIB)))
+        for open_it, wanted in ((plainly, whole), (exactly, whole and not rest)):
+            if wanted:
+                assert open_it(bytes(payload)) == opened
+            else:
+                with pytest.raises(EnvelopeError):
+                    open_it(bytes(payload))
+
+
+def test_long_parts_make_the_stream_that_isal_makes_of_them() -> None:
+    parts = [FRAME * 20_000, bytes(KIB), FRAME * 9_999]
+    for level in (1, 2, 3):
+        packer = isal_zlib.compressobj(level)
+        packed = b"".join([*(packer.compress(part) for part in parts), packer.flush()])
+        assert pack(parts, "zlib", level) == packed
+    assert zlib.decompress(pack(parts)) == b"".join(parts)
 
 
 def test_a_preset_dictionary_is_refused() -> None:

@@ -139,6 +139,9 @@ def test_a_torn_batch_is_told_from_those_behind_it(
     assert found[0].torn
     assert not any(one.torn for one in found[1:])
     assert topic.read_batch_refs(topic.name_of_segment(0), 1, found[-1].next) == found[1:]
+    assert topic.read_batch_refs(topic.name_of_segment(0), 1, found[-1].next, most_raw=1) == [
+        found[1]
+    ]
     ((_, chunk),) = topic.read_chunks(topic.name_of_segment(0), 0, 1)
     assert [one.batch for one in place_batches(topic.name, 0, chunk, "records")] == found[:1]
 

@@ -109,6 +109,7 @@ def test_offsets_count_records_and_sizes_bytes(stream: S2StreamReader, segment: 
     limit = found[0].size + found[1].size
     assert stream.read_batch_refs(state.segment, 0, at, most=limit) == found[:2]
     assert stream.read_batch_refs(state.segment, 0, at, most=1) == found[:1]
+    assert stream.read_batch_refs(state.segment, 0, at, most_raw=1) == found[:1]
     assert stream.read_batch_refs(state.segment, 0, found[1].next - 1) == found[:1]
 
 

@@ -27,6 +27,8 @@ from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import KeepAlive
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.own import AppendsLocated, LocateAppends
 from logdrive.wire.pravega.reassembly import WholeAppend
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 from logdrive.wire.pravega.tables import UpdateTableEntries
@@ -242,21 +244,32 @@ def test_incomplete_messages_stay_within_the_budget_and_others_go_on(
     flooded()
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer", "clients"),
+    [
+        (ReadSegment(S, 0, 2 * MIB, "", 1), SegmentRead, 40),
+        (LocateAppends(1, S, 0, 2 * MIB, 32 * KIB), AppendsLocated, 120),
+    ],
+    ids=["reads", "locates"],
+)
 def test_answers_that_clients_do_not_read_stay_within_the_budget(
-    most: Callable[[], tuple[int, int]],
+    most: Callable[[], tuple[int, int]], request_: Message, answer: type[Message], clients: int
 ) -> None:
     @virtually
     async def flooded() -> None:
         async with world(held_bytes=_TOTAL) as made:
             await made.store.create(S)
-            await made.store.append(S, bytes(2 * MIB), writer=W, expected=None, number=1, events=1)
-            peers = [await made.peer() for _ in range(40)]
+            for number in range(64):
+                await made.store.append(
+                    S, bytes(32 * KIB), writer=W, expected=None, number=number, events=1
+                )
+            peers = [await made.peer() for _ in range(clients)]
             for peer in peers:
-                await peer.say(ReadSegment(S, 0, 2 * MIB, "", 1))
+                await peer.say(request_)
                 await asyncio.sleep(0.1)
             good = await made.peer()
             await asyncio.sleep(2 * UNTAKEN_SECONDS)
-            assert isinstance(await good.ask(ReadSegment(S, 0, 2 * MIB, "", 1)), SegmentRead)
+            assert isinstance(await good.ask(request_), answer)
             assert _TOTAL // 2 < most()[0] <= _TOTAL + 4 * MIB
 
     flooded()

@@ -1,0 +1,159 @@
+"""Compares a file byte for byte with the rows of its source (`audit --against`).
+
+Rows are read file by file of the table, in whatever order they lie there, and each is compared with
+the bytes at its place. Takes memory for a few thousand rows, and for the intervals seen.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.pipeline.audit.file_rows import map_files, read_source
+from logdrive.pipeline.audit.sources import NOT_WANTED
+from logdrive.pipeline.bronze.rebuild import COLUMNS, row_bytes
+from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
+from logdrive.pipeline.tables.delta import AppendTable
+
+_ROWS: Final = 4096
+"""Rows that a thread compares at once."""
+_HEADER_COLUMNS = ("kind", "kept", "dropped", "mark_start", "mark_end", "mark_reason")
+
+ProgressReport = Callable[[int, int], None]
+"""Called with how many files of the table were read, and how many there are."""
+
+
+class ReadableFile(Protocol):
+    """The file that is compared."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return up to *size* bytes from *offset*; fewer only at the end of the file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a file and the rows of its source have in common."""
+
+    file: str
+    source: str
+    bytes: int  # of the file
+    different: int | None  # position of the first byte that differs; None: none does
+    missing: list[Interval]  # bytes of the file that are in no row, in order
+    left_out: int  # bytes in no row that the agent was told to leave out
+    beyond: int  # bytes of rows that lie behind the end of the file
+
+    @property
+    def same(self) -> bool:
+        """True if every byte of the file is in the tables as it is, or was not wanted there."""
+        return self.different is None and not (self.missing or self.beyond)
+
+
+class _Found(NamedTuple):
+    """What a part of the rows says."""
+
+    covered: list[Interval]
+    different: int | None
+
+
+@dataclass(slots=True)
+class ComparedFile:
+    """A file to compare: its *name*, its *size* when it was opened, and the *source* it is of."""
+
+    name: str
+    source: str
+    size: int  # bytes
+    file: ReadableFile = field(repr=False)
+
+
+def compare_file(
+    events: AppendTable,
+    batches: AppendTable,
+    compared: ComparedFile,
+    on_progress: ProgressReport = lambda _, __: None,
+) -> Comparison:
+    """Compare a file with the rows of its source.
+
+    Raises `StorageError`, and OSError if the file can't be read.
+    """
+    paths = sorted(events.files)
+    covered: list[Interval] = []
+    different: list[int] = []
+    for count, found in enumerate(map_files(partial(_compare, compared), paths), 1):
+        covered = union([*covered, *found.covered])
+        different += [found.different] if found.different is not None else []
+        on_progress(count, len(paths))
+
+    whole = [(0, compared.size)] if compared.size else []
+    lacking = subtract(whole, covered)
+    missing = subtract(lacking, _left_out(batches, compared.source))
+    return Comparison(
+        compared.name,
+        compared.source,
+        compared.size,
+        min(different, default=None),
+        missing,
+        total_size(lacking) - total_size(missing),
+        total_size(subtract(covered, whole)),
+    )
+
+
+def _compare(compared: ComparedFile, path: str) -> _Found:
+    """Compare the rows in one file of the table."""
+    covered: list[Interval] = []
+    different: list[int] = []
+    for rows in read_source(path, compared.source, COLUMNS, _ROWS):
+        placed = pc.and_(rows["start"].is_valid(), rows["end"].is_valid())
+        some = pa.Table.from_batches([rows.filter(placed)]).sort_by("start")
+        start, end = some["start"].to_numpy(), some["end"].to_numpy()
+        covered = union([*covered, *zip(start.tolist(), end.tolist(), strict=True)])
+        different += _different(compared, start, end, row_bytes(some).combine_chunks())
+    return _Found(covered, min(different, default=None))
+
+
+def _different(
+    compared: ComparedFile, start: np.ndarray, end: np.ndarray, rows: pa.BinaryArray
+) -> list[int]:
+    """Return the position of the first byte of *rows* that is not the file's, if there is one."""
+    if not len(rows):
+        return []
+    # rows that are no bytes of a file have another length than their place
+    strange = pc.binary_length(rows).to_numpy(zero_copy_only=False) != end - start
+    if strange.any():
+        first = int(strange.argmax())
+        return _different(compared, start[:first], end[:first], rows.slice(0, first)) or [
+            int(start[first])
+        ]
+    # rows that follow one another are compared at once
+    breaks = [0, *(np.flatnonzero(start[1:] != end[:-1]) + 1).tolist(), len(rows)]
+    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset :][: len(rows) + 1]
+    data = np.frombuffer(rows.buffers()[2] or b"", np.uint8)
+    for first, after in pairwise(breaks):
+        have = data[offsets[first] : offsets[after]]
+        place = int(start[first])
+        known = max(0, min(len(have), compared.size - place))  # the rest lies behind its end
+        bytes_there = np.frombuffer(compared.file.pread(known, place), np.uint8)
+        length = min(known, len(bytes_there))
+        unequal = have[:length] != bytes_there[:length]
+        if unequal.any():
+            return [place + int(unequal.argmax())]
+    return []
+
+
+def _left_out(batches: AppendTable, source: str) -> list[Interval]:
+    """Return the bytes of *source* that its agent was told to leave out."""
+    rows = batches.read_rows(_HEADER_COLUMNS, pc.field("source") == source).to_pylist()
+    dropped = [
+        (one["start"], one["end"]) for row in rows if row["kept"] for one in row["dropped"] or ()
+    ]
+    marks = [
+        (row["mark_start"] or 0, row["mark_end"] or 0)
+        for row in rows
+        if row["kind"] == "gap" and row["mark_reason"] == NOT_WANTED
+    ]
+    return union([*dropped, *marks])

@@ -1,0 +1,179 @@
+"""Judges sources by their headers: which bytes were sent, and which are missing (rule A3)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from logdrive.model.dead_letters import DISMISSED
+from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
+from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
+from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS
+
+FIRST_RUN = "first_run"
+"""Reason in the mark of an agent that begins at the end of its files (ADR 15); no file's."""
+UNEXPLAINED = "unexplained"
+"""Reason of a gap that the audit finds: bytes neither in rows nor in a gap of the agent's."""
+
+
+class Head(NamedTuple):
+    """The columns of `batches` that the audit reads."""
+
+    segment: str
+    offset: int  # of the header, in the segment
+    kind: str
+    source: str | None
+    host: str | None
+    path: str | None
+    position: int | None  # in the file, behind the batch
+    kept: list[Interval] | None
+    rows: int
+    bytes: int
+    skipped: int  # bytes of the file that the agent dropped
+    received: int | None  # µs since 1970
+    mark_start: int | None
+    mark_end: int | None
+    mark_reason: str | None
+    mark_exact: bool | None
+    resend: bool
+    origin: str | None
+
+
+def heads_from_table(table: pa.Table) -> list[Head]:
+    """Return the rows of *table*, a part of `batches` with the columns of `Head`."""
+    columns = {name: table[name] for name in Head._fields}
+    columns["received"] = columns["received"].cast(pa.int64())
+    values = {name: column.to_pylist() for name, column in columns.items()}
+    values["kept"] = [
+        None if kept is None else [(one["start"], one["end"]) for one in kept]
+        for kept in values["kept"]
+    ]
+    return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
+
+
+def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
+    """Return every source in *rows* with its gaps and losses, by host and path."""
+    sources: dict[str, AuditedSource] = {}
+    gaps: dict[str, list[Head]] = {}
+    for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
+        if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
+            continue
+        if row.kind == FOREIGN and row.mark_reason == DISMISSED:
+            continue  # a person's note about a dead letter: the client did not send it
+
+        source = sources.setdefault(row.source, AuditedSource(row.source))
+        _add_head(source, row)
+        if row.kind == "gap":
+            gaps.setdefault(row.source, []).append(row)
+        # the file may have gone on: a gap of unknown length (ADR 5)
+        elif row.kind == "end" and row.mark_exact is False:
+            gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
+
+    for name, source in sources.items():
+        _judge_source(source, gaps.get(name, []))
+    return sorted(
+        sources.values(), key=lambda source: (source.host or "", source.path or "", source.source)
+    )
+
+
+def _add_head(source: AuditedSource, row: Head) -> None:
+    """Add one header to its source."""
+    # the latest names, the first origin
+    source.host, source.path = row.host or source.host, row.path or source.path
+    source.origin = source.origin or row.origin
+    source.first_heard = source.first_heard or (row.received or 0) // 1000
+    source.heard = max(source.heard, (row.received or 0) // 1000)
+    source.events += row.rows
+    source.resend = source.resend or row.resend
+    if row.kind != FOREIGN:  # the mark of a foreign batch has bytes of an event, no positions
+        source.last = max(source.last, row.position or 0, row.mark_end or 0)
+
+    if row.kind == "end":
+        source.state, source.ended = "ended", row.mark_reason
+    elif row.kind == FOREIGN:
+        source.foreign = True
+        source.bytes += row.bytes
+    elif row.kind == "data":
+        source.kept += row.kept or []
+        source.skipped_bytes += row.skipped
+
+
+def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
+    """Find out which bytes of [0, last) are missing, and which are there twice."""
+    # What is in rows, and what the agent was told not to send.
+    have = union(source.kept)
+    source.bytes += total_size(have)
+    source.doubled_bytes = total_size(source.kept) - total_size(have)
+    unwanted = union(
+        (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
+    )
+    fine = union([*have, *unwanted])
+
+    lost = _add_reported_gaps(source, gaps, fine)
+
+    # Bytes that are neither in rows nor in a gap: only the audit notices them.
+    if not source.foreign:
+        known = [(gap.start, gap.end) for gap in source.gaps]
+        for start, end in subtract(union([(0, source.last)]), union([*fine, *known])):
+            lost.append((start, end))
+            source.gaps.append(
+                Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start)
+            )
+
+    source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
+    source.lost_bytes = total_size(lost)
+    faulty = [start for start, _ in (*lost, *_first_doubled(source))]
+    unseen = [gap.end for gap in source.gaps if gap.end_unseen]
+    source.complete_to = min([source.last, *faulty, *unseen])
+
+
+def _add_reported_gaps(
+    source: AuditedSource, gaps: list[Head], fine: list[Interval]
+) -> list[Interval]:
+    """Add the gaps that the agent reported; return the bytes that are lost in them.
+
+    Bytes that came after all (*fine*) are not lost, and bytes that are in several gaps are lost
+    once.
+    """
+    known: list[Interval] = []
+    all_lost: list[Interval] = []
+    for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
+        interval = (gap.mark_start or 0, gap.mark_end or 0)
+        wanted = gap.mark_reason != NOT_WANTED
+        lost = subtract(subtract(union([interval]), fine), union(known)) if wanted else []
+        known.append(interval)
+        all_lost += lost
+        source.gaps.append(
+            Gap(
+                source.source,
+                source.path,
+                *interval,
+                gap.mark_reason or "",
+                gap.mark_exact is not False,
+                total_size(lost),
+            )
+        )
+    return all_lost
+
+
+def _first_doubled(source: AuditedSource) -> list[Interval]:
+    """Return the first bytes of *source* that batches have twice, if there are any."""
+    reached = 0
+    for start, end in sorted(source.kept) if source.doubled_bytes else ():
+        if start < reached:
+            return [(start, min(end, reached))]
+        reached = max(reached, end)
+    return []
+
+
+def date_complete_parts(sources: list[AuditedSource], heads: Iterable[Head]) -> None:
+    """Find out when the last batch of the complete part of each source was received."""
+    by_name = {source.source: source for source in sources if not source.foreign}
+    for head in heads:
+        source = by_name.get(head.source or "")
+        if (
+            source is not None
+            and head.kind == "data"
+            and (head.position or 0) <= source.complete_to
+        ):
+            source.complete_since = max(source.complete_since, (head.received or 0) // 1000)

@@ -1,0 +1,82 @@
+"""The table `erased`: which rows were removed from `events`, by whom, and why.
+
+It has where each row was, and not what it said. An audit counts these rows as if they were there.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.decode.schema import LABEL, TIME, plain_schema
+from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
+
+ERASURE: Final = "erasure"
+"""Name of the mark that `erased` and `events` have: the number of the last erasure they know."""
+PLACES: Final = ("batch", "ordinal", "source", "start", "end", "flag", "eol")
+"""The columns that a row had in `events`."""
+
+ERASED_SCHEMA: Final = pa.schema(
+    [
+        pa.field("erasure", pa.int64(), nullable=False),
+        pa.field("at", TIME, nullable=False),
+        pa.field("by", LABEL, nullable=False),
+        pa.field("why", LABEL),
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("ordinal", pa.int32(), nullable=False),
+        pa.field("source", LABEL),
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+        pa.field("flag", LABEL),
+        pa.field("eol", LABEL),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """Rows that were erased at once."""
+
+    at: datetime
+    by: str
+    why: str | None
+    rows: int
+    sources: int
+
+
+def erased_path(directory: str) -> str:
+    """Return where the table `erased` of *directory* is, or would be."""
+    return os.path.join(os.path.dirname(table_paths(directory)[0]), "erased")
+
+
+def open_erased(directory: str) -> AppendTable:
+    """Open the table, and create it if there is none. Raises `StorageError`."""
+    return create_table(erased_path(directory), ERASED_SCHEMA)
+
+
+def read_erased(directory: str, events: AppendTable) -> pa.Table:
+    """Return the rows of `erased` that are gone from *events*; none if nothing was ever erased.
+
+    Raises `StorageError`.
+    """
+    last = events.mark(ERASURE)
+    if last is None or not is_table(erased_path(directory)):
+        return plain_schema(ERASED_SCHEMA).empty_table()
+    table = open_table(erased_path(directory), ERASED_SCHEMA)
+    rows = table.read_rows(ERASED_SCHEMA.names, pc.field("erasure") <= last)
+    return rows.cast(plain_schema(ERASED_SCHEMA))
+
+
+def list_erasures(rows: pa.Table) -> list[Erasure]:
+    """Return the erasures in *rows* of `read_erased`, in their order."""
+    grouped = rows.group_by(["erasure", "at", "by", "why"], use_threads=False).aggregate(
+        [("batch", "count"), ("source", "count_distinct")]
+    )
+    return [
+        Erasure(row["at"], row["by"], row["why"], row["batch_count"], row["source_count_distinct"])
+        for row in grouped.sort_by("erasure").to_pylist()
+    ]

@@ -1,0 +1,218 @@
+"""Removes lines from all tables: bronze, silver, quarantine, and what was sent.
+
+An erasure is first recorded: a commit to `bronze/erased` says where its rows are. Then files that
+have such rows are written again without them, in one commit a table, and the old files are deleted.
+After a crash the next erasure finishes the one that was recorded.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.silver.balance import row_tables
+from logdrive.pipeline.silver.config import SilverConfig
+from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
+from logdrive.pipeline.silver.writer import Silver
+from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
+from logdrive.pipeline.tables.files import AddedFile, EventFile, write_file
+from logdrive.pipeline.tasks import InProcess
+
+FINISHED = "finished"
+"""Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
+
+_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
+
+ErasedRows = Mapping[int, npt.NDArray[np.int64]]
+"""Ordinals of the rows to erase, by batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedCounts:
+    """What an erasure removed, or would remove."""
+
+    rows: int
+    sources: int
+    tables: dict[str, int]
+    """Rows that were removed from each table; empty for a dry run."""
+
+
+def erase_rows(
+    directory: str, where: str, *, by: str, why: str | None, clock: Clock, disk: Disk
+) -> ErasedCounts:
+    """Remove the rows of `bronze.events` for which *where*, in SQL, is true, from all tables.
+
+    No other process may write the tables. Raises `StorageError`, and ValueError for a condition
+    that is none.
+    """
+    with _locked(directory, clock, disk):
+        erased = open_erased(directory)
+        number = erased.mark(ERASURE) or 0
+        if (erased.mark(FINISHED) or 0) < number:
+            _finish(directory, erased, number)
+        rows = select_rows(directory, where)
+        if not rows.num_rows:
+            return ErasedCounts(0, 0, {})
+        number += 1
+        staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
+        erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
+        faults.reach("pipeline.erase.after_record")
+        counts = _finish(directory, erased, number)
+        return ErasedCounts(rows.num_rows, _count_sources(rows), counts)
+
+
+def find_erased(directory: str, where: str) -> ErasedCounts:
+    """Return what `erase_rows` would remove from bronze."""
+    rows = select_rows(directory, where)
+    return ErasedCounts(rows.num_rows, _count_sources(rows), {})
+
+
+def select_rows(directory: str, where: str) -> pa.Table:
+    """Return where the rows of bronze are for which *where* is true; see `erase_rows`."""
+    return open_tables(directory)[0].select_rows(PLACES, where)
+
+
+def _count_sources(rows: pa.Table) -> int:
+    return len(pc.unique(rows["source"]))
+
+
+@contextmanager
+def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
+    """Keep others from writing bronze and silver, which are repaired before."""
+    open_tables(directory)
+    with ExitStack() as held:
+        held.enter_context(Bronze(directory, clock=clock, disk=disk))
+        if is_table(os.path.join(silver_directory(directory), SOURCES)):
+            tables = Silver(directory, SilverConfig(), InProcess(), clock=clock, disk=disk)
+            held.enter_context(tables)
+            if tables.is_behind():
+                raise StorageError(
+                    f"{silver_directory(directory)} has not all lines of bronze yet, and could not "
+                    "read them afterwards: run `logdrive pipeline silver DIR --once` first"
+                )
+        yield
+
+
+def _record(rows: pa.Table, number: int, now_ms: int, by: str, why: str | None) -> pa.Table:
+    constants = {
+        "erasure": pa.scalar(number, pa.int64()),
+        "at": pa.scalar(now_ms * 1000, ERASED_SCHEMA.field("at").type),
+        "by": pa.scalar(by, pa.string()),
+        "why": pa.scalar(why, pa.string()),
+    }
+    columns = [
+        pa.array([constants[field.name].as_py()] * rows.num_rows, constants[field.name].type)
+        if field.name in constants
+        else rows[field.name]
+        for field in ERASED_SCHEMA
+    ]
+    return pa.table(
+        [
+            column.cast(field.type) if column.type != field.type else column
+            for column, field in zip(columns, ERASED_SCHEMA, strict=True)
+        ],
+        schema=ERASED_SCHEMA,
+    )
+
+
+def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
+    """Remove the rows of erasure *number*; return how many were in each table."""
+    rows = erased.read_rows(["batch", "ordinal"], pc.field("erasure") == number)
+    wanted = _by_batch(rows)
+    place = silver_directory(directory)
+    tables = {"bronze/events": open_tables(directory)[0]}
+    if os.path.isdir(place):
+        tables |= {f"silver/{name}": table for name, table in row_tables(place).items()}
+        if is_table(os.path.join(place, SENT)):
+            tables[f"silver/{SENT}"] = open_table_as_it_is(os.path.join(place, SENT))
+
+    counts = {}
+    for name, table in tables.items():
+        if (table.mark(ERASURE) or 0) < number:
+            counts[name] = _erase_in(table, wanted, number)
+            faults.reach("pipeline.erase.between_tables")
+    for table in tables.values():
+        table.delete_old_files()
+    faults.reach("pipeline.erase.after_tables")
+    erased.add_files([], {}, None, {FINISHED: number})
+    return {name: count for name, count in counts.items() if count}
+
+
+def _by_batch(rows: pa.Table) -> ErasedRows:
+    batch, ordinal = rows["batch"].to_numpy(), rows["ordinal"].cast(pa.int64()).to_numpy()
+    order = np.argsort(batch, kind="stable")
+    batch, ordinal = batch[order], ordinal[order]
+    ids, first = np.unique(batch, return_index=True)
+    parts = np.split(ordinal, first[1:])
+    return {int(one): part for one, part in zip(ids, parts, strict=True)}
+
+
+def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
+    """Remove the rows *wanted* from *table*, in one commit; return how many it had."""
+    old, new, count = [], [], 0
+    for file in table.live_files():
+        path = os.path.join(table.path, file.name)
+        found = _find_rows(path, wanted)
+        if found.any():
+            old.append(file)
+            count += int(found.sum())
+            kept = _write_without(table.path, path, found)
+            new += [kept] if kept else []
+    table.take_rows_out(old, new, {ERASURE: number})
+    return count
+
+
+def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
+    """Return which rows of the file at *path* are *wanted*."""
+    with pq.ParquetFile(path) as file:
+        rows = file.read(["batch", "ordinal"])
+    batch, ordinal = rows["batch"].to_numpy(), rows["ordinal"].to_numpy()
+    found = np.zeros(rows.num_rows, np.bool_)
+    for one in np.unique(batch).tolist():
+        if one in wanted:
+            places = np.flatnonzero(batch == one)
+            found[places] = np.isin(ordinal[places], wanted[one])
+    return found
+
+
+def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
+    """Write the file at *path* again without the rows *erased*; None if none is left.
+
+    It has the same columns, compression and partition.
+    """
+    folder, _, day = os.path.basename(os.path.dirname(path)).partition("=")
+    partition = {folder: None if day.startswith("__") else day} if day else {}
+    with pq.ParquetFile(path) as plain:
+        group = plain.metadata.row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        labels = [
+            column.path_in_schema
+            for column in columns
+            if column.physical_type == "BYTE_ARRAY"
+            and _DICTIONARIES & set(column.encodings)
+            and plain.schema_arrow.field(column.path_in_schema).type == pa.string()
+        ]
+        compression = columns[0].compression.lower().replace("uncompressed", "none")
+    with pq.ParquetFile(path, read_dictionary=labels) as file:
+        target = EventFile(place, file.schema_arrow, compression, partition)
+        with target:
+            first = 0
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number)
+                keep = ~erased[first : first + rows.num_rows]
+                first += rows.num_rows
+                target.write_row_group(rows.filter(pa.array(keep)).unify_dictionaries())
+    return target.added_file

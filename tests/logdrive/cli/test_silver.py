@@ -1,0 +1,78 @@
+"""`pipeline silver` and `pipeline rebuild` as a user meets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from logdrive.cli.pipeline import pipeline
+from tests.logdrive.pipeline.segments import STREAM, Segment
+from tests.logdrive.pipeline.silver.filled import bronze_rows, fill, grow, read, silver_rows
+from tests.logdrive.pipeline.storing import store
+
+TEXT_ONLY = """
+[pipeline]
+from = "pravega://127.0.0.1:6000/logs/events"
+to = "/unused"
+
+[[silver.format]]
+path = "*"
+format = "text"
+service = "shop"
+"""
+
+
+def call(*arguments: object) -> Result:
+    result = CliRunner().invoke(pipeline, [str(each) for each in arguments])
+    assert result.exception is None, result.output
+    return result
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    grow(tmp_path, Segment(), 0)
+    return tmp_path
+
+
+def test_silver_is_filled_once_and_says_what_it_did(tables: Path) -> None:
+    said = json.loads(call("silver", tables, "--once", "--json").stdout)
+    assert (said["rows"], said["quarantined"], said["duplicates"]) == (95, 2, 0)
+    assert "0 rows, 0 quarantined" in call("silver", tables, "--once").stdout
+    assert silver_rows(tables) == bronze_rows(tables)
+
+
+def test_a_rebuild_decides_anew_and_a_dry_run_changes_nothing(tables: Path) -> None:
+    fill(tables)
+    before = silver_rows(tables)
+    config = tables / "pipeline.toml"
+    config.write_text(TEXT_ONLY)
+    rebuild = ("rebuild", tables, "--table", "silver", "--config", config)
+    dry = call(*rebuild, "--dry-run")
+    assert "access (40 rows)" in dry.stdout
+    assert read(tables, "access").num_rows == 40
+
+    for _ in range(2):  # a second time is the same
+        call(*rebuild)
+        assert silver_rows(tables) == before
+        assert read(tables, "text").num_rows == 96
+        assert set(read(tables, "text")["service"].to_pylist()) == {"shop"}
+        assert not (tables / "silver" / "access").exists()
+
+
+def test_a_rebuild_that_was_stopped_goes_on_with_silver(tables: Path) -> None:
+    """As after a crash behind the drop."""
+    fill(tables)
+    (tables / "silver").rename(tables / "silver.dropped")
+    call("silver", tables, "--once")
+    assert silver_rows(tables) == bronze_rows(tables)
+    call("rebuild", tables, "--table", "silver")
+    assert not (tables / "silver.dropped").exists()
+
+
+def test_a_run_fills_silver_too(tmp_path: Path) -> None:
+    segment = Segment(name=f"{STREAM}/0.#epoch.0")
+    grow(tmp_path / "unused", segment, 0)
+    address = store(tmp_path / "store", segment)
+    call("run", "--from", address, "--to", tmp_path / "tables", "--once", "--silver")
+    assert silver_rows(tmp_path / "tables") == bronze_rows(tmp_path / "tables")

@@ -1,0 +1,181 @@
+"""Erased lines are in no table and no file, and the audit stays complete and says so."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable
+
+from logdrive.cli.pipeline import pipeline
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.pipeline.audit.audit import audit
+from logdrive.pipeline.audit.text import verdict_line
+from logdrive.pipeline.erase import ErasedCounts, erase_rows
+from logdrive.pipeline.silver.balance import silver_balance
+from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.silver.filled import (
+    access_lines,
+    bronze_rows,
+    fill,
+    foreign,
+    silver_rows,
+)
+
+SECRET = b"4111111111111111"
+WHERE = f"message LIKE '%{SECRET.decode()}%'"
+
+
+def erase(directory: Path, where: str = WHERE) -> ErasedCounts:
+    return erase_rows(
+        str(directory), where, by="ann", why="ticket 17", clock=SystemClock(), disk=SystemDisk()
+    )
+
+
+def grow(directory: Path, segment: Segment) -> None:
+    """Add lines with the secret in access, text, quarantine and a foreign peer's event."""
+    web = access_lines(0, 30) + b"broken " + SECRET + b"\n" + access_lines(30, 30)
+    card = access_lines(7, 1).replace(b"/7 ", b"/pay/" + SECRET + b" ")
+    send(segment, "web", web + card)
+    send(segment, "app", lines("app", 0, 30) + b"paid with " + SECRET + b"\n" + lines("app", 30, 9))
+    foreign(
+        segment,
+        [
+            {
+                "message": f"card {SECRET.decode()}",
+                "@timestamp": "2026-11-23T00:00:00Z",
+                "log": {"offset": 5, "file": {"path": "/var/log/pay.log"}},
+            }
+        ],
+    )
+    catch_up(directory, segment)
+
+
+def files_with_secret(directory: Path) -> list[str]:
+    """Return files that show the secret, when read or as they are."""
+    found = [
+        str(path) for path in directory.rglob("*") if path.is_file() and SECRET in path.read_bytes()
+    ]
+    for log in directory.rglob("_delta_log"):
+        rows = DeltaTable(str(log.parent)).to_pyarrow_table().to_pylist()
+        found += [str(log) for row in rows if SECRET.decode() in str(row)]
+    return found
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    grow(tmp_path, Segment())
+    fill(tmp_path)
+    return tmp_path
+
+
+def test_erased_lines_are_in_no_table_and_the_audit_stays_complete(tables: Path) -> None:
+    assert files_with_secret(tables)
+    before = audit(str(tables))
+    assert before.complete
+
+    done = erase(tables)
+    assert (done.rows, done.sources) == (4, 3)
+    assert done.tables == {
+        "bronze/events": 4,
+        "silver/access": 1,
+        "silver/quarantine": 1,
+        "silver/sent": 1,
+        "silver/text": 2,
+    }
+    assert files_with_secret(tables) == []
+    assert silver_rows(tables) == bronze_rows(tables)
+
+    after = audit(str(tables))
+    assert after.complete, after.faults
+    assert (after.lines, after.bytes) == (before.lines, before.bytes)
+    assert "4 rows of these erased at " in verdict_line(after)
+    assert " by ann (ticket 17)" in verdict_line(after)
+
+
+def test_silver_goes_on_after_an_erasure(tables: Path) -> None:
+    erase(tables)
+    segment = Segment()
+    grow(tables / "unused", segment)
+    send(
+        segment,
+        "app",
+        lines("app", 39, 5),
+        sum(len(one) for one in (lines("app", 0, 39), b"paid with ", SECRET, b"\n")),
+    )
+    catch_up(tables, segment)
+    assert sum(step.bronze for step in fill(tables)) == 5
+    assert silver_rows(tables) == bronze_rows(tables)
+    balance = silver_balance(str(tables))
+    assert balance is not None
+    assert balance.adds_up
+
+
+@pytest.mark.parametrize(
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.erase.")]
+)
+def test_an_erasure_that_crashed_is_finished_by_the_next(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    def reached(name: str) -> None:
+        if name == point:
+            raise Crash(name)
+
+    monkeypatch.setattr(faults, "on_reach", reached)
+    with pytest.raises(Crash):
+        erase(tables)
+    monkeypatch.setattr(faults, "on_reach", None)
+    assert audit(str(tables)).complete, "at any moment"
+    assert erase(tables, "message = 'no such line'").rows == 0
+    assert files_with_secret(tables) == []
+    assert silver_rows(tables) == bronze_rows(tables)
+    verdict = audit(str(tables))
+    assert verdict.complete
+    assert [one.rows for one in verdict.erasures] == [4]
+
+
+def test_tables_with_lines_that_silver_lacks_are_refused(tables: Path) -> None:
+    segment = Segment()
+    grow(tables / "unused", segment)
+    send(segment, "new", lines("new", 0, 5))
+    catch_up(tables, segment)
+    with pytest.raises(StorageError, match="pipeline silver DIR --once"):
+        erase(tables)
+
+
+def test_bronze_alone_is_erased_from_and_a_first_fill_follows(tmp_path: Path) -> None:
+    grow(tmp_path, Segment())
+    assert erase(tmp_path).tables == {"bronze/events": 4}
+    assert files_with_secret(tmp_path) == []
+    fill(tmp_path)
+    assert silver_rows(tmp_path) == bronze_rows(tmp_path)
+    assert audit(str(tmp_path)).complete
+
+
+def test_a_whole_source_can_be_erased(tables: Path) -> None:
+    done = erase(tables, "path = '/var/log/app.log'")
+    assert done.rows == 40
+    verdict = audit(str(tables))
+    assert verdict.complete
+
+
+def test_the_command_says_what_it_would_do_and_does_it(tables: Path) -> None:
+    def call(*more: str) -> str:
+        result = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", WHERE, *more])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert "4 rows of 3 sources would be erased" in call("--dry-run")
+    assert files_with_secret(tables)
+    assert "silver/quarantine: 1" in call("--yes")
+    assert files_with_secret(tables) == []
+
+    wrong = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", "mesage = 1"])
+    assert wrong.exit_code == 2
+    assert "mesage" in wrong.output
