@@ -2,7 +2,8 @@
 
 An erasure is first recorded: a commit to `bronze/erased` says where its rows are. Then files that
 have such rows are written again without them, in one commit a table, and the old files are deleted.
-After a crash the next erasure finishes the one that was recorded.
+Gold, whose sums may have values of such rows, is dropped, and counted anew by its next run. After a
+crash the next erasure finishes the one that was recorded.
 """
 
 import os
@@ -23,18 +24,18 @@ from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.gold.schema import gold_directory
 from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
+from logdrive.pipeline.tables.dropping import drop_tables, lock_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, write_file
 from logdrive.pipeline.tasks import InProcess
 
 FINISHED = "finished"
 """Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
-
-_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 
 ErasedRows = Mapping[int, npt.NDArray[np.int64]]
 """Ordinals of the rows to erase, by batch."""
@@ -48,6 +49,8 @@ class ErasedCounts:
     sources: int
     tables: dict[str, int]
     """Rows that were removed from each table; empty for a dry run."""
+    gold: bool = False
+    """Whether gold was dropped."""
 
 
 def erase_rows(
@@ -62,7 +65,7 @@ def erase_rows(
         erased = open_erased(directory)
         number = erased.mark(ERASURE) or 0
         if (erased.mark(FINISHED) or 0) < number:
-            _finish(directory, erased, number)
+            _finish(directory, erased, number, disk)
         rows = select_rows(directory, where)
         if not rows.num_rows:
             return ErasedCounts(0, 0, {})
@@ -70,8 +73,8 @@ def erase_rows(
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
         faults.reach("pipeline.erase.after_record")
-        counts = _finish(directory, erased, number)
-        return ErasedCounts(rows.num_rows, _count_sources(rows), counts)
+        counts, gold = _finish(directory, erased, number, disk)
+        return ErasedCounts(rows.num_rows, _count_sources(rows), counts, gold)
 
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
@@ -93,6 +96,8 @@ def _count_sources(rows: pa.Table) -> int:
 def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
     """Keep others from writing bronze and silver, which are repaired before."""
     open_tables(directory)
+    with lock_tables(gold_directory(directory), disk):
+        pass  # it is dropped in the end, when nobody may fill it: better said at once
     with ExitStack() as held:
         held.enter_context(Bronze(directory, clock=clock, disk=disk))
         if is_table(os.path.join(silver_directory(directory), SOURCES)):
@@ -128,8 +133,12 @@ def _record(rows: pa.Table, number: int, now_ms: int, by: str, why: str | None) 
     )
 
 
-def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
-    """Remove the rows of erasure *number*; return how many were in each table."""
+def _finish(
+    directory: str, erased: AppendTable, number: int, disk: Disk
+) -> tuple[dict[str, int], bool]:
+    """Remove the rows of erasure *number*; return how many were in each table, and whether there
+    was gold.
+    """
     rows = erased.read_rows(["batch", "ordinal"], pc.field("erasure") == number)
     wanted = _by_batch(rows)
     place = silver_directory(directory)
@@ -147,8 +156,9 @@ def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
     for table in tables.values():
         table.delete_old_files()
     faults.reach("pipeline.erase.after_tables")
+    gold = drop_tables(gold_directory(directory), disk)
     erased.add_files([], {}, None, {FINISHED: number})
-    return {name: count for name, count in counts.items() if count}
+    return {name: count for name, count in counts.items() if count}, gold
 
 
 def _by_batch(rows: pa.Table) -> ErasedRows:
@@ -195,18 +205,10 @@ def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> Adde
     """
     folder, _, day = os.path.basename(os.path.dirname(path)).partition("=")
     partition = {folder: None if day.startswith("__") else day} if day else {}
-    with pq.ParquetFile(path) as plain:
-        group = plain.metadata.row_group(0)
-        columns = [group.column(number) for number in range(group.num_columns)]
-        labels = [
-            column.path_in_schema
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY"
-            and _DICTIONARIES & set(column.encodings)
-            and plain.schema_arrow.field(column.path_in_schema).type == pa.string()
-        ]
-        compression = columns[0].compression.lower().replace("uncompressed", "none")
-    with pq.ParquetFile(path, read_dictionary=labels) as file:
+    # as plain strings: dictionaries that were read would keep the values of erased rows
+    with pq.ParquetFile(path) as file:
+        codec = file.metadata.row_group(0).column(0).compression
+        compression = codec.lower().replace("uncompressed", "none")
         target = EventFile(place, file.schema_arrow, compression, partition)
         with target:
             first = 0
@@ -214,5 +216,5 @@ def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> Adde
                 rows = file.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
-                target.write_row_group(rows.filter(pa.array(keep)).unify_dictionaries())
+                target.write_row_group(rows.filter(pa.array(keep)))
     return target.added_file
