@@ -73,6 +73,11 @@ def pipeline() -> None:
     help="Fill the silver tables after each commit, too; also `enabled` in [silver].",
 )
 @click.option(
+    "--iceberg",
+    is_flag=True,
+    help="Show the tables in Iceberg, too; also `iceberg` in [tables].",
+)
+@click.option(
     "--reader",
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
@@ -96,6 +101,7 @@ def run(
     target: str | None,
     once: bool,
     with_silver: bool,
+    iceberg: bool,
     reader: str | None,
     master: str | None,
     metrics: str | None,
@@ -122,6 +128,8 @@ def run(
         plan = replace(plan, reader=reader)
     if metrics is not None:
         plan = replace(plan, metrics=metrics)
+    if iceberg:
+        plan = replace(plan, iceberg=True)
     started = time.monotonic()
     with (
         stop_on_signals() as stop,
@@ -168,6 +176,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         max_bytes_per_batch=config.pipeline.max_bytes_per_batch,
         trigger_seconds=config.pipeline.trigger_seconds,
         compression=config.pipeline.compression,
+        iceberg=config.tables.iceberg,
         master=master or config.spark.master,
         memory=config.spark.memory,
         driver_bytes=config.spark.driver_bytes,

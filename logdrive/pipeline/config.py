@@ -52,6 +52,12 @@ class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         host_port(self.address)
 
 
+class TablesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [tables] table: how others may read the bronze tables, besides as Delta."""
+
+    iceberg: bool = False
+
+
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole pipeline.toml.
 
@@ -62,6 +68,7 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
     metrics: MetricsConfig | None = None
+    tables: TablesConfig = TablesConfig()
     silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None

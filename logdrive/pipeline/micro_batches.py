@@ -19,7 +19,7 @@ from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import DRIVER, SPARK, RunMetrics
-from logdrive.pipeline.plan import Plan
+from logdrive.pipeline.plan import MicroBatch, Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
@@ -55,7 +55,7 @@ class MicroBatches:
         tables: Bronze,
         chooser: TaskChooser,
         stop: threading.Event,
-        on_commit: Callable[[CommitCounts], None],
+        on_commit: Callable[[CommitCounts, MicroBatch], None],
         metrics: RunMetrics,
     ) -> None:
         self._plan = plan
@@ -158,8 +158,11 @@ class MicroBatches:
             counts = self._tables.commit_ranges(written)
         except OSError as error:
             raise _failed(error) from error
-        self._metrics.note_commit(running.place, counts, time.monotonic() - began)
-        self._on_commit(counts)
+        seconds = time.monotonic() - began
+        self._metrics.note_commit(running.place, counts, seconds)
+        slowest = max((one.seconds for one in written), default=0.0)
+        done = MicroBatch(counts.events, len(written), running.place, slowest, seconds)
+        self._on_commit(counts, done)
 
     def _discard(self, running: _Running) -> None:
         """Remove what was written of a micro-batch that is not going to be committed."""

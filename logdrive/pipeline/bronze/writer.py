@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -39,7 +39,11 @@ from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
 from logdrive.pipeline.tables.day_files import write_day_files
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
+from logdrive.pipeline.tables.installed import require_packages
 from logdrive.pipeline.tables.upkeep import TableUpkeep
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.bronze.iceberg_follower import IcebergFollower
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Bronze:
         disk: Disk,
         compression: str = DEFAULT_COMPRESSION,
         executor: Executor | None = None,
+        iceberg: bool = False,
     ) -> None:
         self._directory = directory
         self._paths = table_paths(directory)
@@ -78,6 +83,9 @@ class Bronze:
         # holds the lock on the directory inside the context, and the thread
         self._held = ExitStack()
         self._upkeeps: list[TableUpkeep] = []
+        # shows the tables in Iceberg, if that is wanted
+        self._iceberg = iceberg
+        self._follower: IcebergFollower | None = None
         # ids of batches that are read again, and whose rows are in the tables
         self._again: set[int] = set()
         # id of the last commit
@@ -105,6 +113,8 @@ class Bronze:
             )
         try:
             self.reload_tables()
+            if self._iceberg:
+                self._follower = _follow_with_iceberg(self._directory)
         except BaseException:  # `__exit__` is not called then
             self._held.close()
             raise
@@ -142,6 +152,8 @@ class Bronze:
                     upkeep.finish()
                 else:
                     upkeep.abandon()
+            if self._follower is not None:
+                self._follower.finish()
 
     def next_offset(self, segment: str) -> int:
         """Return where the tables end in *segment*: the offset of the next batch to read."""
@@ -232,6 +244,8 @@ class Bronze:
         self._note_pieces(headers)
         for upkeep in self._upkeeps:
             upkeep.after_commit()
+        if self._follower is not None:
+            self._follower.after_commit()
         self._sound = True
 
         return CommitCounts(
@@ -347,6 +361,16 @@ class Bronze:
         staged = [AddedFile(**file) for file in _staged_files(half["batches"])]
         self.batches.add_files(staged, half["ends"], {"id": half["id"]})
         self._last = half["id"]
+
+
+def _follow_with_iceberg(directory: str) -> "IcebergFollower":
+    """Begin to show the tables in Iceberg, whose package is imported only for that."""
+    require_packages(["pyiceberg", "sqlalchemy"], "iceberg")
+    from logdrive.pipeline.bronze.iceberg_follower import IcebergFollower
+
+    follower = IcebergFollower(directory)
+    follower.after_commit()  # there may be commits of an earlier run that it does not show
+    return follower
 
 
 def _staged_files(noted: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.columns import dictionary_column
-from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.decode.schema import LABEL, QUARANTINED
 from logdrive.pipeline.formats.format import LogFormat, LogLines
 from logdrive.pipeline.silver.decisions import CONFIG, Decision, DecisionKey
 from logdrive.pipeline.silver.outputs import SilverFiles
@@ -28,7 +28,6 @@ from logdrive.pipeline.silver.schema import (
     COMMON,
     DUPLICATES,
     QUARANTINE,
-    QUARANTINED_FLAGS,
     rows_schema,
 )
 from logdrive.pipeline.tables.files import AddedFile
@@ -120,7 +119,7 @@ class _Parser:
         rows = rows.append_column(_CONFIGURED, pa.array(np.repeat(configured, counts)))
 
         group = np.repeat(np.array([number for number, _ in found], np.int64), counts)
-        flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+        flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED))
         group[flagged.to_numpy(zero_copy_only=False)] = _QUARANTINED
         group[duplicates] = _DUPLICATE
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.records import FOREIGN
+from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.silver.runs import Rows, open_bronze_file
-from logdrive.pipeline.silver.schema import QUARANTINED_FLAGS
 from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLine, SentLines
 
 _COLUMNS = (
@@ -179,7 +179,7 @@ def _may_be_known(file: SentFile, start: int, time: int | None) -> bool:
 
 def _comparable(rows: pa.Table) -> "np.typing.NDArray[np.bool_]":
     """Return which rows are lines of foreign peers with a path and an offset."""
-    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED))
     is_foreign = pc.equal(rows["form"].cast(pa.string()), FOREIGN)
     placed = pc.and_(pc.is_valid(rows["start"]), pc.is_valid(rows["path"]))
     chosen = pc.and_(pc.and_(is_foreign, placed), pc.invert(flagged))

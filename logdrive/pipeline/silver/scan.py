@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logdrive.pipeline.decode.schema import TIME
+from logdrive.pipeline.decode.schema import QUARANTINED, TIME
 from logdrive.pipeline.formats.catalog import SAMPLE_LINES
 from logdrive.pipeline.formats.format import LogLines
 from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, NewSource
@@ -23,7 +23,6 @@ from logdrive.pipeline.silver.runs import (
     key_runs,
     open_bronze_file,
 )
-from logdrive.pipeline.silver.schema import QUARANTINED_FLAGS
 from logdrive.pipeline.tables.delta import AppendTable
 
 _SAMPLE_ROWS = 1 << 13  # rows that are read at a time where samples are taken
@@ -123,7 +122,7 @@ def _first_rows(file: pq.ParquetFile, group: int, count: int) -> pa.Table:
 
 
 def _new_source(key: DecisionKey, rows: pa.Table, labels: Mapping[str, Any]) -> NewSource:
-    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED))
     lines = rows.filter(pc.invert(flagged)).combine_chunks()
     columns = [
         lines[name].chunk(0) if lines.num_rows else _empty(name, lines.schema)

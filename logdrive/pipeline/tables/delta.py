@@ -43,11 +43,11 @@ _HISTORY = 50  # limit on commits searched for our last one: the newer ones are 
 _WRITER_VERSION = 2  # of Delta's protocol: what a table may ask of its writers
 _FEATURES = {"appendOnly", "invariants"}  # likewise: what a writer of that version does
 _PROPERTIES = {
-    "delta.logRetentionDuration": "interval 7 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
 }
-"""Of new tables: a trickle makes 86,400 entries a day. What derived tables have not processed for
-longer is gone.
+"""Of new tables: a trickle makes up to 864,000 entries and files a day. What derived tables have
+not processed for longer may be gone.
 """
 
 SegmentEnds = Mapping[str, tuple[int, int]]

@@ -2,7 +2,7 @@
 
 - Small files are joined (`join_files`).
 - The log gets checkpoints, from which readers go on instead of from its first entry.
-- Now and then expired entries of the log are deleted, and files that no version of the last week
+- Now and then expired entries of the log are deleted, and files that no version of the last day
   has, those of crashed micro-batches among them.
 
 This is done by an executor beside the commits, so that no commit waits for it. It only reads the
@@ -27,7 +27,7 @@ from logdrive.pipeline.tables.join_files import JOIN_FILES, choose_files, join_f
 
 _CHECKPOINT_COMMITS = 100  # commits since the last checkpoint that are worth one
 _CHECKPOINT_SHARE = 200  # a checkpoint of n actions is worth writing every n-th part of commits
-_SWEEP_COMMITS = 1000  # commits between two deletions of what has expired
+_SWEEP_COMMITS = 10_000  # commits between two deletions of what has expired
 
 _Result = JoinedFiles | None
 
