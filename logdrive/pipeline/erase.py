@@ -31,7 +31,8 @@ from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.dropping import drop_tables, lock_tables
-from logdrive.pipeline.tables.files import AddedFile, EventFile, write_file
+from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
+from logdrive.pipeline.tables.select import select_rows
 from logdrive.pipeline.tasks import InProcess
 
 FINISHED = "finished"
@@ -66,7 +67,7 @@ def erase_rows(
         number = erased.mark(ERASURE) or 0
         if (erased.mark(FINISHED) or 0) < number:
             _finish(directory, erased, number, disk)
-        rows = select_rows(directory, where)
+        rows = places_of(directory, where)
         if not rows.num_rows:
             return ErasedCounts(0, 0, {})
         number += 1
@@ -79,13 +80,13 @@ def erase_rows(
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
     """Return what `erase_rows` would remove from bronze."""
-    rows = select_rows(directory, where)
+    rows = places_of(directory, where)
     return ErasedCounts(rows.num_rows, _count_sources(rows), {})
 
 
-def select_rows(directory: str, where: str) -> pa.Table:
+def places_of(directory: str, where: str) -> pa.Table:
     """Return where the rows of bronze are for which *where* is true; see `erase_rows`."""
-    return open_tables(directory)[0].select_rows(PLACES, where)
+    return select_rows(open_tables(directory)[0], PLACES, where)
 
 
 def _count_sources(rows: pa.Table) -> int:
@@ -179,7 +180,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
         if found.any():
             old.append(file)
             count += int(found.sum())
-            kept = _write_without(table.path, path, found)
+            kept = _write_without(table.path, file, found)
             new += [kept] if kept else []
     table.take_rows_out(old, new, {ERASURE: number})
     return count
@@ -198,23 +199,22 @@ def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
-    """Write the file at *path* again without the rows *erased*; None if none is left.
+def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
+    """Write *file* of the table at *place* again without the rows *erased*; None if none is left.
 
     It has the same columns, compression and partition.
     """
-    folder, _, day = os.path.basename(os.path.dirname(path)).partition("=")
-    partition = {folder: None if day.startswith("__") else day} if day else {}
-    # as plain strings: dictionaries that were read would keep the values of erased rows
-    with pq.ParquetFile(path) as file:
-        codec = file.metadata.row_group(0).column(0).compression
-        compression = codec.lower().replace("uncompressed", "none")
-        target = EventFile(place, file.schema_arrow, compression, partition)
-        with target:
+    path = os.path.join(place, file.name)
+    schema = labelled_schema(path)
+    # read as plain strings: dictionaries as they are in the file would keep erased values
+    with pq.ParquetFile(path) as source:
+        codec = source.metadata.row_group(0).column(0).compression.lower()
+        compression = "none" if codec == "uncompressed" else codec
+        with EventFile(place, schema, compression, file.partition) as target:
             first = 0
-            for number in range(file.num_row_groups):
-                rows = file.read_row_group(number)
+            for number in range(source.num_row_groups):
+                rows = source.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
-                target.write_row_group(rows.filter(pa.array(keep)))
+                target.write_row_group(rows.filter(pa.array(keep)).cast(schema))
     return target.added_file

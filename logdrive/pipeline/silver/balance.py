@@ -25,7 +25,7 @@ from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, op
 
 _TRIES = 20  # looks at tables that another process fills, until two agree
 
-SourceRows = Counter[str | None]
+RowsBySource = Counter[str | None]
 """Rows by source; None is the source of rows without one."""
 
 
@@ -89,7 +89,7 @@ def silver_balance(directory: str) -> SilverBalance | None:
     bronze = _count_sources(events.files)
     bronze.subtract(waiting)
     quarantine, duplicates = rows.pop(QUARANTINE, Counter()), rows.pop(DUPLICATES, Counter())
-    silver: SourceRows = Counter()
+    silver: RowsBySource = Counter()
     for counted in rows.values():
         silver.update(counted)
     met = bronze.keys() | silver.keys() | quarantine.keys() | duplicates.keys()
@@ -132,9 +132,9 @@ def _consistent_files(place: str) -> tuple[StepNote, dict[str, list[str]]]:
     return note, files
 
 
-def _count_sources(paths: Iterable[str]) -> SourceRows:
+def _count_sources(paths: Iterable[str]) -> RowsBySource:
     """Return how many rows of each source the files at *paths* have. Raises `StorageError`."""
-    rows: SourceRows = Counter()
+    rows: RowsBySource = Counter()
     for path in paths:
         try:
             column = pq.read_table(

@@ -84,7 +84,7 @@ def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _FormatGroup:
     """Sources whose lines are parsed together: the same format with the same options."""
 
     name: str  # of the format
@@ -97,7 +97,7 @@ class _Parser:
 
     def __init__(self, decisions: Mapping[DecisionKey, Decision], files: SilverFiles) -> None:
         self._files = files
-        self._groups: list[_Group] = []
+        self._groups: list[_FormatGroup] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
         # source -> number of its group, and what was decided
         self._of_key: dict[DecisionKey, tuple[int, Decision]] = {}
@@ -105,7 +105,7 @@ class _Parser:
             told = f"{decision.format} {decision.options} {decision.named_table}"
             if told not in numbers:
                 numbers[told] = len(self._groups)
-                self._groups.append(_Group(decision.format, decision.make(), decision.table))
+                self._groups.append(_FormatGroup(decision.format, decision.make(), decision.table))
             self._of_key[key] = (numbers[told], decision)
 
     def add(self, rows: pa.RecordBatch, duplicates: npt.NDArray[np.int64]) -> None:
@@ -135,7 +135,7 @@ class _Parser:
             else:
                 self._parse(mine, self._groups[number])
 
-    def _parse(self, rows: pa.RecordBatch, group: _Group) -> None:
+    def _parse(self, rows: pa.RecordBatch, group: _FormatGroup) -> None:
         if group.format is None:
             own = {"message": rows.column("message"), "rest": rows.column("fields")}
             self._files.add_rows(group.table, _silver_rows(rows, None, own))

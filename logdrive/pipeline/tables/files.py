@@ -19,6 +19,7 @@ _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
 _TEXTS = ("message", "fields", "rest", "error", "stack")  # each value is another one
 _COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
+_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 _LEVELS = {"zstd": 1}  # compression -> its level, if not the default
 _NULL_PLACE = "__HIVE_DEFAULT_PARTITION__"  # in a path, as Hive writes it
 DEFAULT_COMPRESSION = "snappy"
@@ -106,6 +107,21 @@ def _partition_places(partition: Mapping[str, str | None]) -> list[str]:
     return [
         f"{name}={_NULL_PLACE if value is None else value}" for name, value in partition.items()
     ]
+
+
+def labelled_schema(path: str) -> pa.Schema:
+    """Return the schema of the file at *path*, texts that it has as dictionaries as `LABEL`."""
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        group = metadata.row_group(0)
+        chunks = [group.column(number) for number in range(group.num_columns)]
+    encoded = {chunk.path_in_schema for chunk in chunks if _DICTIONARIES & set(chunk.encodings)}
+    return pa.schema(
+        [
+            field.with_type(LABEL) if field.name in encoded and field.type == pa.string() else field
+            for field in schema
+        ]
+    )
 
 
 def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:

@@ -161,6 +161,18 @@ def test_bronze_alone_is_erased_from_and_a_first_fill_follows(tmp_path: Path) ->
     assert audit(str(tmp_path)).complete
 
 
+def test_what_is_left_of_a_file_is_printed_and_the_rest_named(tables: Path) -> None:
+    erase(tables)
+    result = CliRunner().invoke(
+        pipeline, ["cat", str(tables), "/var/log/app.log"], standalone_mode=False
+    )
+    assert result.return_value == 1
+    assert result.stdout_bytes == lines("app", 0, 39)
+    start = len(lines("app", 0, 30))
+    gone = f"bytes {start} to {start + len(b'paid with ' + SECRET) + 1}: erased by ann (ticket 17)"
+    assert gone in result.stderr
+
+
 def test_a_whole_source_can_be_erased(tables: Path) -> None:
     done = erase(tables, "path = '/var/log/app.log'")
     assert done.rows == 40
