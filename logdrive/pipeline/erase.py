@@ -2,7 +2,8 @@
 
 An erasure is first recorded: a commit to `bronze/erased` says where its rows are. Then files that
 have such rows are written again without them, in one commit a table, and the old files are deleted.
-After a crash the next erasure finishes the one that was recorded.
+Gold, whose sums may have values of such rows, is dropped, and counted anew by its next run. After a
+crash the next erasure finishes the one that was recorded.
 """
 
 import os
@@ -24,12 +25,13 @@ from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open
 from logdrive.pipeline.bronze.follower import withdraw_parquet
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.gold.schema import gold_directory
 from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
+from logdrive.pipeline.tables.dropping import drop_tables, lock_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
 from logdrive.pipeline.tables.select import select_rows
 from logdrive.pipeline.tasks import InProcess
@@ -49,6 +51,8 @@ class ErasedCounts:
     sources: int
     tables: dict[str, int]
     """Rows that were removed from each table; empty for a dry run."""
+    gold: bool = False
+    """Whether gold was dropped."""
 
 
 def erase_rows(
@@ -63,7 +67,7 @@ def erase_rows(
         erased = open_erased(directory)
         number = erased.mark(ERASURE) or 0
         if (erased.mark(FINISHED) or 0) < number:
-            _finish(directory, erased, number)
+            _finish(directory, erased, number, disk)
         rows = places_of(directory, where)
         if not rows.num_rows:
             return ErasedCounts(0, 0, {})
@@ -71,8 +75,8 @@ def erase_rows(
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
         faults.reach("pipeline.erase.after_record")
-        counts = _finish(directory, erased, number)
-        return ErasedCounts(rows.num_rows, _count_sources(rows), counts)
+        counts, gold = _finish(directory, erased, number, disk)
+        return ErasedCounts(rows.num_rows, _count_sources(rows), counts, gold)
 
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
@@ -94,6 +98,8 @@ def _count_sources(rows: pa.Table) -> int:
 def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
     """Keep others from writing bronze and silver, which are repaired before."""
     open_tables(directory)
+    with lock_tables(gold_directory(directory), disk):
+        pass  # it is dropped in the end, when nobody may fill it: better said at once
     with ExitStack() as held:
         held.enter_context(Bronze(directory, clock=clock, disk=disk))
         if is_table(os.path.join(silver_directory(directory), SOURCES)):
@@ -129,8 +135,12 @@ def _record(rows: pa.Table, number: int, now_ms: int, by: str, why: str | None) 
     )
 
 
-def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
-    """Remove the rows of erasure *number*; return how many were in each table."""
+def _finish(
+    directory: str, erased: AppendTable, number: int, disk: Disk
+) -> tuple[dict[str, int], bool]:
+    """Remove the rows of erasure *number*; return how many were in each table, and whether there
+    was gold.
+    """
     rows = erased.read_rows(["batch", "ordinal"], pc.field("erasure") == number)
     wanted = _by_batch(rows)
     place = silver_directory(directory)
@@ -149,8 +159,9 @@ def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
         table.delete_old_files()
     withdraw_parquet(directory)
     faults.reach("pipeline.erase.after_tables")
+    gold = drop_tables(gold_directory(directory), disk)
     erased.add_files([], {}, None, {FINISHED: number})
-    return {name: count for name, count in counts.items() if count}
+    return {name: count for name, count in counts.items() if count}, gold
 
 
 def _by_batch(rows: pa.Table) -> ErasedRows:
@@ -197,8 +208,8 @@ def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -
     """
     path = os.path.join(place, file.name)
     schema = labelled_schema(path)
-    labels = [field.name for field in schema if field.type.equals(LABEL)]
-    with pq.ParquetFile(path, read_dictionary=labels) as source:
+    # read as plain strings: dictionaries as they are in the file would keep erased values
+    with pq.ParquetFile(path) as source:
         codec = source.metadata.row_group(0).column(0).compression.lower()
         compression = "none" if codec == "uncompressed" else codec
         with EventFile(place, schema, compression, file.partition) as target:
@@ -207,6 +218,5 @@ def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -
                 rows = source.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
-                kept = rows.filter(pa.array(keep)).unify_dictionaries()
-                target.write_row_group(kept.cast(schema))
+                target.write_row_group(rows.filter(pa.array(keep)).cast(schema))
     return target.added_file
