@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from logdrive.errors import ConfigError, StorageError, TransientError, file_error_text
+from logdrive.errors import ConfigError, Mistake, StorageError, TransientError, file_error_text
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using_event
@@ -20,7 +20,7 @@ from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import RunMetrics, serve_metrics
 from logdrive.pipeline.micro_batches import MicroBatches
-from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
+from logdrive.pipeline.plan import MicroBatch, Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
@@ -54,11 +54,9 @@ def run_pipeline(
     What the run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
-    if "://" in plan.directory:  # makedirs would take it for a directory here
-        raise ConfigError(
-            f"{plan.directory}: tables are in a directory, one that the machines of a cluster mount; "
-            "an address is none"
-        )
+    if "://" in plan.directory:  # a directory of that name would be made here
+        remedy = "name a directory, one that all machines of a cluster mount"
+        raise ConfigError("pipeline", [Mistake("to", plan.directory, remedy)])
     with ExitStack() as held:
         stream = held.enter_context(
             open_stream(plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads)
@@ -72,6 +70,7 @@ def run_pipeline(
                 clock=clock or SystemClock(),
                 disk=SystemDisk(),
                 compression=plan.compression,
+                forms=plan.forms,
             )
         )
         # spark-submit has opened the file of its JVM's messages
@@ -179,11 +178,11 @@ class _Run:
         """Let retention cut what is durable in the tables."""
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
-    def _count_commit(self, counts: CommitCounts) -> None:
+    def _count_commit(self, counts: CommitCounts, last: MicroBatch) -> None:
         self.backoff.reset()  # micro-batches are committed: failures in a row begin anew
         if counts.batches:
             self.publish_position()
-            self.result.add_commit(counts)
+            self.result.add_commit(counts, last)
             self.on_commit(self.result)
 
 

@@ -24,6 +24,7 @@ from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.lines import split_lengths, split_lines
 from logdrive.pipeline.decode.records import BLOCK, TEXT, SingleEvents, parse_record
 from logdrive.pipeline.decode.schema import (
+    EVENTS,
     FOREIGN,
     HEADLESS,
     HEADLESS_ROW,
@@ -46,13 +47,18 @@ class Decoder:
     """
 
     def __init__(
-        self, stream: str, unit: OffsetUnit = "bytes", held_bytes: int = HELD_BYTES
+        self,
+        stream: str,
+        unit: OffsetUnit = "bytes",
+        held_bytes: int = HELD_BYTES,
+        columns: Sequence[str] = tuple(EVENTS.names),
     ) -> None:
-        """Decode batches of *stream*, whose offsets count *unit*.
+        """Decode batches of *stream*, whose offsets count *unit*, into *columns* of `events`.
 
         At most *held_bytes* of rows are held, and those of one batch more.
         """
         self._rows = HeaderRows(stream)
+        self._names = columns
         self._most = held_bytes
         self._unit = unit
         # header rows since the last `take_tables`
@@ -109,7 +115,7 @@ class Decoder:
     def take_tables(self) -> tuple[pa.Table, list[BatchRow]]:
         """Return the rows of `events`, and of `batches`, since the last call."""
         self._flush_pending()
-        table = events_table(self._columns, self._batches)
+        table = events_table(self._columns, self._batches, self._names)
         batches, self._batches, self._columns, self._held = self._batches, [], EventColumns(), 0
         return table, batches
 

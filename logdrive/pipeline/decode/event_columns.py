@@ -91,50 +91,56 @@ def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
     )
 
 
-def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
-    """Return the columns as a table with the schema `EVENTS`.
+def events_table(
+    columns: EventColumns, batches: list[BatchRow], names: Sequence[str] = tuple(EVENTS.names)
+) -> pa.Table:
+    """Return the columns *names* as a table, in their order; all of `EVENTS` if none are given.
 
-    Values of *batches* are repeated for each batch's `rows`, strings as dictionaries.
+    Values of *batches* are repeated for each batch's `rows`, strings as dictionaries. Columns that
+    are not asked for are not made.
     """
     counts = np.array([batch.rows for batch in batches], np.int64)
-    first = np.cumsum(counts) - counts  # row at which each batch begins
-    sparse = columns.sparse
+    times = _times(columns) if {"time", "fields"} & set(names) else None  # may add to `fields`
+    arrays = [
+        times if name == "time" else _event_column(name, columns, batches, counts) for name in names
+    ]
+    return pa.table(arrays, schema=pa.schema([EVENTS.field(name) for name in names]))
 
-    known = {
-        name: label_column([getattr(batch, name) for batch in batches], counts, sparse.get(name))
-        for name in ("stream", "segment", "source", "host", "path")
-    }
-    known |= {
-        "batch": pa.array(
-            np.repeat(np.array([batch.batch for batch in batches], np.int64), counts)
-        ),
-        "offset": pa.array(
-            np.repeat(np.array([batch.offset for batch in batches], np.int64), counts)
-        ),
-        "ordinal": pa.array((np.arange(columns.count) - np.repeat(first, counts)).astype(np.int32)),
-        "received": pa.array(
-            np.repeat(
-                np.array([(batch.received or 0) * 1000 for batch in batches], np.int64), counts
-            ),
-            TIME,
-        ),
-        "start": _position_column(columns.starts),
-        "end": _position_column(columns.stops),
-        "message": pa.chunked_array(columns.messages, pa.string()),
-        "eol": _line_ends(columns),
-        "form": label_column(
-            [form for form, _ in columns.forms],
-            np.array([count for _, count in columns.forms], np.int64),
-            sparse["form"],
-        ),
-        "flag": label_column([None], np.array([columns.count]), sparse["flag"]),
-    }
-    known["time"] = _times(columns)  # before `fields`, to which it may add
-    known |= {
-        name: sparse[name].to_array(columns.count, EVENTS.field(name).type)
-        for name in ("original", "fields")
-    }
-    return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
+
+def _event_column(
+    name: str, columns: EventColumns, batches: list[BatchRow], counts: npt.NDArray[np.int64]
+) -> pa.Array | pa.ChunkedArray:
+    """Return the column *name* of all rows; *batches* have *counts* rows each."""
+    sparse = columns.sparse
+    match name:
+        case "stream" | "segment" | "source" | "host" | "path":
+            values = [getattr(batch, name) for batch in batches]
+            return label_column(values, counts, sparse.get(name))
+        case "batch" | "offset":
+            each = np.array([getattr(batch, name) for batch in batches], np.int64)
+            return pa.array(np.repeat(each, counts))
+        case "ordinal":
+            first = np.cumsum(counts) - counts  # row at which each batch begins
+            return pa.array((np.arange(columns.count) - np.repeat(first, counts)).astype(np.int32))
+        case "received":
+            each = np.array([(batch.received or 0) * 1000 for batch in batches], np.int64)
+            return pa.array(np.repeat(each, counts), TIME)
+        case "start":
+            return _position_column(columns.starts)
+        case "end":
+            return _position_column(columns.stops)
+        case "message":
+            return pa.chunked_array(columns.messages, pa.string())
+        case "eol":
+            return _line_ends(columns)
+        case "form":
+            forms = [form for form, _ in columns.forms]
+            sizes = np.array([count for _, count in columns.forms], np.int64)
+            return label_column(forms, sizes, sparse["form"])
+        case "flag":
+            return label_column([None], np.array([columns.count]), sparse["flag"])
+        case _:
+            return sparse[name].to_array(columns.count, EVENTS.field(name).type)
 
 
 def _times(columns: EventColumns) -> pa.Array:

@@ -28,6 +28,7 @@ from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.client.located import LocatedAppends
+from logdrive.services.pravega.reader.batch_places import find_batch
 from logdrive.services.pravega.reader.local import read_local_pieces
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.segments import locate_segments, segment_store_target
@@ -158,6 +159,16 @@ class StreamClient:
             )
 
         return self._ask_segment_store(segment, ask)
+
+    def find_batch(self, segment: str, offset: int, end: int) -> BatchRef | None:
+        """Return a batch that begins at *offset* or soon after it, and ends before *end*.
+
+        *offset* may be anywhere. None if the service does not tell: a store of ours does. Raises
+        `TransientError`.
+        """
+        return self._ask_segment_store(
+            segment, lambda client: find_batch(client, segment, offset, end)
+        )
 
     def read_chunks(self, segment: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield what `read_bytes` yields, with the offsets."""

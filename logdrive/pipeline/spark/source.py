@@ -1,27 +1,33 @@
 """The Spark data source `logdrive`: a stream of a streaming service as rows, in batch and streaming
-queries.
+queries, and rows as lines of a stream.
 
     spark.dataSource.register(LogdriveSource)
     events = spark.readStream.format("logdrive").option("uri", "pravega://127.0.0.1:6000/logs/app").load()
 
-| option | |
+| option of a query that reads | |
 |---|---|
 | uri | the stream: `pravega://host:port/scope/stream`, `s2://…` or `iggy://…` (required) |
+| columns | names of `events`, with commas between: other columns are not made, nor sent to Spark |
 | maxBytesPerBatch | limit on the bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes read by one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
+| startingTimestamp | instead: from the first batch received then; ISO 8601, or ms since 1970 |
+| endingOffsets | of a batch query: `latest` (default), or offsets |
+| endingTimestamp | of a batch query, instead: up to the first batch received then |
 | localReads | `false`: do not read a store's log files directly, though they are on this host |
 | ca, cert, key, serverName | for a service with TLS |
 | user, password | for a controller, or an S2 face of a store, that requires a login; for Iggy |
 | token | for a segment store without a controller that requires a delegation token, and for S2 |
+
+Spark tells a Python source neither which columns a query needs nor, by default, its filters; so
+the option `columns`, or a schema given to Spark (`.schema("message string, start long")`), says so.
 
 Spark builds readers twice and calls their methods in different processes, so that they can hold
 only what can be pickled.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -40,100 +46,27 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from logdrive.address import StreamAddress
 from logdrive.errors import ConfigError, Mistake, StorageError
-from logdrive.host.transport import ClientTls
 from logdrive.model.units import MIB
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain_schema
-from logdrive.pipeline.read.choose_reader import choose_reader
 from logdrive.pipeline.read.chunks import SegmentChunk, read_chunks
 from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
-from logdrive.services.pravega.client.controller import Login
-from logdrive.services.reader import ServiceReader
+from logdrive.pipeline.read.times import find_time
+from logdrive.pipeline.spark.options import (
+    EARLIEST,
+    LATEST,
+    OPTIONS_NAME,
+    Bound,
+    Options,
+    parse_options,
+)
 
-MAX_BYTES_PER_BATCH = 256 * MIB  # default limit on the bytes of a micro-batch
-RANGE_BYTES = 64 * MIB  # default size of what one task reads
-_EARLIEST, _LATEST = "earliest", "latest"
 _ROWS_BYTES = 4 * MIB  # decoded bytes that become one Arrow batch of rows
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The parsed options of a query."""
-
-    stream: ServiceReader
-    max_bytes: int = MAX_BYTES_PER_BATCH  # limit on a micro-batch
-    range_bytes: int = RANGE_BYTES  # size of a task's range
-    start: str = _EARLIEST  # "earliest", "latest" or a `Progress` in JSON
-
-
-def parse_options(given: Mapping[str, str]) -> Options:
-    """Parse the options of a query; their names are case-insensitive, as Spark's are.
-
-    Raises `ConfigError`, which names every mistake.
-    """
-    values = {name.lower(): value for name, value in given.items()}
-    mistakes: list[Mistake] = []
-    start = values.get("startingoffsets", _EARLIEST)
-    sizes = {
-        name: _parse_size(name, values.get(name.lower(), ""), default, mistakes)
-        for name, default in _SIZES.items()
-    }
-    try:
-        if start not in (_EARLIEST, _LATEST):
-            parse_progress(json.loads(start))
-    except ValueError:
-        mistakes.append(
-            Mistake(
-                "startingOffsets",
-                start,
-                'write earliest, latest, or {"segments": {"0": [next, offset, crc], …}}',
-            )
-        )
-    try:
-        tls = (
-            ClientTls(values["ca"], values.get("cert"), values.get("key"), values.get("servername"))
-            if "ca" in values
-            else None
-        )
-        login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        stream = _open_reader(
-            values.get("uri", ""),
-            tls,
-            login,
-            values.get("token", ""),
-            local_reads=values.get("localreads", "true") != "false",
-        )
-    except ValueError as error:
-        mistakes.append(Mistake("uri", "", str(error)))
-    if mistakes:  # all at once
-        raise ConfigError("options of the data source logdrive", mistakes)
-    return Options(stream, sizes["maxBytesPerBatch"], sizes["rangeBytes"], start)
-
-
-def _open_reader(
-    uri: str, tls: ClientTls | None, login: Login | None, token: str, *, local_reads: bool
-) -> ServiceReader:
-    stream = choose_reader(uri, tls, login, token, local_reads=local_reads)
-    # a directory would have to be served first, and Spark has no end at which to stop that
-    if isinstance(stream, StreamAddress):
-        raise ValueError(
-            f"{uri!r}: write pravega://host:port/scope/stream, s2://host:port/… or "
-            "iggy://host:port/…"
-        )
-    return stream
-
-
-_SIZES = {"maxBytesPerBatch": MAX_BYTES_PER_BATCH, "rangeBytes": RANGE_BYTES}
-
-
-def _parse_size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
-    if value and not (value.isdecimal() and int(value) > 0):
-        mistakes.append(Mistake(name, value, "write a number of bytes"))
-        return default
-    return int(value) if value else default
+SegmentBounds = dict[int, tuple[int, int]]
+"""Start and length of each segment, by number."""
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -152,65 +85,115 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
         return "logdrive"
 
     def schema(self) -> Any:
-        """Return the columns: those of `events`."""
-        parse_options(self.options)  # mistakes are told before the query runs
-        return from_arrow_schema(plain_schema(EVENTS))
+        """Return the columns: those of `events`, or those that the options name."""
+        columns = parse_options(self.options).columns  # mistakes are told before the query runs
+        return from_arrow_schema(pa.schema([_PLAIN.field(name) for name in columns]))
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Return the reader of a batch query."""
-        return BatchReader(parse_options(self.options))
+        """Return the reader of a batch query for the columns of *schema*."""
+        return BatchReader(parse_options(self.options), rows_schema(schema))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a streaming query."""
-        return StreamReader(parse_options(self.options))
+        """Return the reader of a streaming query for the columns of *schema*."""
+        return StreamReader(parse_options(self.options), rows_schema(schema))
+
+
+_PLAIN = plain_schema(EVENTS)
+
+
+def rows_schema(schema: Any) -> pa.Schema:
+    """Return the Arrow schema of rows with the columns of *schema*, which the user may have given.
+
+    Raises `ConfigError` for a column that `events` does not have, or has with another type.
+    """
+    known = {field.name: field.dataType for field in from_arrow_schema(_PLAIN).fields}
+    mistakes = [
+        Mistake(
+            "schema",
+            f"{field.name} {field.dataType.simpleString()}",
+            f"let it be {known[field.name].simpleString()}"
+            if field.name in known
+            else f"choose among the columns {','.join(known)}",
+        )
+        for field in schema.fields
+        if known.get(field.name) != field.dataType
+    ]
+    if mistakes:
+        raise ConfigError(OPTIONS_NAME, mistakes)
+    # Spark compares with what it was told, nullability included
+    return pa.schema(
+        [_PLAIN.field(field.name).with_nullable(field.nullable) for field in schema.fields]
+    )
+
+
+def bound_points(options: Options, bound: Bound, bounds: SegmentBounds) -> dict[int, Point]:
+    """Return the points of *bound* in the segments, whose starts and lengths are *bounds*."""
+    if bound.time_ms is not None:
+        stream, time_ms = options.stream, bound.time_ms
+        return {
+            number: Point(find_time(stream, stream.name_of_segment(number), first, length, time_ms))
+            for number, (first, length) in sorted(bounds.items())
+        }
+    if bound.offsets in (EARLIEST, LATEST):
+        return {
+            number: Point(first if bound.offsets == EARLIEST else length)
+            for number, (first, length) in sorted(bounds.items())
+        }
+    return dict(parse_progress(json.loads(bound.offsets)).points)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Reader of a batch query: reads what the stream holds when the query is planned."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, schema: pa.Schema) -> None:
+        if options.start.offsets == LATEST:
+            remedy = "a batch query that begins at the end reads nothing: leave it out"
+            raise ConfigError(OPTIONS_NAME, [Mistake("startingOffsets", LATEST, remedy)])
         self._options = options
+        self._schema = schema
 
     def partitions(self) -> list[RangePartition]:
         """Return a partition a range."""
-        planner = Planner(self._options.stream, self._options.range_bytes)
-        start = Progress({}, {})
-        return [
-            RangePartition(one)
-            for one in planner.cut_ranges(
-                start, planner.plan_micro_batch(start, planner.segment_bounds(), None)
-            )
-        ]
+        options = self._options
+        planner = Planner(options.stream, options.range_bytes)
+        bounds = planner.segment_bounds()
+        start = Progress(bound_points(options, options.start, bounds), {})
+        ends = bound_points(options, options.end, bounds)
+        until = {
+            # behind the start in any case: what has another end is another segment to the planner
+            number: (first, max(min(length, ends[number].next), start.point(number).next))
+            for number, (first, length) in bounds.items()
+            if number in ends
+        }
+        end = planner.plan_micro_batch(start, until, None)
+        return [RangePartition(one) for one in planner.cut_ranges(start, end)]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition."""
-        return read_rows_of_range(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value, self._schema)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reader of a streaming query. Spark calls all methods but `read` in its planner process."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, schema: pa.Schema) -> None:
+        if options.end != Bound(LATEST):
+            remedy = "a streaming query has no end: leave endingOffsets and endingTimestamp out"
+            raise ConfigError(OPTIONS_NAME, [Mistake("endingOffsets", "", remedy)])
         self._options = options
+        self._schema = schema
         self._planner = Planner(options.stream, options.range_bytes)
         # bounds of the segments at the start, for the trigger availableNow
-        self._frozen: dict[int, tuple[int, int]] | None = None
+        self._frozen: SegmentBounds | None = None
         # the initial offset, once Spark has asked for it
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a query without a checkpoint begins; the same on each call."""
         if self._initial is None:
-            start = self._options.start
-            if start in (_EARLIEST, _LATEST):
-                bounds = self._planner.segment_bounds() if self._frozen is None else self._frozen
-                points = {
-                    number: Point(first if start == _EARLIEST else length)
-                    for number, (first, length) in bounds.items()
-                }
-                self._initial = Progress(points, {}).as_json()
-            else:
-                self._initial = json.loads(start)
+            bounds = self._planner.segment_bounds() if self._frozen is None else self._frozen
+            points = bound_points(self._options, self._options.start, bounds)
+            self._initial = Progress(points, {}).as_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -240,22 +223,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition, in a task."""
-        return read_rows_of_range(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value, self._schema)
 
 
-def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range."""
+def read_rows_of_range(
+    options: Options, wanted: BatchRange, columns: pa.Schema = _PLAIN
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range, with *columns*."""
     stream = options.stream
     chunks = read_chunks(wanted, partial(stream.read_chunks, wanted.segment))
-    decoder = Decoder(stream.name, stream.offset_unit, _ROWS_BYTES)
-    return _event_rows(decoder, wanted, chunks)
+    decoder = Decoder(stream.name, stream.offset_unit, _ROWS_BYTES, columns.names)
+    return _event_rows(decoder, columns, wanted, chunks)
 
 
 def _event_rows(
-    decoder: Decoder, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+    decoder: Decoder, columns: pa.Schema, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
     rest, at = b"", wanted.start
-    columns = plain_schema(EVENTS)
     for chunk in chunks:
         if chunk.recalled:
             decoder.recall_pieces(wanted.segment, chunk.offset, chunk.data)

@@ -13,7 +13,8 @@ from logdrive.cli.replaying import replay
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
 from logdrive.packs.faults import PackFault
 from logdrive.pipeline.read.connect import open_stream
-from logdrive.pipeline.spark.source import Options, read_rows_of_range
+from logdrive.pipeline.spark.options import Options
+from logdrive.pipeline.spark.source import read_rows_of_range
 from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.reader.dead_letters import read_dead_letters
 from logdrive.services.pravega.reader.stream import ReadableSegment, read_lines

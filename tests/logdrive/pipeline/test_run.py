@@ -191,6 +191,12 @@ def test_a_disk_too_full_for_a_tasks_file_is_named_as_the_cause(
             run(plan(uri, disk.path / "tables"), **place)
 
 
+def test_an_address_in_place_of_the_tables_directory_is_refused(tmp_path: Path) -> None:
+    planned = replace(plan("file:///nowhere#a/b", tmp_path), directory="s3://bucket/tables")
+    with pytest.raises(ConfigError, match="to = .*s3://bucket/tables.*name a directory"):
+        run(planned)
+
+
 def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> None:
     uri = store(tmp_path / "store", *stream(count=1, turns=1))
     with tmpfs(tmp_path / "small", 8) as disk:

@@ -18,7 +18,8 @@ from logdrive.pipeline.decode.schema import BATCHES
 from logdrive.pipeline.read.chunks import read_chunks
 from logdrive.pipeline.read.offsets import Progress, parse_progress
 from logdrive.pipeline.read.planner import Planner
-from logdrive.pipeline.spark.source import Options, read_rows_of_range
+from logdrive.pipeline.spark.options import Options
+from logdrive.pipeline.spark.source import read_rows_of_range
 from tests.logdrive.pipeline.filling import (
     SegmentReader,
     bronze,

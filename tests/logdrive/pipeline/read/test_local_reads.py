@@ -22,7 +22,7 @@ from logdrive.pipeline.read import stream as streams
 from logdrive.pipeline.read.choose_reader import choose_reader
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.spark.source import parse_options
+from logdrive.pipeline.spark.options import parse_options
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.server.segments.listen import serve_segment_store

@@ -16,7 +16,8 @@ from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.resume import find_start
-from logdrive.pipeline.spark.source import Options, read_rows_of_range
+from logdrive.pipeline.spark.options import Options
+from logdrive.pipeline.spark.source import read_rows_of_range
 from logdrive.services.s2.reader.stream import S2StreamReader
 from logdrive.wire.s2.records import Record, fence_record, trim_record
 from tests.logdrive.pipeline.filling import bronze, catch_up, send

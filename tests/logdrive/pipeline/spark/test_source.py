@@ -13,7 +13,7 @@ from logdrive.errors import ConfigError
 from logdrive.host.transport import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.spark.source import parse_options
+from logdrive.pipeline.spark.options import parse_options
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
 from tests.logdrive.pipeline.filling import send

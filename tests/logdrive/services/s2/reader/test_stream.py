@@ -14,7 +14,7 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.pipeline.decode.batches import place_batches, walk_batches
 from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.planner import Planner
-from logdrive.pipeline.spark.source import parse_options
+from logdrive.pipeline.spark.options import parse_options
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.controller import Login
