@@ -193,7 +193,7 @@ def test_a_disk_too_full_for_a_tasks_file_is_named_as_the_cause(
 
 def test_an_address_in_place_of_the_tables_directory_is_refused(tmp_path: Path) -> None:
     planned = replace(plan("file:///nowhere#a/b", tmp_path), directory="s3://bucket/tables")
-    with pytest.raises(ConfigError, match="to = .*s3://bucket/tables.*name a directory"):
+    with pytest.raises(ConfigError, match=r"to = .*s3://bucket/tables.*name a directory"):
         run(planned)
 
 
