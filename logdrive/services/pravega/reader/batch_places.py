@@ -20,9 +20,7 @@ _HEADS: Final = (1 * KIB, EVENT_HEAD + HEADER_BYTES)
 _WITHIN: Final = 2 * MIB  # a range that holds the beginning of a batch, and a whole one
 
 
-async def find_batch(
-    client: SegmentClient, segment: str, offset: int, end: int
-) -> BatchRef | None:
+async def find_batch(client: SegmentClient, segment: str, offset: int, end: int) -> BatchRef | None:
     """Return a batch that begins at *offset* or soon after it, and ends before *end*.
 
     None if the service does not tell where appends begin, or no append there is one batch. Raises
