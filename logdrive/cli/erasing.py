@@ -68,3 +68,5 @@ def print_counts(counts: dict[str, object], what: str, *, as_json: bool) -> None
     tables = counts["tables"]
     for name, rows in tables.items() if isinstance(tables, dict) else ():
         print(f"  {name}: {rows:,}")
+    if counts["gold"]:
+        print("  gold was dropped: count it anew with `logdrive pipeline gold`")

@@ -18,6 +18,7 @@ from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
+    from logdrive.pipeline.bronze.follower import TableForm
     from logdrive.pipeline.plan import Plan, RunResult
 
 _COMMANDS = {
@@ -73,6 +74,13 @@ def pipeline() -> None:
     help="Fill the silver tables after each commit, too; also `enabled` in [silver].",
 )
 @click.option(
+    "--show",
+    "forms",
+    type=click.Choice(["iceberg", "parquet"]),
+    multiple=True,
+    help="Show the tables in another form, too; also in [tables].",
+)
+@click.option(
     "--reader",
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
@@ -96,6 +104,7 @@ def run(
     target: str | None,
     once: bool,
     with_silver: bool,
+    forms: tuple["TableForm", ...],
     reader: str | None,
     master: str | None,
     metrics: str | None,
@@ -120,6 +129,8 @@ def run(
     )
     if reader is not None:
         plan = replace(plan, reader=reader)
+    if forms:
+        plan = replace(plan, forms=forms)
     if metrics is not None:
         plan = replace(plan, metrics=metrics)
     started = time.monotonic()
@@ -168,6 +179,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
         max_bytes_per_batch=config.pipeline.max_bytes_per_batch,
         trigger_seconds=config.pipeline.trigger_seconds,
         compression=config.pipeline.compression,
+        forms=config.tables.forms,
         master=master or config.spark.master,
         memory=config.spark.memory,
         driver_bytes=config.spark.driver_bytes,

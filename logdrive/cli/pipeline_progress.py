@@ -1,6 +1,7 @@
 """Progress of `logdrive pipeline` on standard error: Spark's start, and bytes read."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 
 _STARTING = "starting Spark, which may take half a minute"
+_IN_BACKGROUND = "starting Spark, as much waits to be read"
+_READING = "reading"
+_LINES_AT_ONCE = 20  # about micro-batches that come fast one after the other
+_LINES_A_SECOND = 1.0  # and in the long run
 
 
 @contextmanager
@@ -59,13 +64,7 @@ def show_progress(
     lines. *quiet* never draws a bar.
     """
     if not (plan.once and sys.stderr.isatty()) or quiet:
-        log = structlog.get_logger("pipeline")
-        yield (
-            show_spark_start,
-            lambda so_far: log.info(
-                "committed so far", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes
-            ),
-        )
+        yield _print_start, CommitLines(time.monotonic).tell
         return
     # offsets in S2 and in Iggy count records
     amounts = (
@@ -81,15 +80,51 @@ def show_progress(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("connecting to the stream", total=None)
+        task = progress.add_task(_READING, total=None)
 
         @contextmanager
         def starting() -> Iterator[None]:
-            progress.update(task, description=_STARTING)
+            progress.update(task, description=_IN_BACKGROUND)
             yield
-            progress.update(task, description="reading")
+            progress.update(task, description=_READING)
 
         def tell(so_far: "RunResult") -> None:
             progress.update(task, total=so_far.there, completed=so_far.offsets)
 
         yield starting, tell
+
+
+@contextmanager
+def _print_start() -> Iterator[None]:
+    print(_IN_BACKGROUND, file=sys.stderr, flush=True)
+    yield
+
+
+class CommitLines:
+    """A line of the log for each micro-batch; of many, one a second.
+
+    Each has the totals so far. So a pipeline that reads its own log is not kept busy by it.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Read the time from *now*, in seconds."""
+        self._now = now
+        self._left = float(_LINES_AT_ONCE)
+        self._last = now()
+        self._log = structlog.get_logger("pipeline")
+
+    def tell(self, so_far: "RunResult") -> None:
+        """Tell of a micro-batch that was committed."""
+        now = self._now()
+        refilled = self._left + (now - self._last) * _LINES_A_SECOND
+        self._left, self._last = min(float(_LINES_AT_ONCE), refilled), now
+        if self._left < 1:
+            return
+        self._left -= 1
+        self._log.info(
+            "committed so far",
+            events=so_far.events,
+            batches=so_far.batches,
+            bytes=so_far.bytes,
+            **(so_far.last.as_json() if so_far.last is not None else {}),
+        )

@@ -10,6 +10,7 @@ import msgspec
 
 from logdrive.address import host_port
 from logdrive.net.settings import ClientTlsConfig
+from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.silver.config import SilverConfig
@@ -42,6 +43,19 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
 
 
+class TablesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [tables] table: how others may read the bronze tables, besides as Delta."""
+
+    iceberg: bool = False
+    parquet: bool = False
+
+    @property
+    def forms(self) -> tuple[TableForm, ...]:
+        """What the tables are shown as."""
+        iceberg: tuple[TableForm, ...] = ("iceberg",) if self.iceberg else ()
+        return (*iceberg, "parquet") if self.parquet else iceberg
+
+
 class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [metrics] table: where Prometheus fetches figures."""
 
@@ -61,6 +75,7 @@ class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
+    tables: TablesConfig = TablesConfig()
     metrics: MetricsConfig | None = None
     silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None

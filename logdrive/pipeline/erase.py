@@ -2,7 +2,8 @@
 
 An erasure is first recorded: a commit to `bronze/erased` says where its rows are. Then files that
 have such rows are written again without them, in one commit a table, and the old files are deleted.
-After a crash the next erasure finishes the one that was recorded.
+Gold, whose sums may have values of such rows, is dropped, and counted anew by its next run. After a
+crash the next erasure finishes the one that was recorded.
 """
 
 import os
@@ -21,20 +22,22 @@ from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
+from logdrive.pipeline.bronze.follower import withdraw_parquet
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.gold.schema import gold_directory
 from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
-from logdrive.pipeline.tables.files import AddedFile, EventFile, write_file
+from logdrive.pipeline.tables.dropping import drop_tables, lock_tables
+from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
+from logdrive.pipeline.tables.select import select_rows
 from logdrive.pipeline.tasks import InProcess
 
 FINISHED = "finished"
 """Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
-
-_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 
 ErasedRows = Mapping[int, npt.NDArray[np.int64]]
 """Ordinals of the rows to erase, by batch."""
@@ -48,6 +51,8 @@ class ErasedCounts:
     sources: int
     tables: dict[str, int]
     """Rows that were removed from each table; empty for a dry run."""
+    gold: bool = False
+    """Whether gold was dropped."""
 
 
 def erase_rows(
@@ -62,27 +67,27 @@ def erase_rows(
         erased = open_erased(directory)
         number = erased.mark(ERASURE) or 0
         if (erased.mark(FINISHED) or 0) < number:
-            _finish(directory, erased, number)
-        rows = select_rows(directory, where)
+            _finish(directory, erased, number, disk)
+        rows = places_of(directory, where)
         if not rows.num_rows:
             return ErasedCounts(0, 0, {})
         number += 1
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
         faults.reach("pipeline.erase.after_record")
-        counts = _finish(directory, erased, number)
-        return ErasedCounts(rows.num_rows, _count_sources(rows), counts)
+        counts, gold = _finish(directory, erased, number, disk)
+        return ErasedCounts(rows.num_rows, _count_sources(rows), counts, gold)
 
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
     """Return what `erase_rows` would remove from bronze."""
-    rows = select_rows(directory, where)
+    rows = places_of(directory, where)
     return ErasedCounts(rows.num_rows, _count_sources(rows), {})
 
 
-def select_rows(directory: str, where: str) -> pa.Table:
+def places_of(directory: str, where: str) -> pa.Table:
     """Return where the rows of bronze are for which *where* is true; see `erase_rows`."""
-    return open_tables(directory)[0].select_rows(PLACES, where)
+    return select_rows(open_tables(directory)[0], PLACES, where)
 
 
 def _count_sources(rows: pa.Table) -> int:
@@ -93,6 +98,8 @@ def _count_sources(rows: pa.Table) -> int:
 def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
     """Keep others from writing bronze and silver, which are repaired before."""
     open_tables(directory)
+    with lock_tables(gold_directory(directory), disk):
+        pass  # it is dropped in the end, when nobody may fill it: better said at once
     with ExitStack() as held:
         held.enter_context(Bronze(directory, clock=clock, disk=disk))
         if is_table(os.path.join(silver_directory(directory), SOURCES)):
@@ -128,8 +135,12 @@ def _record(rows: pa.Table, number: int, now_ms: int, by: str, why: str | None) 
     )
 
 
-def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
-    """Remove the rows of erasure *number*; return how many were in each table."""
+def _finish(
+    directory: str, erased: AppendTable, number: int, disk: Disk
+) -> tuple[dict[str, int], bool]:
+    """Remove the rows of erasure *number*; return how many were in each table, and whether there
+    was gold.
+    """
     rows = erased.read_rows(["batch", "ordinal"], pc.field("erasure") == number)
     wanted = _by_batch(rows)
     place = silver_directory(directory)
@@ -146,9 +157,11 @@ def _finish(directory: str, erased: AppendTable, number: int) -> dict[str, int]:
             faults.reach("pipeline.erase.between_tables")
     for table in tables.values():
         table.delete_old_files()
+    withdraw_parquet(directory)
     faults.reach("pipeline.erase.after_tables")
+    gold = drop_tables(gold_directory(directory), disk)
     erased.add_files([], {}, None, {FINISHED: number})
-    return {name: count for name, count in counts.items() if count}
+    return {name: count for name, count in counts.items() if count}, gold
 
 
 def _by_batch(rows: pa.Table) -> ErasedRows:
@@ -169,7 +182,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
         if found.any():
             old.append(file)
             count += int(found.sum())
-            kept = _write_without(table.path, path, found)
+            kept = _write_without(table.path, file, found)
             new += [kept] if kept else []
     table.take_rows_out(old, new, {ERASURE: number})
     return count
@@ -188,31 +201,22 @@ def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _write_without(place: str, path: str, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
-    """Write the file at *path* again without the rows *erased*; None if none is left.
+def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -> AddedFile | None:
+    """Write *file* of the table at *place* again without the rows *erased*; None if none is left.
 
     It has the same columns, compression and partition.
     """
-    folder, _, day = os.path.basename(os.path.dirname(path)).partition("=")
-    partition = {folder: None if day.startswith("__") else day} if day else {}
-    with pq.ParquetFile(path) as plain:
-        group = plain.metadata.row_group(0)
-        columns = [group.column(number) for number in range(group.num_columns)]
-        labels = [
-            column.path_in_schema
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY"
-            and _DICTIONARIES & set(column.encodings)
-            and plain.schema_arrow.field(column.path_in_schema).type == pa.string()
-        ]
-        compression = columns[0].compression.lower().replace("uncompressed", "none")
-    with pq.ParquetFile(path, read_dictionary=labels) as file:
-        target = EventFile(place, file.schema_arrow, compression, partition)
-        with target:
+    path = os.path.join(place, file.name)
+    schema = labelled_schema(path)
+    # read as plain strings: dictionaries as they are in the file would keep erased values
+    with pq.ParquetFile(path) as source:
+        codec = source.metadata.row_group(0).column(0).compression.lower()
+        compression = "none" if codec == "uncompressed" else codec
+        with EventFile(place, schema, compression, file.partition) as target:
             first = 0
-            for number in range(file.num_row_groups):
-                rows = file.read_row_group(number)
+            for number in range(source.num_row_groups):
+                rows = source.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
-                target.write_row_group(rows.filter(pa.array(keep)).unify_dictionaries())
+                target.write_row_group(rows.filter(pa.array(keep)).cast(schema))
     return target.added_file

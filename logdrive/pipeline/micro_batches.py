@@ -19,7 +19,7 @@ from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import DRIVER, SPARK, RunMetrics
-from logdrive.pipeline.plan import Plan
+from logdrive.pipeline.plan import MicroBatch, Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
@@ -27,6 +27,8 @@ from logdrive.pipeline.tasks import InProcess, Tasks
 from logdrive.services.reader import ServiceReader
 
 _RANGE_BYTES = 64 * MIB  # raw bytes of one task's range, at most
+_QUIET_SECONDS = 10.0  # without anything new, after which looks become rarer
+_QUIET_LOOK_SECONDS = 1.0  # between two of these: each is a connection, and a request to a service
 _AT_A_TIME = 2  # micro-batches: one is written while the one before it is committed
 
 Bounds = Mapping[int, tuple[int, int]]
@@ -55,7 +57,7 @@ class MicroBatches:
         tables: Bronze,
         chooser: TaskChooser,
         stop: threading.Event,
-        on_commit: Callable[[CommitCounts], None],
+        on_commit: Callable[[CommitCounts, MicroBatch], None],
         metrics: RunMetrics,
     ) -> None:
         self._plan = plan
@@ -65,6 +67,8 @@ class MicroBatches:
         self._stop = stop
         self._on_commit = on_commit
         self._metrics = metrics
+        # seconds that were waited since the last micro-batch
+        self._quiet = 0.0
 
     def run_to_end(self, stream: ServiceReader, start: Progress) -> None:
         """Read *stream* from *start* on, and return at its end, or when told to stop.
@@ -84,7 +88,7 @@ class MicroBatches:
                     if current is None:  # nothing waits
                         if end is not None:
                             return
-                        self._stop.wait(self._plan.trigger_seconds)
+                        self._wait()
                         continue
                     at, failure = current.end, None
                     if current.more and current.place == SPARK and not self._stop.is_set():
@@ -95,12 +99,21 @@ class MicroBatches:
                     self._commit(current)
                     if failure is not None:
                         raise failure
+                    self._quiet = 0.0
                     if not current.more and end is None:
-                        self._stop.wait(self._plan.trigger_seconds)
+                        self._wait()
             except BaseException:
                 if running is not None:
                     self._discard(running)
                 raise
+
+    def _wait(self) -> None:
+        """Wait until the next look for new data, unless told to stop."""
+        seconds = self._plan.trigger_seconds
+        if self._quiet >= _QUIET_SECONDS:
+            seconds = max(seconds, _QUIET_LOOK_SECONDS)
+        self._quiet += seconds
+        self._stop.wait(seconds)
 
     def _begin(
         self, planner: Planner, at: Progress, end: Bounds | None, threads: ThreadPoolExecutor
@@ -158,8 +171,11 @@ class MicroBatches:
             counts = self._tables.commit_ranges(written)
         except OSError as error:
             raise _failed(error) from error
-        self._metrics.note_commit(running.place, counts, time.monotonic() - began)
-        self._on_commit(counts)
+        seconds = time.monotonic() - began
+        self._metrics.note_commit(running.place, counts, seconds)
+        slowest = max((one.seconds for one in written), default=0.0)
+        done = MicroBatch(counts.events, len(written), running.place, slowest, seconds)
+        self._on_commit(counts, done)
 
     def _discard(self, running: _Running) -> None:
         """Remove what was written of a micro-batch that is not going to be committed."""

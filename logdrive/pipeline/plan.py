@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from logdrive.address import iggy_address
 from logdrive.host.transport import ClientTls
 from logdrive.model.units import MIB
+from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY
@@ -30,6 +31,7 @@ class Plan:
     master: str | None = None  # Spark's; None: in this process
     memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
+    forms: tuple[TableForm, ...] = ()  # in which the tables are shown, besides Delta
     tls: ClientTls | None = None  # None: a connection without TLS
     login: Login | None = None  # at a controller that requires one
     token: str = field(default="", repr=False)  # access token for S2; "": the environment's
@@ -44,6 +46,27 @@ class Plan:
         return iggy_address(self.uri).uri if is_iggy else self.uri
 
 
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """What one micro-batch was."""
+
+    rows: int  # of `events`
+    tasks: int
+    place: str  # where its tasks ran: `driver` or `spark`
+    task_seconds: float  # of the slowest task
+    commit_seconds: float
+
+    def as_json(self) -> dict[str, int | float | str]:
+        """Return what a line of the log says of it."""
+        return {
+            "rows": self.rows,
+            "tasks": self.tasks,
+            "place": self.place,
+            "task_seconds": round(self.task_seconds, 3),
+            "commit_seconds": round(self.commit_seconds, 3),
+        }
+
+
 @dataclass(slots=True)
 class RunResult:
     """What a run has added to the tables so far. Bytes are stored bytes."""
@@ -54,6 +77,7 @@ class RunResult:
     bytes: int = 0
     offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records
     there: int = 0  # offsets that were stored but not read when the run began
+    last: MicroBatch | None = None  # the last micro-batch that was committed
 
     @property
     def waiting(self) -> int:
@@ -63,11 +87,12 @@ class RunResult:
     def as_json(self) -> dict[str, int]:
         """Return the object that `--json` prints; `there` and `waiting` count offsets."""
         values = asdict(self) | {"waiting": self.waiting}
-        del values["offsets"]
+        del values["offsets"], values["last"]
         return values
 
-    def add_commit(self, counts: CommitCounts) -> None:
-        """Count one micro-batch that was committed."""
+    def add_commit(self, counts: CommitCounts, last: MicroBatch) -> None:
+        """Count one micro-batch that was committed, and keep what it was."""
+        self.last = last
         self.micro_batches += 1
         self.batches += counts.batches
         self.events += counts.events

@@ -1,13 +1,13 @@
-"""Where a query begins: where the tables end, in segments that still agree with them (rule R5).
+"""Where reading begins: where the tables end, in segments that still agree with them (rule R5).
 
 The tables are the only memory of a run. Three things may have happened since they were written:
 
-- nothing, or more batches were appended: the query goes on where the table ends;
+- nothing, or more batches were appended: reading goes on where the table ends;
 - the store was restored from a backup, and the last headers that were read are no longer in the
   segment: the tables are rolled back to the last header that still is, and what follows is read
   again (rows of batches that come back unchanged are recognized and not doubled);
 - retention cut the segment beyond the tables' end: the bytes between are lost to these tables, and
-  the query goes on at the segment's start.
+  reading goes on at the segment's start.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import RunMetrics, serve_metrics
 from logdrive.pipeline.micro_batches import MicroBatches
-from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
+from logdrive.pipeline.plan import MicroBatch, Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
@@ -28,7 +28,7 @@ from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.resume import find_start, require_segments
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
-from logdrive.pipeline.spark.session import open_spark_context
+from logdrive.pipeline.spark.session import is_submitted, open_spark_context
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import ServiceReader
 
@@ -67,9 +67,11 @@ def run_pipeline(
                 clock=clock or SystemClock(),
                 disk=SystemDisk(),
                 compression=plan.compression,
+                forms=plan.forms,
             )
         )
-        log = Path(plan.directory, "spark.log")
+        # spark-submit has opened the file of its JVM's messages
+        log = None if is_submitted() else Path(plan.directory, "spark.log")
         metrics = metrics or RunMetrics()
         held.enter_context(serve_metrics(metrics, plan.metrics))
         spark = BackgroundSpark(
@@ -173,11 +175,11 @@ class _Run:
         """Let retention cut what is durable in the tables."""
         self.reader.publish_ends(self.stream, self.tables.needed_offsets())
 
-    def _count_commit(self, counts: CommitCounts) -> None:
+    def _count_commit(self, counts: CommitCounts, last: MicroBatch) -> None:
         self.backoff.reset()  # micro-batches are committed: failures in a row begin anew
         if counts.batches:
             self.publish_position()
-            self.result.add_commit(counts)
+            self.result.add_commit(counts, last)
             self.on_commit(self.result)
 
 

@@ -21,6 +21,7 @@ from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.silver.balance import row_tables, silver_balance
 from logdrive.pipeline.silver.schema import silver_directory
+from tests.faults.table_readers import Watch
 from tests.faults.test_sigkill import Writer
 from tests.support.installation import STREAM, Installation, Process, free_port
 
@@ -146,19 +147,25 @@ def test_the_pipeline_killed_at_a_fault_point__A1_A2(system: Following, point: s
 
 
 def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following) -> None:
+    """Readers of the tables see whole batches, and the same rows, while all of that goes on."""
     pick, writer = random.Random(17), Writer(system.logs, 2)
+    watch = Watch(system.tables)
     receiver, agent, pipeline = system.receiver(), system.agent(), system.pipeline()
     for kill in range(KILLS):
         if kill % 2:  # otherwise it may be killed before it has made any
             _await_commit(system, writer, pipeline)
         _write_until(writer, pick.uniform(0.1, 1.0))
+        watch.look()  # while it writes
         if pick.random() < 0.3:
             receiver.kill()
             receiver = system.receiver()
         else:
             pipeline.kill()
+            watch.look()
             pipeline = system.pipeline()
+    assert len(watch.seen) > KILLS // 3
     system.settle(writer, receiver, agent, pipeline)
+    watch.look()
 
 
 @pytest.mark.spark

@@ -22,6 +22,7 @@ from tests.support.installation import free_port
 _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 120.0
 _CLASSES = "org.apache.spark.deploy"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -67,16 +68,22 @@ class SparkCluster:
     def kill_worker(self, number: int) -> None:
         """Kill a worker and the executors it has started, as the loss of its machine does."""
         worker = self._processes[f"worker{number}"]
-        executors = list(self._executors(worker.pid))
+        executors = self.executors(number)
         worker.kill()
         worker.wait()
         for pid in executors:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def executors(self) -> list[int]:
-        """Return the process ids of the executors that run now."""
+    def executors(self, number: int | None = None) -> list[int]:
+        """Return the process ids of the executors that run now; of worker *number*, or of all."""
+        if number is not None:
+            return list(self._executors(self._processes[f"worker{number}"].pid))
         return [pid for worker in self._processes.values() for pid in self._executors(worker.pid)]
+
+    def completed(self) -> Any:
+        """Return what the master says of the applications that have ended, as it names things."""
+        return self._state()["completedapps"]
 
     def end(self) -> None:
         """Kill all of it; harmless where it has ended."""
@@ -103,6 +110,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": _LOOPBACK,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(self._directory / "local"),
+            "SPARK_DAEMON_JAVA_OPTS": _SHORT_LIVED,
         }
         with (self._directory / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(

@@ -28,7 +28,9 @@ EXTRAS = (
     "numpy",
     "pandas",
     "pyarrow",
+    "pyiceberg",
     "pyspark",
+    "sqlalchemy",
     "xxhash",
 )
 """The modules that come with extras alone."""

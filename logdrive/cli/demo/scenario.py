@@ -256,7 +256,7 @@ class DemoScenario:
 
     def _fill_tables(self) -> dict[str, Any]:
         tables, work = str(self._work / "tables"), self._work
-        self._report_step("Spark reads the segments and fills the tables", 0.6)
+        self._report_step("the pipeline reads the segments and fills the tables", 0.6)
         run = logdrive_command("pipeline", "run", "--from", self._uri, "--to", tables, "--once")
         run_step("the pipeline", run, work / "pipeline.log", variables=login_variables(self._login))
         self._report_step("the audit compares every byte of every source with the tables", 0.8)

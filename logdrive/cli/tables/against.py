@@ -11,7 +11,6 @@ from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.against import ComparedFile, Comparison, compare_file
 from logdrive.pipeline.bronze.rebuild import find_source
-from logdrive.pipeline.bronze.tables import open_tables
 
 _RANGES = 20  # limit on the ranges that are printed
 
@@ -32,13 +31,12 @@ def _compare_file(directory: str, name: str, source: str | None) -> Comparison:
         remedy = "" if source else "\ngive --source ID, with one --against FILE at a time"
         lines = [*str(error).split("\n"), *remedy.split("\n")[1:]]
         raise click.ClickException("\n".join(map(escape_unprintable, lines))) from error
-    events, batches = open_tables(directory)
     try:
         file = SystemDisk().open(name)
         try:
             compared = ComparedFile(name, found, file.stat().size, file)
             with show_files_read() as on_progress:
-                return compare_file(events, batches, compared, on_progress)
+                return compare_file(directory, compared, on_progress)
         finally:
             file.close()
     except OSError as error:
@@ -49,7 +47,7 @@ def print_comparison(one: Comparison) -> None:
     """Print what *one* file and the tables have in common, on standard output."""
     name = escape_unprintable(one.file)
     if one.same:
-        left_out = f", but for {one.left_out:,} that were left out on purpose"
+        left_out = f", but for {one.left_out:,} that were left out or erased on purpose"
         print(
             f"{name}: its {one.bytes:,} bytes are in the tables as they are"
             f"{left_out if one.left_out else ''} (source {one.source})"

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.output import emit_json
+from logdrive.cli.output import emit_json, escape_unprintable
+from logdrive.cli.tables.balance import balance_lines, balance_tables
 from logdrive.cli.tables.engines import EngineOptions, FilesRead, audit_tables, engine_options
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.against import Comparison
     from logdrive.pipeline.audit.deep import DeepAudit
+    from logdrive.pipeline.silver.balance import SilverBalance
 
 _INCOMPLETE = 1
 
@@ -69,7 +71,8 @@ def audit(
 
     Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
     be opened, or does not hold what its header says, or if a part of the stream can't be read; with
-    --against also if a file has other bytes than the tables, or more, or less.
+    --against also if a file has other bytes than the tables, or more, or less. Where there are
+    silver tables, each row of bronze must be one row of them, or it exits with 1, too.
     """
     if deep != (source is not None):
         raise click.UsageError("give --deep and --from URI together")
@@ -89,21 +92,29 @@ def audit(
 
         compared = compare_files(directory, files, compared_source)
     verdict, read = audit_tables(directory, engine)
+    balance = balance_tables(directory, full=engine.full)
     if as_json:
-        emit_json(verdict.as_json() | _figures(read, found, compared))
+        emit_json(verdict.as_json() | _figures(read, found, compared, balance))
     else:
-        _print_findings(read, found, compared)
+        _print_findings(read, found, compared, balance)
         from logdrive.pipeline.audit.text import print_verdict
 
         print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
-    same = all(one.same for one in compared)
-    return 0 if complete and same and (found is None or found.whole) else _INCOMPLETE
+    fine = (
+        all(one.same for one in compared),
+        found is None or found.whole,
+        balance is None or balance.adds_up,
+    )
+    return 0 if complete and all(fine) else _INCOMPLETE
 
 
 def _figures(
-    files: FilesRead | None, found: "DeepAudit | None", compared: "Sequence[Comparison]"
+    files: FilesRead | None,
+    found: "DeepAudit | None",
+    compared: "Sequence[Comparison]",
+    balance: "SilverBalance | None",
 ) -> dict[str, Any]:
     """Return what `--json` prints besides the verdict."""
     figures: dict[str, Any] = {}
@@ -115,11 +126,16 @@ def _figures(
         from logdrive.cli.tables.deep_audit import deep_figures
 
         figures |= deep_figures(found)
+    if balance is not None:
+        figures["silver"] = asdict(balance) | {"adds_up": balance.adds_up}
     return figures
 
 
 def _print_findings(
-    files: FilesRead | None, found: "DeepAudit | None", compared: "Sequence[Comparison]"
+    files: FilesRead | None,
+    found: "DeepAudit | None",
+    compared: "Sequence[Comparison]",
+    balance: "SilverBalance | None",
 ) -> None:
     """Print what comes before the verdict."""
     if found is not None:
@@ -131,5 +147,8 @@ def _print_findings(
 
         for one in compared:
             print_comparison(one)
+    if balance is not None:
+        for line in balance_lines(balance):
+            print(escape_unprintable(line))
     if files is not None and files.text:
         print(files.text)

@@ -18,7 +18,7 @@ _INCOMPLETE = 1
 def cat(directory: str, source: str) -> int:
     """Print one source's file, byte for byte as it was.
 
-    What is quarantined is left out and named on standard error; it then exits with 1.
+    What is quarantined or was erased is left out and named on standard error; it then exits with 1.
 
     SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
     """
@@ -26,6 +26,7 @@ def cat(directory: str, source: str) -> int:
 
     require_tables()
     from logdrive.pipeline.bronze.rebuild import (
+        erased_parts,
         find_source,
         quarantined_parts,
         source_pieces,
@@ -33,7 +34,7 @@ def cat(directory: str, source: str) -> int:
 
     try:
         found = find_source(directory, source)
-        parts = quarantined_parts(directory, found)
+        parts = quarantined_parts(directory, found) + erased_parts(directory, found)
         for _, data in source_pieces(directory, found, needed=not parts):
             sys.stdout.buffer.write(data)
     except ValueError as error:

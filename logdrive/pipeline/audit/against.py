@@ -4,7 +4,6 @@ Rows are read file by file of the table, in whatever order they lie there, and e
 the bytes at its place. Takes memory for a few thousand rows, and for the intervals seen.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -14,18 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.file_rows import map_files, read_source
+from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_source
 from logdrive.pipeline.audit.sources import NOT_WANTED
+from logdrive.pipeline.bronze.erased import read_erased
 from logdrive.pipeline.bronze.rebuild import COLUMNS, row_bytes
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.tables.delta import AppendTable
 
 _ROWS: Final = 4096
 """Rows that a thread compares at once."""
 _HEADER_COLUMNS = ("kind", "kept", "dropped", "mark_start", "mark_end", "mark_reason")
-
-ProgressReport = Callable[[int, int], None]
-"""Called with how many files of the table were read, and how many there are."""
 
 
 class ReadableFile(Protocol):
@@ -45,7 +43,7 @@ class Comparison:
     bytes: int  # of the file
     different: int | None  # position of the first byte that differs; None: none does
     missing: list[Interval]  # bytes of the file that are in no row, in order
-    left_out: int  # bytes in no row that the agent was told to leave out
+    left_out: int  # bytes in no row that the agent was told to leave out, or that were erased
     beyond: int  # bytes of rows that lie behind the end of the file
 
     @property
@@ -72,15 +70,13 @@ class ComparedFile:
 
 
 def compare_file(
-    events: AppendTable,
-    batches: AppendTable,
-    compared: ComparedFile,
-    on_progress: ProgressReport = lambda _, __: None,
+    directory: str, compared: ComparedFile, on_progress: FilesProgress = lambda _, __: None
 ) -> Comparison:
-    """Compare a file with the rows of its source.
+    """Compare a file with the rows of its source in the tables of *directory*.
 
     Raises `StorageError`, and OSError if the file can't be read.
     """
+    events, batches = open_tables(directory)
     paths = sorted(events.files)
     covered: list[Interval] = []
     different: list[int] = []
@@ -91,7 +87,9 @@ def compare_file(
 
     whole = [(0, compared.size)] if compared.size else []
     lacking = subtract(whole, covered)
-    missing = subtract(lacking, _left_out(batches, compared.source))
+    left_out = _left_out(batches, compared.source)
+    erased = _erased(directory, events, compared.source)
+    missing = subtract(lacking, union([*left_out, *erased]))
     return Comparison(
         compared.name,
         compared.source,
@@ -157,3 +155,11 @@ def _left_out(batches: AppendTable, source: str) -> list[Interval]:
         if row["kind"] == "gap" and row["mark_reason"] == NOT_WANTED
     ]
     return union([*dropped, *marks])
+
+
+def _erased(directory: str, events: AppendTable, source: str) -> list[Interval]:
+    """Return the bytes of *source* whose rows were erased."""
+    rows = read_erased(directory, events)
+    ours = rows.filter((pc.field("source") == source) & pc.field("end").is_valid())
+    places = zip(ours["start"].to_pylist(), ours["end"].to_pylist(), strict=True)
+    return [(start, end) for start, end in places if start is not None]

@@ -1,7 +1,7 @@
 """Answers an audit's questions by reading the files of `events` in this process."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.engine import SUMS, SourceNames
-from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, SourceRows, measure_copy
+from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, ComparedRows, measure_copy
 from logdrive.pipeline.audit.file_figures import (
     FileFigures,
     digest_keys,
@@ -19,14 +19,12 @@ from logdrive.pipeline.audit.file_figures import (
     read_continuing,
     read_figures,
 )
-from logdrive.pipeline.audit.file_rows import map_files, read_pieces, read_source
-from logdrive.pipeline.audit.known_files import FileKey, KnownFiles
+from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_pieces, read_source
+from logdrive.pipeline.audit.known_files import KnownFiles
 from logdrive.pipeline.audit.position_hash import Integers
+from logdrive.pipeline.audit.sealed_file import FileKey
 from logdrive.pipeline.decode.schema import DAMAGED_PACK
 from logdrive.pipeline.tables.delta import AppendTable
-
-ProgressReport = Callable[[int, int], None]
-"""Called with how many files were read, and how many there are to read."""
 
 
 class ArrowEngine:
@@ -41,7 +39,7 @@ class ArrowEngine:
         known: KnownFiles | None = None,
         *,
         full: bool = False,
-        on_progress: ProgressReport = lambda _, __: None,
+        on_progress: FilesProgress = lambda _, __: None,
     ) -> None:
         self._paths = sorted(events.files)
         self._known = known
@@ -132,9 +130,9 @@ class ArrowEngine:
         """
         return {pair: measure_copy(*map(self._read_source, pair)) for pair in pairs}
 
-    def _read_source(self, source: str) -> SourceRows:
+    def _read_source(self, source: str) -> ComparedRows:
         read = partial(_read_rows, source=source)
-        return SourceRows.join(
+        return ComparedRows.join(
             rows for file in map_files(read, self._paths_of(source)) for rows in file
         )
 
@@ -165,5 +163,5 @@ def _read_starts(path: str, source: str) -> Integers:
     return np.concatenate([np.empty(0, np.int64), *starts])
 
 
-def _read_rows(path: str, source: str) -> list[SourceRows]:
-    return [SourceRows.of(rows) for rows in read_source(path, source, ROW_COLUMNS)]
+def _read_rows(path: str, source: str) -> list[ComparedRows]:
+    return [ComparedRows.of(rows) for rows in read_source(path, source, ROW_COLUMNS)]

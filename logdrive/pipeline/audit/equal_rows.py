@@ -15,7 +15,7 @@ ROW_COLUMNS: Final = ("start", "end", "message", "original")
 _NO_END: Final = np.int64(-(1 << 63))
 
 
-class SourceRows(NamedTuple):
+class ComparedRows(NamedTuple):
     """Rows of one source that have a start."""
 
     start: Integers  # in the file
@@ -34,13 +34,13 @@ class SourceRows(NamedTuple):
         return cls(start, np.where(ended, end - start, _NO_END), place.view(np.int64) ^ text)
 
     @classmethod
-    def join(cls, parts: Iterable["SourceRows"]) -> Self:
+    def join(cls, parts: Iterable["ComparedRows"]) -> Self:
         """Return the rows of all *parts*."""
         empty = cls(*(np.empty(0, np.int64) for _ in cls._fields))
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
 
-def measure_copy(ours: SourceRows, theirs: SourceRows) -> tuple[int, int]:
+def measure_copy(ours: ComparedRows, theirs: ComparedRows) -> tuple[int, int]:
     """Return how many of *ours*, and of how many bytes, stand before the first that *theirs* lack.
 
     A row without an end equals none.

@@ -16,6 +16,8 @@ from logdrive.pipeline.decode.schema import EVENTS, LABEL
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+FilesProgress = Callable[[int, int], None]
+"""Called with how many files of a table were read, and how many there are to read."""
 PIECE_ROWS: Final = 1 << 17
 """Most rows that a thread has in memory at once; their columns fit a core's cache."""
 _LABELS = [field.name for field in EVENTS if field.type.equals(LABEL)]

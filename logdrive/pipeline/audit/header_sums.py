@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.position_hash import Integers, hash_positions
+from logdrive.pipeline.audit.position_hash import Integers, Mask, hash_positions
 from logdrive.pipeline.decode.schema import FOREIGN
-
-Mask = npt.NDArray[np.bool_]
 
 HEADER_COLUMNS: Final = (
     "batch",

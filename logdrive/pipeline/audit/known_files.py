@@ -1,39 +1,25 @@
 """The figures of the files that earlier audits have read, kept beside the tables.
 
 Files of a table never change, so an audit reads only those that are new. The figures are in one
-file, `bronze/audit-figures`: a line with the version, a digest of the rest, then the rest. It is
-replaced as a whole, and may be deleted at any time. If it is damaged, of another version, or can't
-be read, all files are read again. It is trusted as the tables are: both have the same owner.
+sealed file, `bronze/audit-figures`. If it can't be used, all files are read again.
 """
 
-import errno
 import os
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 
-from logdrive.host.disk import Disk, write_atomically
+from logdrive.host.disk import Disk
 from logdrive.pipeline.audit.file_figures import Continuing, FileFigures
 from logdrive.pipeline.audit.line_ends import ENDS
 from logdrive.pipeline.audit.row_sums import RUNS
+from logdrive.pipeline.audit.sealed_file import FileKey, key_of_file, read_sealed, write_sealed
 
 _NAME = "audit-figures"
-_VERSION: Final = b"logdrive audit figures 1\n"
+_KIND: Final = "figures 1"
 """Count it up with any change of what is kept, or of how it is computed."""
-_DIGEST = 32  # bytes
-_MOST_BYTES: Final = 1 << 30
-"""Limit on the file's length; one that would be longer is not kept."""
-
-
-class FileKey(NamedTuple):
-    """What tells a file from all others of its table."""
-
-    name: str  # relative to the table
-    size: int  # bytes
-    modified_ns: int
 
 
 class _KeptFile(msgspec.Struct, frozen=True, array_like=True):
@@ -66,45 +52,27 @@ class KnownFiles:
 
     def key_of(self, path: str) -> FileKey:
         """Return the key of the file at *path*. Raises OSError."""
-        stat = self._disk.stat(path)
-        return FileKey(os.path.relpath(path, self._events), stat.size, stat.modified_ns)
+        return key_of_file(self._disk, path, self._events)
 
     def load(self) -> dict[FileKey, FileFigures]:
         """Return what is kept; nothing if it can't be used."""
+        body = read_sealed(self._disk, self._path, _KIND)
         try:
-            data = self._read()
-            if not data.startswith(_VERSION):
-                return {}
-            body = memoryview(data)[len(_VERSION) + _DIGEST :]
-            if blake2b(body, digest_size=_DIGEST).digest() != data[len(_VERSION) :][:_DIGEST]:
-                return {}
-            return dict(self._unpack(msgspec.msgpack.decode(body, type=_Kept)))
-        except (OSError, msgspec.MsgspecError, pa.ArrowException):
+            return dict(self._unpack(msgspec.msgpack.decode(body, type=_Kept))) if body else {}
+        except (msgspec.MsgspecError, pa.ArrowException):
             return {}
 
     def save(self, figures: Mapping[FileKey, FileFigures]) -> None:
         """Keep *figures* instead of what is there. Raises OSError."""
         files = [
-            _KeptFile(
-                *key, len(one.runs), len(one.ends), one.continuing.digest, one.continuing.counts
-            )
+            _KeptFile(*key, len(one.runs), len(one.ends), lines.digest, lines.counts)
             for key, one in figures.items()
+            for lines in (one.continuing,)
         ]
         runs = _to_stream(RUNS, [one.runs for one in figures.values()])
         ends = _to_stream(ENDS, [one.ends for one in figures.values()])
         body = msgspec.msgpack.encode(_Kept(files, runs, ends))
-        data = _VERSION + blake2b(body, digest_size=_DIGEST).digest() + body
-        if len(data) > _MOST_BYTES:
-            raise OSError(errno.EFBIG, f"{len(data):,} bytes of figures are too many")
-        write_atomically(self._disk, self._path, data)
-
-    def _read(self) -> bytes:
-        file = self._disk.open(self._path)
-        try:
-            size = self._disk.stat(self._path).size
-            return file.pread(size, 0) if size <= _MOST_BYTES else b""
-        finally:
-            file.close()
+        write_sealed(self._disk, self._path, _KIND, body)
 
     def _unpack(self, kept: _Kept) -> list[tuple[FileKey, FileFigures]]:
         runs, ends = _from_stream(RUNS, kept.runs), _from_stream(ENDS, kept.ends)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 HASH_BITS: Final = (1 << 40) - 1
 _SEED = 42

@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.engine import FIGURES
-from logdrive.pipeline.audit.position_hash import Integers, hash_positions
+from logdrive.pipeline.audit.position_hash import Integers, Mask, hash_positions
 from logdrive.pipeline.decode.schema import CHANGED, CUT, DAMAGED_PACK, QUARANTINED, WHOLE
-
-Mask = npt.NDArray[np.bool_]
 
 COLUMNS: Final = ("batch", "source", "start", "end", "flag", "eol")
 """The columns of `events` that are read, those of text as dictionaries."""

@@ -9,7 +9,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.bronze.erased import list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
+from logdrive.pipeline.decode.coverage import union
 from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS
 from logdrive.pipeline.tables.delta import open_table
 
@@ -65,7 +67,9 @@ def source_pieces(
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedPart:
-    """Bytes of a file of which a row could not be decoded: those of its batch."""
+    """Bytes of a file that no row has: a row of their batch could not be decoded, or they were
+    erased.
+    """
 
     source: str
     path: str | None
@@ -103,6 +107,18 @@ def quarantined_parts(directory: str, source: str) -> list[QuarantinedPart]:
         )
         for head in heads.to_pylist()
     ]
+
+
+def erased_parts(directory: str, source: str) -> list[QuarantinedPart]:
+    """Return the bytes of one source that were erased, in order, from the tables."""
+    rows = read_erased(directory, open_tables(directory)[0])
+    mine = rows.filter(pc.and_(pc.equal(rows["source"], source), pc.is_valid(rows["start"])))
+    if not mine.num_rows:
+        return []
+    parts = union(zip(mine["start"].to_pylist(), mine["end"].to_pylist(), strict=True))
+    last = list_erasures(mine)[-1]
+    reason = f"erased by {last.by}" + (f" ({last.why})" if last.why else "")
+    return [QuarantinedPart(source, None, start, end, reason) for start, end in parts]
 
 
 def _quarantine_reason(flag: str, fields: str | None) -> str:

@@ -25,6 +25,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents, pieces_within
 from logdrive.model.units import OffsetUnit
+from logdrive.pipeline.bronze.follower import TableForm, TablesFollower
 from logdrive.pipeline.bronze.history import (
     KnownHeader,
     read_coverage,
@@ -67,6 +68,7 @@ class Bronze:
         disk: Disk,
         compression: str = DEFAULT_COMPRESSION,
         executor: Executor | None = None,
+        forms: Sequence[TableForm] = (),
     ) -> None:
         self._directory = directory
         self._paths = table_paths(directory)
@@ -78,6 +80,9 @@ class Bronze:
         # holds the lock on the directory inside the context, and the thread
         self._held = ExitStack()
         self._upkeeps: list[TableUpkeep] = []
+        # show the tables in other forms, inside the context
+        self._forms = forms
+        self._followers: list[TablesFollower] = []
         # ids of batches that are read again, and whose rows are in the tables
         self._again: set[int] = set()
         # id of the last commit
@@ -105,6 +110,9 @@ class Bronze:
             )
         try:
             self.reload_tables()
+            for form in self._forms:
+                self._followers.append(TablesFollower(self._directory, form))
+                self._held.callback(self._followers[-1].finish)
         except BaseException:  # `__exit__` is not called then
             self._held.close()
             raise
@@ -232,6 +240,8 @@ class Bronze:
         self._note_pieces(headers)
         for upkeep in self._upkeeps:
             upkeep.after_commit()
+        for follower in self._followers:
+            follower.after_commit()
         self._sound = True
 
         return CommitCounts(

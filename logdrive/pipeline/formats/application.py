@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat
 from logdrive.pipeline.formats.levels import LEVEL_WORDS
-from logdrive.pipeline.formats.patterns import PatternFormat
+from logdrive.pipeline.formats.patterns import FirstOf, PatternFormat
 from logdrive.pipeline.formats.traces import WithTraces
 
 TABLE: Final = "application"
@@ -108,7 +108,25 @@ LAYOUTS: Final[Mapping[str, str]] = MappingProxyType(
 """Expressions by the name of the format; `(?s)` goes before each."""
 
 
+GENERAL_LAYOUTS: Final = ("go", "timed")
+"""Layouts that nearly all lines with a time have."""
+
+
 def application_format(layout: str, options: FormatOptions) -> LogFormat:
-    """Return the format of *layout*, a name of `LAYOUTS`."""
-    lines = PatternFormat(layout, TABLE, SCHEMA, f"(?s){LAYOUTS[layout]}", options)
+    """Return the format of *layout*, a name of `LAYOUTS`.
+
+    `application` takes lines without a level, too.
+    """
+    lines = layout_lines(layout, options)
+    if layout == TABLE:
+        lines = FirstOf([lines, _lines(layout, "timed", options)])
     return WithTraces(lines)
+
+
+def layout_lines(layout: str, options: FormatOptions) -> LogFormat:
+    """Return the format of the lines of *layout* alone: no stack traces, no lines without level."""
+    return _lines(layout, layout, options)
+
+
+def _lines(name: str, layout: str, options: FormatOptions) -> LogFormat:
+    return PatternFormat(name, TABLE, SCHEMA, f"(?s){LAYOUTS[layout]}", options)

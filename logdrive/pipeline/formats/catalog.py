@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.access import AccessFormat
-from logdrive.pipeline.formats.application import LAYOUTS, application_format
+from logdrive.pipeline.formats.application import (
+    GENERAL_LAYOUTS,
+    LAYOUTS,
+    application_format,
+    layout_lines,
+)
 from logdrive.pipeline.formats.containers import cri_format, docker_format
 from logdrive.pipeline.formats.fingerprints import trace_like
 from logdrive.pipeline.formats.format import TAKEN_NAMES, FormatOptions, LogFormat, LogLines
@@ -19,7 +24,9 @@ from logdrive.pipeline.formats.logfmt import LogfmtFormat
 from logdrive.pipeline.formats.syslog import syslog_format
 from logdrive.pipeline.formats.zones import check_zone
 
-_OTHERS = {
+FormatMaker = Callable[[FormatOptions], LogFormat]
+
+_OTHERS: Mapping[str, FormatMaker] = {
     "access": AccessFormat,
     "cri": cri_format,
     "docker": docker_format,
@@ -28,10 +35,20 @@ _OTHERS = {
 }
 _APPLICATIONS = {name: partial(application_format, name) for name in LAYOUTS}
 
-FORMATS: Final[Mapping[str, Callable[[FormatOptions], LogFormat]]] = MappingProxyType(
+FORMATS: Final[Mapping[str, FormatMaker]] = MappingProxyType(
     {**_OTHERS, **_APPLICATIONS, "syslog": syslog_format}
 )
-"""What makes each format, by its name, those that demand more of a line before others."""
+"""What makes each format, by its name."""
+
+# what makes formats for `recognize`: those that demand more of a line before others
+_SPECIAL: Mapping[str, FormatMaker] = {
+    **_OTHERS,
+    **{name: partial(layout_lines, name) for name in LAYOUTS if name not in GENERAL_LAYOUTS},
+    "syslog": syslog_format,
+}
+_GENERAL: Mapping[str, FormatMaker] = {
+    name: partial(layout_lines, name) for name in GENERAL_LAYOUTS
+}
 
 SAMPLE_LINES: Final = 200
 _FIRST_LINES = 12  # that decide whether a format is tried on the whole sample
@@ -60,13 +77,17 @@ def recognize(sample: LogLines) -> str | None:
     """Return the name of the format that reads most lines of *sample*; None if none reads 90 %.
 
     Looks at the first `SAMPLE_LINES` lines, which are of one source. Empty ones and those that look
-    like parts of stack traces say nothing.
+    like parts of stack traces say nothing. Formats for any lines with a time come last.
     """
     said = _telling(sample.slice(0, SAMPLE_LINES))
-    first = said.slice(0, _FIRST_LINES)
+    return _best(_SPECIAL, said) or _best(_GENERAL, said)
+
+
+def _best(formats: Mapping[str, FormatMaker], said: LogLines) -> str | None:
+    first, options = said.slice(0, _FIRST_LINES), FormatOptions()
     best, most = None, 0
-    for name in FORMATS:
-        one = make_format(name)
+    for name, make in formats.items():
+        one = make(options)
         if 2 * _count_read(one, first) < len(first):
             continue
         read = _count_read(one, said)

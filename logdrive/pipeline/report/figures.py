@@ -130,13 +130,8 @@ def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[
     if not len(received):
         return [], 1.0
 
-    # the shortest step that gives few enough bins
-    first, last = received.min(), received.max()
-    step = next(
-        (step for step in _STEPS if (last - first) / step < _BINS),
-        _STEPS[-1] * max(1, round((last - first) / _STEPS[-1] / _BINS)),
-    )
-
+    first, last = float(received.min()), float(received.max())
+    step = choose_step(first, last)
     start = first // step * step
     where = ((received - start) // step).astype(np.int64)
     bins = []
@@ -145,25 +140,32 @@ def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[
         low, high = _quantiles(delay[here], rows[here], (0.5, 0.99)) if here.any() else (None, None)
         bins.append(
             Bin(
-                _clock(start + number * step, step),
+                bin_label(start + number * step, step),
                 rows[here].sum() / step,
                 size[here].sum() / step,
                 low,
                 high,
             )
         )
-    return bins, float(step)
+    return bins, step
 
 
-def _clock(seconds: float, step: float) -> str:
-    at = datetime.fromtimestamp(seconds, UTC)
-    return (
-        f"{at:%b %d %H:%M}"
-        if step >= 3600
-        else f"{at:%H:%M:%S}"
-        if step >= 1
-        else f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
+def choose_step(first: float, last: float) -> float:
+    """Return the shortest step, in seconds, that gives few enough bins from *first* to *last*."""
+    return next(
+        (float(step) for step in _STEPS if (last - first) / step < _BINS),
+        float(_STEPS[-1] * max(1, round((last - first) / _STEPS[-1] / _BINS))),
     )
+
+
+def bin_label(seconds: float, step: float) -> str:
+    """Return the label of the bin that begins at *seconds* since 1970 and is *step* long."""
+    at = datetime.fromtimestamp(seconds, UTC)
+    if step >= 86400:
+        return f"{at:%Y-%m-%d}"
+    if step >= 3600:
+        return f"{at:%b %d %H:%M}"
+    return f"{at:%H:%M:%S}" if step >= 1 else f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
 
 
 def _leg(name: str, delay: Values, rows: Values) -> Leg | None:

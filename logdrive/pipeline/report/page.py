@@ -10,6 +10,7 @@ from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.report.by_service import errors_chart, read_table_figures
 from logdrive.pipeline.report.charts import (
     Tick,
     columns,
@@ -48,6 +49,7 @@ def render_report(directory: str, verdict: Verdict, made: datetime | None = None
         "number": lambda value: f"{value:,}",
     }
     shown = _shown(verdict.by_source)
+    tables = read_table_figures(directory)
     judgement, counts = verdict_line(verdict).split(": ", 1)
     return environment.get_template("report.html.j2").render(
         directory=directory,
@@ -59,7 +61,11 @@ def render_report(directory: str, verdict: Verdict, made: datetime | None = None
         rate=_rate(figures),
         delay=_delay(figures),
         legs=figures.legs,
-        times=_times(figures),
+        times=_times([one.label for one in figures.bins]),
+        tables=tables,
+        errors=errors_chart(tables.bins),
+        error_times=_times([one.label for one in tables.bins]),
+        most_lines=max((one.lines for one in tables.services), default=1),
         paths=figures.paths,
         most_events=max((path.events for path in figures.paths), default=1),
         sources=[(source, cover_bar(source)) for source in shown],
@@ -101,9 +107,8 @@ def _delay(figures: Figures) -> dict[str, object]:
     return {"ticks": ticks, "median": line(lows, low, high), "p99": line(highs, low, high)}
 
 
-def _times(figures: Figures) -> list[str]:
-    """Return a few labels for the time axis, evenly spread."""
-    labels = [one.label for one in figures.bins]
+def _times(labels: list[str]) -> list[str]:
+    """Return a few of *labels* for the time axis, evenly spread."""
     if len(labels) <= _LABELS:
         return labels
     return [labels[round(n * (len(labels) - 1) / (_LABELS - 1))] for n in range(_LABELS)]

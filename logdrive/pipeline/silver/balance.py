@@ -5,7 +5,7 @@ The rows themselves are counted, not what commits say of them. Only the column `
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
@@ -25,8 +25,10 @@ from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, op
 
 _TRIES = 20  # looks at tables that another process fills, until two agree
 
-SourceRows = Counter[str | None]
+RowsBySource = Counter[str | None]
 """Rows by source; None is the source of rows without one."""
+RowCounter = Callable[[str], RowsBySource]
+"""Counts the rows of the file at a path. Raises `StorageError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +68,33 @@ class SilverBalance:
         return all(not one.missing for one in self.sources)
 
 
-def silver_balance(directory: str) -> SilverBalance | None:
+def silver_balance(directory: str, count_rows: RowCounter | None = None) -> SilverBalance | None:
     """Return what silver holds of bronze in *directory*, None if there is no silver.
 
-    Silver may be filled meanwhile. Raises `StorageError`.
+    Silver may be filled meanwhile. *count_rows* counts the rows of one file; files never change.
+    Raises `StorageError`.
     """
     place = silver_directory(directory)
     if not is_table(os.path.join(place, SOURCES)):
         return None
+    count_rows = count_rows or count_sources
     note, files = _consistent_files(place)
-    rows = {table: _count_sources(paths) for table, paths in files.items()}
+    rows = {table: _add_up(paths, count_rows) for table, paths in files.items()}
     totals = {table: sources.total() for table, sources in sorted(rows.items())}
     if note.position.filling is not None:
         return SilverBalance(None, 0, totals)
 
     events, _ = open_tables(directory)
-    waiting = _count_sources(
+    behind = [
         os.path.join(events.path, file.name)
         for _, added in events.added_since(note.position.done)
         for file in added
-    )
-    bronze = _count_sources(events.files)
+    ]
+    waiting = _add_up(behind, count_rows)
+    bronze = _add_up(events.files, count_rows)
     bronze.subtract(waiting)
     quarantine, duplicates = rows.pop(QUARANTINE, Counter()), rows.pop(DUPLICATES, Counter())
-    silver: SourceRows = Counter()
+    silver: RowsBySource = Counter()
     for counted in rows.values():
         silver.update(counted)
     met = bronze.keys() | silver.keys() | quarantine.keys() | duplicates.keys()
@@ -132,17 +137,24 @@ def _consistent_files(place: str) -> tuple[StepNote, dict[str, list[str]]]:
     return note, files
 
 
-def _count_sources(paths: Iterable[str]) -> SourceRows:
-    """Return how many rows of each source the files at *paths* have. Raises `StorageError`."""
-    rows: SourceRows = Counter()
+def _add_up(paths: Iterable[str], count_rows: RowCounter) -> RowsBySource:
+    """Return how many rows of each source the files at *paths* have together."""
+    rows: RowsBySource = Counter()
     for path in paths:
-        try:
-            column = pq.read_table(
-                path, columns=["source"], read_dictionary=["source"], partitioning=None
-            )["source"]
-        except OSError as error:
-            raise StorageError(f"{path} can't be read: {error}") from error
-        for chunk in column.chunks:
-            for one in chunk.value_counts().to_pylist():
-                rows[one["values"]] += one["counts"]
+        rows.update(count_rows(path))
+    return rows
+
+
+def count_sources(path: str) -> RowsBySource:
+    """Return how many rows of each source the file at *path* has. Raises `StorageError`."""
+    try:
+        column = pq.read_table(
+            path, columns=["source"], read_dictionary=["source"], partitioning=None
+        )["source"]
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error}") from error
+    rows: RowsBySource = Counter()
+    for chunk in column.chunks:
+        for one in chunk.value_counts().to_pylist():
+            rows[one["values"]] += one["counts"]
     return rows

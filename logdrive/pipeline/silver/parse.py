@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.columns import dictionary_column
-from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.decode.schema import LABEL, QUARANTINED
 from logdrive.pipeline.formats.format import LogFormat, LogLines
 from logdrive.pipeline.silver.decisions import CONFIG, Decision, DecisionKey
 from logdrive.pipeline.silver.outputs import SilverFiles
@@ -28,7 +28,6 @@ from logdrive.pipeline.silver.schema import (
     COMMON,
     DUPLICATES,
     QUARANTINE,
-    QUARANTINED_FLAGS,
     rows_schema,
 )
 from logdrive.pipeline.tables.files import AddedFile
@@ -85,7 +84,7 @@ def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _FormatGroup:
     """Sources whose lines are parsed together: the same format with the same options."""
 
     name: str  # of the format
@@ -98,7 +97,7 @@ class _Parser:
 
     def __init__(self, decisions: Mapping[DecisionKey, Decision], files: SilverFiles) -> None:
         self._files = files
-        self._groups: list[_Group] = []
+        self._groups: list[_FormatGroup] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
         # source -> number of its group, and what was decided
         self._of_key: dict[DecisionKey, tuple[int, Decision]] = {}
@@ -106,7 +105,7 @@ class _Parser:
             told = f"{decision.format} {decision.options} {decision.named_table}"
             if told not in numbers:
                 numbers[told] = len(self._groups)
-                self._groups.append(_Group(decision.format, decision.make(), decision.table))
+                self._groups.append(_FormatGroup(decision.format, decision.make(), decision.table))
             self._of_key[key] = (numbers[told], decision)
 
     def add(self, rows: pa.RecordBatch, duplicates: npt.NDArray[np.int64]) -> None:
@@ -120,7 +119,7 @@ class _Parser:
         rows = rows.append_column(_CONFIGURED, pa.array(np.repeat(configured, counts)))
 
         group = np.repeat(np.array([number for number, _ in found], np.int64), counts)
-        flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+        flagged = pc.is_in(rows.column("flag").cast(pa.string()), pa.array(QUARANTINED))
         group[flagged.to_numpy(zero_copy_only=False)] = _QUARANTINED
         group[duplicates] = _DUPLICATE
 
@@ -136,7 +135,7 @@ class _Parser:
             else:
                 self._parse(mine, self._groups[number])
 
-    def _parse(self, rows: pa.RecordBatch, group: _Group) -> None:
+    def _parse(self, rows: pa.RecordBatch, group: _FormatGroup) -> None:
         if group.format is None:
             own = {"message": rows.column("message"), "rest": rows.column("fields")}
             self._files.add_rows(group.table, _silver_rows(rows, None, own))

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.decode.records import FOREIGN
-from logdrive.pipeline.silver.runs import Rows, open_bronze_file
-from logdrive.pipeline.silver.schema import QUARANTINED_FLAGS
-from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLine, SentLines
+from logdrive.pipeline.decode.schema import QUARANTINED
+from logdrive.pipeline.silver.runs import RowNumbers, open_bronze_file
+from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLines
 
 _COLUMNS = (
     "batch",
@@ -50,7 +50,7 @@ _COLUMNS = (
 class FoundResends:
     """What was found in some files of bronze."""
 
-    duplicates: Mapping[str, Rows]
+    duplicates: Mapping[str, RowNumbers]
     """Numbers of the rows of each file that were sent again."""
     sent: pa.Table
     """Rows for the table `sent`: the lines that are kept."""
@@ -102,7 +102,7 @@ class Resends:
             self._unsure,
         )
 
-    def _find_in_file(self, path: str) -> Rows:
+    def _find_in_file(self, path: str) -> RowNumbers:
         file, first, found = open_bronze_file(path), 0, []
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group, columns=list(_COLUMNS))
@@ -114,29 +114,53 @@ class Resends:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _find_in_rows(self, rows: pa.Table) -> "np.typing.NDArray[np.bool_]":
-        """Return which of *rows* were sent again; note the others."""
-        times = rows["time"].cast(pa.int64()).to_pylist()
-        received = rows["received"].cast(pa.int64()).to_pylist()
-        values = [rows[name].to_pylist() for name in _COLUMNS[:7]]
-        fields = rows["fields"].to_pylist()
-        names = [self._names_in(text) for text in fields]
-        keys = [
-            LineKey(hash_of(source, host, path, *name.file), start, hash_of(message))
-            for source, host, path, start, message, name in zip(*values[2:], names, strict=True)
-        ]
-        known = (key.file for key in keys if key.file in self._lines.files)
-        self._lines.look_up(list(dict.fromkeys(known)))
+        """Return which of *rows* were sent again; note the others. Costs about 4 µs a row."""
+        names, files = self._names_of(rows)
+        keys = list(
+            zip(files, rows["start"].to_pylist(), _text_hashes(rows["message"]), strict=True)
+        )
+        self._lines.look_up([file for file in dict.fromkeys(files) if file in self._lines.files])
 
         again = np.zeros(rows.num_rows, np.bool_)
-        for row, (key, name) in enumerate(zip(keys, names, strict=True)):
-            duplicate, unsure = self._judge(key, times[row], name)
-            again[row] = duplicate
-            if not duplicate:
-                line = self._keep(key, times[row], name.process)
-                place = (values[0][row], values[1][row])
-                self._kept.append((*place, *key, *line, unsure, received[row]))
-                self._unsure += unsure
+        places = zip(
+            *(rows[name].to_pylist() for name in ("batch", "ordinal")),
+            *(rows[name].cast(pa.int64()).to_pylist() for name in ("time", "received")),
+            strict=True,
+        )
+        known = self._lines.files
+        for row, (key, name, (batch, ordinal, time, received)) in enumerate(
+            zip(keys, names, places, strict=True)
+        ):
+            file, unsure = known.get(key[0]), False
+            if file is not None and (file.is_unsure or _may_be_known(file, key[1], time)):
+                duplicate, unsure = self._judge(file, key, time, name)
+                if duplicate:
+                    again[row] = True
+                    continue
+            life = 0 if file is None else file.life
+            if file is not None and key[1] == 0:  # the first line of another life
+                life += 1
+            line = (time, name.process, life)
+            self._lines.add(key, line)
+            self._kept.append((batch, ordinal, *key, *line, unsure, received))
+            self._unsure += unsure
         return again
+
+    def _names_of(self, rows: pa.Table) -> tuple[list[_PeerNames], list[int]]:
+        """Return for each of *rows* what its record says, and the hash of its file.
+
+        Both are the same for most rows, and made once.
+        """
+        columns = [rows[name].cast(pa.string()) for name in ("source", "host", "path", "fields")]
+        encoded = [column.combine_chunks().dictionary_encode("encode") for column in columns]
+        texts = [column.dictionary.to_pylist() for column in encoded]
+        codes = list(zip(*(column.indices.to_pylist() for column in encoded), strict=True))
+        made: dict[tuple[int, ...], tuple[_PeerNames, int]] = {}
+        for code in dict.fromkeys(codes):
+            *place, fields = (text[number] for text, number in zip(texts, code, strict=True))
+            name = self._names_in(fields)
+            made[code] = (name, hash_of(*place, *name.file))
+        return [made[code][0] for code in codes], [made[code][1] for code in codes]
 
     def _names_in(self, fields: str | None) -> _PeerNames:
         names = self._names.get(fields)
@@ -144,32 +168,26 @@ class Resends:
             names = self._names[fields] = _PeerNames(fields)
         return names
 
-    def _judge(self, key: LineKey, time: int | None, name: _PeerNames) -> tuple[bool, bool]:
+    def _judge(
+        self, file: SentFile, key: LineKey, time: int | None, name: _PeerNames
+    ) -> tuple[bool, bool]:
         """Return whether the line was sent again, and whether that can't be known."""
-        file = self._lines.files.get(key.file)
-        if file is None or not (file.is_unsure or _may_be_known(file, key.start, time)):
-            return False, False
         seen = self._lines.find(key)
-        if seen is not None and time is not None and seen.time == time:
-            return True, False
-        if seen is None or (name.process is not None and seen.process == name.process):
-            # a new line, or one that the same process read again: it is of another life
+        if seen is None:
             file.is_unsure = False
             return False, False
-        was_restarted = name.process is not None and seen.process is not None
-        if name.is_sure or (was_restarted and key.start > 0 and seen.life == file.life):
+        seen_time, seen_process, seen_life = seen
+        if time is not None and seen_time == time:
+            return True, False
+        if name.process is not None and seen_process == name.process:
+            # a line that the same process read again is of another life
+            file.is_unsure = False
+            return False, False
+        was_restarted = name.process is not None and seen_process is not None
+        if name.is_sure or (was_restarted and key[1] > 0 and seen_life == file.life):
             return True, False
         file.is_unsure = True
         return False, True
-
-    def _keep(self, key: LineKey, time: int | None, process: int | None) -> SentLine:
-        file = self._lines.files.get(key.file)
-        life = 0 if file is None else file.life
-        if file is not None and key.start == 0:  # the first line of another life
-            life += 1
-        line = SentLine(time, process, life)
-        self._lines.add(key, line)
-        return line
 
 
 def _may_be_known(file: SentFile, start: int, time: int | None) -> bool:
@@ -179,12 +197,19 @@ def _may_be_known(file: SentFile, start: int, time: int | None) -> bool:
 
 def _comparable(rows: pa.Table) -> "np.typing.NDArray[np.bool_]":
     """Return which rows are lines of foreign peers with a path and an offset."""
-    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED))
     is_foreign = pc.equal(rows["form"].cast(pa.string()), FOREIGN)
     placed = pc.and_(pc.is_valid(rows["start"]), pc.is_valid(rows["path"]))
     chosen = pc.and_(pc.and_(is_foreign, placed), pc.invert(flagged))
     mask: np.typing.NDArray[np.bool_] = pc.fill_null(chosen, False).to_numpy()
     return mask
+
+
+def _text_hashes(messages: pa.ChunkedArray) -> list[int]:
+    return [
+        int.from_bytes(blake2b(text or b"", digest_size=8).digest(), "big", signed=True)
+        for text in messages.cast(pa.binary()).to_pylist()
+    ]
 
 
 def hash_of(*parts: Any) -> int:

@@ -24,8 +24,8 @@ LINE_COLUMNS = ("message", "received", "fields", "source", "start", "end")
 _LABELS = ("source", "host", "path", "form", "flag")
 _NULL = -1
 
-Rows = npt.NDArray[np.int64]
-NO_ROWS: Rows = np.empty(0, np.int64)
+RowNumbers = npt.NDArray[np.int64]
+NO_ROWS: RowNumbers = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BronzeFile:
 
     path: str
     size: int  # bytes
-    duplicates: Rows = field(default_factory=lambda: NO_ROWS)
+    duplicates: RowNumbers = field(default_factory=lambda: NO_ROWS)
     """Numbers of rows, in rising order."""
 
 

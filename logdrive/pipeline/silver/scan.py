@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logdrive.pipeline.decode.schema import TIME
+from logdrive.pipeline.decode.schema import QUARANTINED, TIME
 from logdrive.pipeline.formats.catalog import SAMPLE_LINES
 from logdrive.pipeline.formats.format import LogLines
 from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, NewSource
@@ -23,9 +23,9 @@ from logdrive.pipeline.silver.runs import (
     key_runs,
     open_bronze_file,
 )
-from logdrive.pipeline.silver.schema import QUARANTINED_FLAGS
 from logdrive.pipeline.tables.delta import AppendTable
 
+_SAMPLE_ROWS = 1 << 13  # rows that are read at a time where samples are taken
 _SAMPLE_COLUMNS = (*LINE_COLUMNS, "host", "path", "flag", "batch")
 
 
@@ -100,15 +100,29 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _take_samples(file: pq.ParquetFile, group: int, wanted: list[tuple[RowRun, _Sample]]) -> None:
-    rows = file.read_row_group(group, columns=list(_SAMPLE_COLUMNS))
+    last = max(run.first + min(run.count, SAMPLE_LINES) for run, _ in wanted)
+    rows = _first_rows(file, group, last)
     for run, sample in wanted:
         # a copy, so that the whole row group is not kept
         few = rows.slice(run.first, min(run.count, SAMPLE_LINES))
         sample.parts.append(few.take(pa.array(range(few.num_rows))))
 
 
+def _first_rows(file: pq.ParquetFile, group: int, count: int) -> pa.Table:
+    """Return at least the first *count* rows of a row group: they may be few of very many."""
+    parts: list[pa.RecordBatch] = []
+    left = count
+    columns = list(_SAMPLE_COLUMNS)
+    for rows in file.iter_batches(_SAMPLE_ROWS, row_groups=[group], columns=columns):
+        parts.append(rows)
+        left -= rows.num_rows
+        if left <= 0:
+            break
+    return pa.Table.from_batches(parts).unify_dictionaries()
+
+
 def _new_source(key: DecisionKey, rows: pa.Table, labels: Mapping[str, Any]) -> NewSource:
-    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED_FLAGS))
+    flagged = pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED))
     lines = rows.filter(pc.invert(flagged)).combine_chunks()
     columns = [
         lines[name].chunk(0) if lines.num_rows else _empty(name, lines.schema)

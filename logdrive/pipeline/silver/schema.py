@@ -9,17 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from logdrive.pipeline.decode.schema import (
-    DAMAGED_PACK,
-    HEADLESS_ROW,
-    INCOMPLETE,
-    LABEL,
-    MALFORMED,
-    NOT_JSON,
-    NOT_OBJECT,
-    TIME,
-    TORN,
-)
+from logdrive.pipeline.decode.schema import LABEL, TIME
 from logdrive.pipeline.tables.day_files import DAY
 
 TEXT: Final = "text"
@@ -83,17 +73,6 @@ SOURCES_SCHEMA: Final = pa.schema(
     ]
 )
 """One row for each source, or path of a foreign peer, whose format was decided."""
-
-QUARANTINED_FLAGS: Final = (
-    NOT_JSON,
-    NOT_OBJECT,
-    MALFORMED,
-    HEADLESS_ROW,
-    INCOMPLETE,
-    DAMAGED_PACK,
-    TORN,
-)
-"""Values of `bronze.events.flag` of rows that are no line; they are the rows' reasons, too."""
 
 
 def rows_schema(own: pa.Schema | tuple[pa.Field, ...]) -> pa.Schema:

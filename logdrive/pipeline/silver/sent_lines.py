@@ -8,7 +8,7 @@ file's lines come again. What was sent longer ago than the last `_DAYS` days is 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,20 +39,13 @@ _DAYS = 8  # days with lines that are looked through
 _KNOWN_COLUMNS = ["file", "start", "text", "time", "process", "life"]
 
 
-class LineKey(NamedTuple):
-    """What one line is known by."""
+LineKey = tuple[int, int, int]
+"""What one line is known by: hash of its file, offset, hash of its text."""
 
-    file: int
-    start: int
-    text: int
-
-
-class SentLine(NamedTuple):
-    """When a line was read, and by which process, as far as its peer says."""
-
-    time: int | None  # µs since 1970: the record's own `@timestamp`
-    process: int | None  # hash of what its shipper calls itself until it is restarted
-    life: int
+SentLine = tuple[int | None, int | None, int]
+"""When a line was read (the record's own `@timestamp`, µs since 1970), a hash of what its shipper
+calls itself until it is restarted, and the life of the file; the first two as far as its peer says.
+"""
 
 
 @dataclass(slots=True)
@@ -110,28 +103,28 @@ class SentLines:
 
     def note(self, file: int, life: int, start: int, time: int | None) -> None:
         """Note that *file* has come to *start* in *life*, with a line of *time*."""
-        known = self.files.setdefault(file, SentFile())
+        known = self.files.get(file)
+        if known is None:
+            known = self.files[file] = SentFile()
         if life > known.life:
             known.life, known.furthest = life, -1
-        if life == known.life:
-            known.furthest = max(known.furthest, start)
-        if time is not None:
-            known.newest = time if known.newest is None else max(known.newest, time)
+        if life == known.life and start > known.furthest:
+            known.furthest = start
+        if time is not None and (known.newest is None or time > known.newest):
+            known.newest = time
 
     def add(self, key: LineKey, line: SentLine) -> None:
-        """Add a line that is kept."""
-        self.note(key.file, line.life, key.start, line.time)
+        """Add a line that is kept. Costs about a microsecond."""
+        self.note(key[0], line[2], key[1], line[0])
         self._keep(key, line)
 
     def _keep(self, key: LineKey, line: SentLine) -> None:
-        known = self._lines.pop(key, None)
-        if known is None or known.life <= line.life:
-            known = line
-        self._lines[key] = known
+        known = self._lines.pop(key, line)
+        self._lines[key] = known if known[2] > line[2] else line
         if len(self._lines) > self._limit:
             oldest = next(iter(self._lines))
             del self._lines[oldest]
-            self.files[oldest.file].is_in_memory = False
+            self.files[oldest[0]].is_in_memory = False
 
     def find(self, key: LineKey) -> SentLine | None:
         """Return the line that is known by *key*; `look_up` its file before, if it asks for it."""
@@ -146,7 +139,7 @@ class SentLines:
             mine = rows.filter(pc.is_in(rows["file"], pa.array(wanted, pa.int64())))
             for key, line in _lines_of(mine):
                 before = self._found.get(key)
-                if before is None or before.life <= line.life:
+                if before is None or before[2] <= line[2]:
                     self._found[key] = line
 
     def add_files(self, paths: Iterable[str]) -> None:
@@ -177,4 +170,4 @@ def _lines_of(rows: pa.Table) -> Iterator[tuple[LineKey, SentLine]]:
     columns["time"] = columns["time"].cast(pa.int64())
     values = [columns[name].to_pylist() for name in _KNOWN_COLUMNS]
     for file, start, text, time, process, life in zip(*values, strict=True):
-        yield LineKey(file, start, text), SentLine(time, process, life)
+        yield (file, start, text), (time, process, life)

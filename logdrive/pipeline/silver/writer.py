@@ -16,13 +16,12 @@ from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, decision_rows
@@ -42,7 +41,13 @@ from logdrive.pipeline.silver.sent_lines import SentLines
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
 from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table_as_it_is
-from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, write_file
+from logdrive.pipeline.tables.delta_log import entry_path
+from logdrive.pipeline.tables.files import (
+    DEFAULT_COMPRESSION,
+    AddedFile,
+    labelled_schema,
+    write_file,
+)
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
 
@@ -94,6 +99,8 @@ class Silver:
         # by path of the table; does its work in a thread inside the context
         self._upkeeps: dict[str, TableUpkeep] = {}
         self._executor: Executor
+        # True once bronze was looked at: then a look for its next version does
+        self._looked = False
         # True if memory agrees with the disk: False while a step runs, and after it failed
         self._sound = False
 
@@ -141,6 +148,7 @@ class Silver:
             upkeep.abandon()
         self._upkeeps = {}
         self._tables = {}
+        self._looked = False
         self._sources = create_table(os.path.join(self._place, SOURCES), SOURCES_SCHEMA)
         note = read_step_note(self._sources)
         self._step, self.position, self._bronze_id = note.step, note.position, note.bronze_id
@@ -150,6 +158,11 @@ class Silver:
         self._resends = Resends(self._sent)
         self._decisions = Decisions(self._config, self._sources.read_rows(names).to_pylist())
         self._sound = True
+
+    @property
+    def _next_entry(self) -> str:
+        """Where the log of bronze has the version behind the one that silver has come to."""
+        return entry_path(table_paths(self._directory)[0], self.position.done + 1)
 
     @property
     def _sent_path(self) -> str:
@@ -173,10 +186,13 @@ class Silver:
         """
         if not self._sound:
             raise StorageError("a step failed and the tables were not read again")
+        if self._looked and not os.path.exists(self._next_entry):
+            return None
         events, batches = open_tables(self._directory)
         if self._bronze_id not in (None, events.table_id):
             raise StorageError(f"{self._place} was made from another bronze: {REBUILD}")
         chunk = next_chunk(events, self.position, self._config.max_bytes_per_step)
+        self._looked = self.position.filling is None
         if chunk is None:
             return None
 
@@ -253,7 +269,7 @@ class Silver:
             if (table.mark(STEP) or 0) >= self._step:
                 self._tables[name] = table
         if name not in self._tables:
-            schema = pq.read_schema(os.path.join(path, file.name))
+            schema = labelled_schema(os.path.join(path, file.name))
             self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
         return self._tables[name]
 

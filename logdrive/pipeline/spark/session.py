@@ -28,6 +28,16 @@ appender.console.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_OF_ALL = {
+    "spark.sql.session.timeZone": "UTC",
+    # the default manager forks 60 processes per micro-batch
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+    # a row is megabytes of a segment, not a line
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "logdrive.pipeline.spark.worker_daemon",
+}
+"""Settings of every session, whoever has started the JVM."""
 DEFAULT_MEMORY = "2g"
 _PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark")
 
@@ -37,6 +47,11 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 The JVM only passes Arrow batches on, so optimizing its code costs more than it saves: with these
 options an audit takes half the CPU.
 """
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` has started this process, and with it Spark's JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def require_spark() -> None:
@@ -81,12 +96,18 @@ def open_spark_context(
     *master* is local by default, with as many cores as this process may use. Messages of Spark and
     its workers go to the file *log*, or to standard error. A start that is still going on when
     *cancel* is set is given up. The thread that enters the context must outlive it: the JVM ends
-    with that thread. Raises `SparkStartError`, `PackagesMissingError`, `NoJavaError`.
+    with that thread. In a process of `spark-submit` its JVM is used, with its settings: *memory*
+    and *log* are without effect, and *master* is its own by default.
+    Raises `SparkStartError`, `PackagesMissingError`, `NoJavaError`.
     """
     require_spark()
-    java = find_java_home(os.environ)
     # workers must run this Python, not the python3 of PATH
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_submitted():
+        with _submitted_context(name, master) as context:
+            yield context
+        return
+    java = find_java_home(os.environ)
     with open_scratch_directory() as place:
         values = spark_settings(name, master or _local_master(), memory, str(place), level)
         home = make_bound_java_home(java, place)
@@ -103,6 +124,18 @@ def open_spark_context(
             _stop_jvm(gateway)
 
 
+@contextmanager
+def _submitted_context(name: str, master: str | None) -> Iterator[Any]:
+    """Yield a `SparkContext` in the JVM of `spark-submit`, which ends after this process."""
+    values = {"spark.app.name": name} | _OF_ALL
+    context = _start_context(values | ({"spark.master": master} if master else {}), None)
+    try:
+        yield context
+    finally:
+        with suppress(Exception):  # its JVM was killed
+            context.stop()
+
+
 def spark_settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
     """Return Spark's configuration, as far as it differs from the defaults.
 
@@ -117,14 +150,7 @@ def spark_settings(name: str, master: str, memory: str, place: str, level: str) 
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={properties.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        # the default manager forks 60 processes per micro-batch
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-        # a row is megabytes of a segment, not a line
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.daemon.module": "logdrive.pipeline.spark.worker_daemon",
-    }
+    } | _OF_ALL
     if master.startswith("local"):
         values |= {
             "spark.driver.extraJavaOptions": (
@@ -199,11 +225,12 @@ def _stop_jvm(gateway: Any) -> None:
     """
     from pyspark import SparkContext
 
+    if gateway.proc is None:  # this process did not start the JVM
+        return
     with suppress(Exception):  # likewise
         gateway.shutdown()
-    if gateway.proc is not None:  # None: this process did not start the JVM
-        gateway.proc.stdin.close()  # tells the JVM to end
-        gateway.proc.wait(timeout=30)
+    gateway.proc.stdin.close()  # tells the JVM to end
+    gateway.proc.wait(timeout=30)
     # PySpark would use these again for the next session
     SparkContext._gateway = SparkContext._jvm = None
 

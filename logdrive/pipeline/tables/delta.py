@@ -6,7 +6,6 @@ and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -36,18 +35,18 @@ from logdrive.pipeline.tables.delta_log import (
     remove_file,
     set_mark,
 )
+from logdrive.pipeline.tables.failures import is_listed, storage_error
 from logdrive.pipeline.tables.files import AddedFile, sync_directory, sync_file
 
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
 _WRITER_VERSION = 2  # of Delta's protocol: what a table may ask of its writers
 _FEATURES = {"appendOnly", "invariants"}  # likewise: what a writer of that version does
 _PROPERTIES = {
-    "delta.logRetentionDuration": "interval 7 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
 }
-"""Of new tables: a trickle makes 86,400 entries a day. What derived tables have not processed for
-longer is gone.
+"""Of new tables: a trickle makes up to 864,000 entries and files a day. What derived tables have
+not processed for longer may be gone.
 """
 
 SegmentEnds = Mapping[str, tuple[int, int]]
@@ -176,23 +175,7 @@ class AppendTable:
             self._delta.update_incremental()
             self.version = int(self._delta.version())
         except (DeltaError, OSError) as error:
-            raise _storage_error(self.path, error) from error
-
-    def select_rows(self, columns: Sequence[str], condition: str) -> pa.Table:
-        """Return *columns* of the rows for which *condition*, in SQL, is true.
-
-        Raises ValueError for a condition that is none.
-        """
-        names = ", ".join(f'"{name}"' for name in columns)
-        query = f"SELECT {names} FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
-        try:
-            rows = QueryBuilder().register("rows", self._current()).execute(query)
-            found = pa.table(rows.read_all())
-        except (DeltaError, OSError, ValueError) as error:
-            text = str(_storage_error(self.path, error))
-            raise ValueError(text.partition("read or written: ")[2] or text) from error
-        schema = plain_schema(self.schema)
-        return found.cast(pa.schema([schema.field(name).with_nullable(True) for name in columns]))
+            raise storage_error(self.path, error) from error
 
     def _commit(self, actions: Sequence[Action], seen: int) -> None:
         """Commit *actions*, which were made of what the version *seen* has.
@@ -218,7 +201,7 @@ class AppendTable:
                 self.version = seen + 1
                 return
         except OSError as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
 
     def _current(self) -> DeltaTable:
         """Return the table as of the present version, for reading."""
@@ -299,7 +282,7 @@ def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ())
         if added := [field for field in missing if field.name not in partition_by]:
             _add_columns(path, delta, added)
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
+        raise storage_error(path, error) from error
     return AppendTable(path, schema, delta)
 
 
@@ -315,7 +298,7 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
         return AppendTable(path, schema, delta)
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
-        if not _is_listed(log):  # there may well be a table
+        if not is_listed(log):  # there may well be a table
             raise StorageError(
                 f"{path} can't be read: run this as the user who owns the tables"
             ) from error
@@ -323,7 +306,7 @@ def open_table(path: str, schema: pa.Schema) -> AppendTable:
             f"{path} is not a table: run `logdrive pipeline run --to DIR` first"
         ) from error
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
+        raise storage_error(path, error) from error
 
 
 def is_table(path: str) -> bool:
@@ -337,26 +320,7 @@ def open_table_as_it_is(path: str) -> AppendTable:
         delta = DeltaTable(path)
         return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
-        raise _storage_error(path, error) from error
-
-
-def _is_listed(directory: str) -> bool:
-    """Return False if *directory* may not be listed: Delta then takes it for missing."""
-    try:
-        os.listdir(directory)
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _storage_error(path: str, error: Exception) -> StorageError:
-    """Return *error* in one line: delta-rs prints its causes as a colored tree."""
-    causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
-    return StorageError(
-        f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
-    )
+        raise storage_error(path, error) from error
 
 
 def _columns(delta: DeltaTable) -> dict[str, Any]:

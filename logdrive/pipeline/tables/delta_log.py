@@ -25,6 +25,9 @@ from logdrive.pipeline.tables.files import AddedFile, sync_directory
 METADATA: Final = "logdrive"
 """The key of our metadata in a commit."""
 
+_DRAFT = ".tmp"  # how the name of an entry ends that is being written
+_DRAFT_SECONDS = 86_400  # no commit takes as long
+
 Action = Mapping[str, Any]
 """One line of an entry."""
 
@@ -43,7 +46,9 @@ def append_entry(path: str, version: int, actions: Iterable[Action]) -> None:
     Raises FileExistsError if another writer has made that version, and OSError.
     """
     place = entry_path(path, version)
-    draft = os.path.join(os.path.dirname(place), f".{uuid4()}.tmp")  # no reader of Delta lists it
+    draft = os.path.join(
+        os.path.dirname(place), f".{uuid4()}{_DRAFT}"
+    )  # no reader of Delta lists it
     try:
         with open(draft, "xb") as file:
             file.write(b"\n".join(map(orjson.dumps, actions)))
@@ -53,6 +58,15 @@ def append_entry(path: str, version: int, actions: Iterable[Action]) -> None:
     finally:
         os.unlink(draft)
     sync_directory(os.path.dirname(place))
+
+
+def remove_drafts(path: str) -> None:
+    """Remove drafts of entries that a crash has left, a day later."""
+    with os.scandir(os.path.join(path, "_delta_log")) as files:
+        for file in files:
+            is_draft = file.name.startswith(".") and file.name.endswith(_DRAFT)
+            if is_draft and time.time() - file.stat().st_mtime > _DRAFT_SECONDS:
+                os.unlink(file.path)
 
 
 def read_entry(path: str, version: int) -> list[Action]:

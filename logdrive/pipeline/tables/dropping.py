@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
@@ -21,13 +22,26 @@ def drop_tables(place: str, disk: Disk) -> bool:
         shutil.rmtree(dropped, ignore_errors=True)  # of a rebuild that crashed
         if not os.path.isdir(place):
             return False
-        with disk.lock(os.path.join(place, "lock")):
+        with lock_tables(place, disk):
             disk.replace(place, dropped)
             disk.sync_directory(os.path.dirname(place))
-    except BlockingIOError as error:
-        raise StorageError(f"{place} is in use by another pipeline: stop it before this") from error
     except OSError as error:
         raise StorageError(f"{place} can't be removed: {error}") from error
     with contextlib.suppress(OSError):  # the next rebuild tries again
         shutil.rmtree(dropped)
     return True
+
+
+@contextlib.contextmanager
+def lock_tables(place: str, disk: Disk) -> Iterator[None]:
+    """Keep others from filling the tables in *place*, if there are any.
+
+    Raises `StorageError` if another process fills them.
+    """
+    try:
+        with contextlib.ExitStack() as held:
+            if os.path.isdir(place):
+                held.enter_context(disk.lock(os.path.join(place, "lock")))
+            yield
+    except BlockingIOError as error:
+        raise StorageError(f"{place} is in use by another pipeline: stop it before this") from error

@@ -17,7 +17,9 @@ from logdrive.pipeline.decode.schema import LABEL
 
 _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
+_TEXTS = ("message", "fields", "rest", "error", "stack")  # each value is another one
 _COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
+_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 _LEVELS = {"zstd": 1}  # compression -> its level, if not the default
 _NULL_PLACE = "__HIVE_DEFAULT_PARTITION__"  # in a path, as Hive writes it
 DEFAULT_COMPRESSION = "snappy"
@@ -107,18 +109,38 @@ def _partition_places(partition: Mapping[str, str | None]) -> list[str]:
     ]
 
 
+def labelled_schema(path: str) -> pa.Schema:
+    """Return the schema of the file at *path*, texts that it has as dictionaries as `LABEL`."""
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        group = metadata.row_group(0)
+        chunks = [group.column(number) for number in range(group.num_columns)]
+    encoded = {chunk.path_in_schema for chunk in chunks if _DICTIONARIES & set(chunk.encodings)}
+    return pa.schema(
+        [
+            field.with_type(LABEL) if field.name in encoded and field.type == pa.string() else field
+            for field in schema
+        ]
+    )
+
+
 def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     """Return the arguments for `ParquetWriter`.
 
-    Values that repeat are encoded as dictionaries, rising ones as deltas. Only columns that queries
-    filter by get statistics.
+    Values that repeat are encoded as dictionaries, rising ones as deltas. Strings that are not
+    known to differ are taken for repeated: the writer gives their dictionary up once it is too
+    long. Only columns that queries filter by get statistics.
     """
     names = schema.names
     return {
         "compression": compression,
         "compression_level": _LEVELS.get(compression),
         "use_dictionary": [
-            field.name for field in schema if field.type.equals(LABEL) or field.name in _REPEATED
+            field.name
+            for field in schema
+            if field.type.equals(LABEL)
+            or field.name in _REPEATED
+            or (field.type == pa.string() and field.name not in _TEXTS)
         ],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
         "write_statistics": [name for name in _COUNTED if name in names],

@@ -17,10 +17,10 @@ def require_tables() -> None:
     require_packages(_OF_TABLES)
 
 
-def require_packages(names: Sequence[str]) -> None:
-    """Raise `PackagesMissingError` if any package of *names* is not installed."""
+def require_packages(names: Sequence[str], extra: str = "spark") -> None:
+    """Raise `PackagesMissingError` if any package of *names*, of *extra*, is not installed."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise PackagesMissingError(
-            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'"
+            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[{extra}]'"
         )

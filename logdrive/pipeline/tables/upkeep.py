@@ -2,7 +2,7 @@
 
 - Small files are joined (`join_files`).
 - The log gets checkpoints, from which readers go on instead of from its first entry.
-- Now and then expired entries of the log are deleted, and files that no version of the last week
+- Now and then expired entries of the log are deleted, and files that no version of the last day
   has, those of crashed micro-batches among them.
 
 This is done by an executor beside the commits, so that no commit waits for it. It only reads the
@@ -21,13 +21,13 @@ from deltalake.exceptions import DeltaError
 
 from logdrive.errors import LogdriveError
 from logdrive.pipeline.tables.delta import AppendTable, ConcurrentWriterError, JoinedFiles
-from logdrive.pipeline.tables.delta_log import entry_path
+from logdrive.pipeline.tables.delta_log import entry_path, remove_drafts
 from logdrive.pipeline.tables.files import sync_file
 from logdrive.pipeline.tables.join_files import JOIN_FILES, choose_files, join_files
 
 _CHECKPOINT_COMMITS = 100  # commits since the last checkpoint that are worth one
 _CHECKPOINT_SHARE = 200  # a checkpoint of n actions is worth writing every n-th part of commits
-_SWEEP_COMMITS = 1000  # commits between two deletions of what has expired
+_SWEEP_COMMITS = 10_000  # commits between two deletions of what has expired
 
 _Result = JoinedFiles | None
 
@@ -130,6 +130,7 @@ def _write_checkpoint(path: str, *, sweep: bool) -> None:
     if sweep:
         delta.cleanup_metadata()
         delta.vacuum(dry_run=False, full=True)
+        remove_drafts(path)
 
 
 def _last_checkpoint(path: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
@@ -14,8 +15,10 @@ from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.erase import ErasedCounts, erase_rows
+from logdrive.pipeline.gold.writer import Gold
 from logdrive.pipeline.silver.balance import silver_balance
 from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.silver.filled import (
     access_lines,
@@ -158,6 +161,18 @@ def test_bronze_alone_is_erased_from_and_a_first_fill_follows(tmp_path: Path) ->
     assert audit(str(tmp_path)).complete
 
 
+def test_what_is_left_of_a_file_is_printed_and_the_rest_named(tables: Path) -> None:
+    erase(tables)
+    result = CliRunner().invoke(
+        pipeline, ["cat", str(tables), "/var/log/app.log"], standalone_mode=False
+    )
+    assert result.return_value == 1
+    assert result.stdout_bytes == lines("app", 0, 39)
+    start = len(lines("app", 0, 30))
+    gone = f"bytes {start} to {start + len(b'paid with ' + SECRET) + 1}: erased by ann (ticket 17)"
+    assert gone in result.stderr
+
+
 def test_a_whole_source_can_be_erased(tables: Path) -> None:
     done = erase(tables, "path = '/var/log/app.log'")
     assert done.rows == 40
@@ -179,3 +194,47 @@ def test_the_command_says_what_it_would_do_and_does_it(tables: Path) -> None:
     wrong = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", "mesage = 1"])
     assert wrong.exit_code == 2
     assert "mesage" in wrong.output
+
+
+def test_gold_keeps_no_value_of_erased_lines(tmp_path: Path) -> None:
+    segment = Segment()
+    grow(tmp_path, segment)
+    failed = b"2026-01-02 12:00:00,000 ERROR [main] shop.Cart: no card " + SECRET
+    send(segment, "shop", failed + b"\njava.io.IOException: x\n\tat shop.Cart.pay(Cart.java:1)\n")
+    catch_up(tmp_path, segment)
+    fill(tmp_path)
+    count(tmp_path)
+    assert [name for name in files_with_secret(tmp_path) if "/gold/" in name]
+
+    assert erase(tmp_path).gold
+    assert not files_with_secret(tmp_path)
+    count(tmp_path)
+    assert counted_lines(tmp_path) == expected_lines(tmp_path)
+    assert not files_with_secret(tmp_path)
+
+
+def test_nothing_is_erased_while_gold_is_filled(tables: Path) -> None:
+    count(tables)
+    with (
+        Gold(str(tables), disk=SystemDisk()),
+        pytest.raises(StorageError, match="gold is in use by another pipeline: stop it"),
+    ):
+        erase(tables)
+    assert not DeltaTable.is_deltatable(str(tables / "bronze" / "erased"))
+
+
+def test_no_file_keeps_an_erased_value_in_a_dictionary(tables: Path) -> None:
+    def paths() -> set[str]:
+        """Return what the dictionaries of bronze's files have for `path`."""
+        found: set[str] = set()
+        for name in DeltaTable(str(tables / "bronze" / "events")).file_uris():
+            rows = pq.read_table(
+                name, columns=["path"], read_dictionary=["path"], partitioning=None
+            )
+            for chunk in rows["path"].chunks:
+                found.update(chunk.dictionary.to_pylist())
+        return found
+
+    assert "/var/log/pay.log" in paths()
+    erase(tables, "path = '/var/log/pay.log'")
+    assert "/var/log/pay.log" not in paths()

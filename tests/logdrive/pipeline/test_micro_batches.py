@@ -142,6 +142,31 @@ def test_what_runs_when_told_to_stop_is_committed(tmp_path: Path) -> None:
     assert named == there
 
 
+class Counting(threading.Event):
+    """An event that waits no time, and is set after some looks."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+        self._looks = looks
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout or 0.0)
+        if len(self.waited) == self._looks:
+            self.set()
+        return self.is_set()
+
+
+def test_where_nothing_comes_looks_become_rarer(tmp_path: Path) -> None:
+    often, seldom = Counting(150), Counting(3)
+    run_pipeline(plan(tmp_path, once=False), often, tasks=Elsewhere())
+    assert often.waited[:100] == [0.1] * 100, "ten seconds"
+    assert often.waited[102:] == [1.0] * 48
+    planned = plan(tmp_path, once=False, trigger_seconds=30.0)
+    run_pipeline(planned, seldom, tasks=Elsewhere())
+    assert seldom.waited == [30.0] * 3
+
+
 def test_a_range_that_is_no_whole_batch_is_told(tmp_path: Path) -> None:
     class Short(Elsewhere):
         def run(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

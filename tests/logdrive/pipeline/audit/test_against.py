@@ -7,10 +7,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from logdrive.cli.main import cli
+from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.model import records
 from logdrive.pipeline.audit.against import ComparedFile, Comparison, compare_file
-from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.erase import erase_rows
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
 
@@ -33,9 +34,8 @@ def compared(tables: Path, data: bytes) -> Comparison:
     file.write_bytes(data)
     opened = SystemDisk().open(str(file))
     try:
-        events, batches = open_tables(str(tables))
         source = ComparedFile(str(file), source_id("a"), len(data), opened)
-        return compare_file(events, batches, source)
+        return compare_file(str(tables), source)
     finally:
         opened.close()
 
@@ -138,3 +138,11 @@ def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
     )
     catch_up(tmp_path / "tables", segment)
     assert audited(tmp_path / "tables", "--against", str(file)).return_value == 0
+
+
+def test_what_was_erased_is_not_missing(tables: Path) -> None:
+    where = "message LIKE '%line 3 %'"
+    erase_rows(str(tables), where, by="ada", why=None, clock=SystemClock(), disk=SystemDisk())
+    found = compared(tables, TEXT)
+    assert (found.same, found.left_out) == (True, len("a line 3 \u00e4\n".encode()))
+    assert compared(tables, TEXT + b"x").missing == [(len(TEXT), len(TEXT) + 1)]

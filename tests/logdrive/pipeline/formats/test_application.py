@@ -199,6 +199,16 @@ def test_each_layout_has_an_example() -> None:
     assert {one[0] for one in EXAMPLES} == set(LAYOUTS)
 
 
+def test_lines_with_and_without_a_level_are_one_format() -> None:
+    with_level, without = "2026-01-02 03:04:05 INFO hello", "2026-01-02 03:04:06 started: x"
+    lines = [with_level] * 19 + [without]
+    assert recognize(log_lines(lines)) == "application"
+    assert parse("application", lines)[19] == {
+        "message": "started: x",
+        "time": utc(2026, 1, 2, 3, 4, 6),
+    }
+
+
 def test_a_line_of_no_known_layout_is_not_recognized() -> None:
     assert recognize(log_lines(["once upon a time", "there was a line"])) is None
     assert recognize(log_lines([])) is None

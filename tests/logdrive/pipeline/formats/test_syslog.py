@@ -3,7 +3,8 @@
 import orjson
 import pytest
 
-from tests.logdrive.pipeline.formats.log_lines import parse, utc
+from logdrive.pipeline.formats.catalog import recognize
+from tests.logdrive.pipeline.formats.log_lines import log_lines, parse, utc
 
 
 def test_the_three_kinds_are_one_format() -> None:
@@ -39,6 +40,16 @@ def test_the_three_kinds_are_one_format() -> None:
         "message": "message",
         "time": utc(2003, 10, 11, 22, 14, 15, 3000),
     }
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_each_kind_is_recognized(number: int) -> None:
+    lines = [
+        "Oct 11 22:14:15 mymachine su[230]: failed",
+        "2026-01-02T03:04:05.678901+01:00 mymachine systemd[1]: Started cron.service.",
+        "<165>1 2003-10-11T22:14:15.003Z host app - ID47 - message",
+    ]
+    assert recognize(log_lines([lines[number]] * 3)) == "syslog"
 
 
 def test_nothing_is_null_in_rfc5424() -> None:

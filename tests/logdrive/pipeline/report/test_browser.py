@@ -10,7 +10,9 @@ from logdrive.pipeline.report.page import render_report
 from tests.conftest import unavailable
 from tests.logdrive.pipeline.audit.damages import fill_tables
 from tests.logdrive.pipeline.filling import catch_up
+from tests.logdrive.pipeline.gold.counted import count as count_gold
 from tests.logdrive.pipeline.segments import Segment, file_records, lines
+from tests.logdrive.pipeline.silver.filled import BROKEN, access_lines, fill
 from tests.support.browser import Page, find_chromium, open_page
 
 pytestmark = pytest.mark.process
@@ -39,7 +41,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     segment.data_batch("long", 0, len(data), records, count, attributes=attributes)
     segment.gap("long", len(data), 10**12, "removed")
     segment.dismissal(segment.dead_letter("beats", 2**40), 2**40, "w" * 90, "because " * 40)
+    errors = access_lines(0, 90).replace(b'1.1" 200', b'1.1" 500', 9) + BROKEN
+    records, count = file_records(errors)
+    attributes = {"host": "web-1", "path": f"{LONG}/access.log"}
+    segment.data_batch("web", 0, len(errors), records, count, attributes=attributes)
     catch_up(directory, segment)
+    fill(directory)
+    count_gold(directory)
     file = directory / "report.html"
     file.write_text(render_report(str(directory), audit(str(directory))))
     return file
@@ -51,6 +59,8 @@ def test_no_part_of_the_report_is_wider_than_the_window(
 ) -> None:
     page.open(report, width, 844)
     assert page.evaluate("document.title") == "logdrive: not complete"
+    titles = page.evaluate("[...document.querySelectorAll('h2')].map(one => one.textContent)")
+    assert {"Errors", "Lines by service", "Quarantined", "Tables by format", "Gaps"} <= set(titles)
     assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [width, width]
     beyond = "[...document.querySelectorAll('body *')].filter(one => one.closest('svg') === null "
     beyond += "&& one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML)"

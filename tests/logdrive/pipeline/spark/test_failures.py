@@ -67,3 +67,20 @@ def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
         convert_spark_failures(Path("spark.log")),
     ):
         raise PySparkRuntimeError("it broke")
+
+
+def test_what_stands_around_the_cause_is_never_taken_for_it() -> None:
+    stack = """java.net.SocketTimeoutException: Timed out
+\tat org.apache.spark.Main.run(Main.scala:3)
+Driver stacktrace:
+Thread State: RUNNABLE"""
+    assert str(to_transient_error("it failed", stack)) == (
+        "it failed: java.net.SocketTimeoutException: Timed out"
+    )
+    caused = """Job aborted
+\tat a.B.c(B.scala:1)
+Caused by: java.io.IOException: No such host
+\t... 10 more"""
+    assert str(to_transient_error("it failed", caused)) == (
+        "it failed: java.io.IOException: No such host"
+    )

@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
+from logdrive.pipeline.spark.jvm_lifetime import ends_early, make_bound_java_home
 
 STARTER = """
 import subprocess, sys
@@ -92,3 +93,37 @@ def test_where_nothing_may_be_executed_the_java_itself_is_taken(
     home = program(tmp_path / "jdk", "true")
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert make_bound_java_home(home, tmp_path) == home
+
+
+def test_a_java_that_is_still_starting_is_killed_when_the_start_is_given_up(
+    tmp_path: Path, pipeline: "list[subprocess.Popen[str]]"
+) -> None:
+    home = make_bound_java_home(program(tmp_path / "jdk", "echo up; exec sleep 600"), tmp_path)
+    cancel = threading.Event()
+    with ends_early(home, cancel):
+        java = subprocess.Popen(
+            [home / "bin" / "java"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"JAVA_HOME": str(home)},
+        )
+        pipeline.append(java)
+        assert java.stdout is not None
+        assert java.stdout.readline() == "up\n"
+        assert java.poll() is None
+        cancel.set()
+        assert java.wait(60) == -signal.SIGKILL
+
+
+def test_a_process_that_took_over_the_id_of_a_java_is_left_alone(
+    tmp_path: Path, pipeline: "list[subprocess.Popen[str]]"
+) -> None:
+    home = make_bound_java_home(program(tmp_path / "jdk", "true"), tmp_path)
+    other = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, text=True)
+    pipeline.append(other)
+    (home / "bin" / "java.pid").write_text(f"{other.pid}\n")
+    cancel = threading.Event()
+    cancel.set()
+    with ends_early(home, cancel):
+        time.sleep(0.3)
+    assert other.poll() is None

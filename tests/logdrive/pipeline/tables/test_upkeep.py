@@ -77,11 +77,18 @@ def test_what_has_expired_is_swept_and_nothing_else(tmp_path: Path) -> None:
     young = Path(table.path, "part-young.parquet")
     young.write_bytes(b"of one that is being written")
     os.utime(old, (0, 0))
-    for file in table.files:
+    log = Path(table.path, "_delta_log")
+    draft = log / ".crashed.tmp"
+    draft.touch()
+    for file in (*map(Path, table.files), *log.iterdir()):
         os.utime(file, (0, 0))
+    (log / ".young.tmp").touch()
     upkeep._write_checkpoint(table.path, sweep=True)
     assert not old.exists()
+    assert not draft.exists()
     assert young.exists()
+    assert (log / ".young.tmp").exists()
+    assert not Path(entry_path(table.path, 0)).exists()
     assert numbers(table.path) == list(range(5))
     # the sweep makes commits of its own, which are no hindrance
     add(table, 5)
