@@ -26,7 +26,7 @@ from logdrive.net.retry import Exponential, retry_async
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.write.batches import NumberedBatch
 from logdrive.pipeline.write.create import create_stream
-from logdrive.pipeline.write.numbers import place_of
+from logdrive.pipeline.write.numbers import AppendPlace, place_of
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.reader.segments import (
@@ -62,8 +62,10 @@ class AppendCounts:
 class _State:
     """What is known of a micro-batch across attempts."""
 
-    def __init__(self, batches: Iterator[NumberedBatch]) -> None:
+    def __init__(self, batches: Iterator[NumberedBatch], first_epoch: int) -> None:
         self._batches = batches
+        # the micro-batch of the first of them
+        self._first_epoch = first_epoch
         # made and perhaps sent, but not known to be stored
         self.waiting: deque[NumberedBatch] = deque()
         # number of the last batch that is known to be stored
@@ -96,8 +98,8 @@ class _State:
                 f"writer {writer} has appended micro-batch {place.epoch} already, and this is "
                 f"{epoch}, as with a new checkpoint: give another `writer`"
             )
-        if place.epoch < epoch and self.stored == ABSENT:
-            return  # the usual case: nothing of this micro-batch is stored
+        if place.epoch < self._first_epoch and self.stored == ABSENT:
+            return  # the usual case: nothing of these batches is stored
         while self.stored != durable:
             sent = bool(self.waiting)  # by an attempt before; its answer was lost
             batch = self.waiting[0] if sent else self.make_next()
@@ -125,15 +127,18 @@ async def append_batches(
     transport: Transport,
     clock: Clock,
     segments: int | None = None,
+    first_epoch: int | None = None,
 ) -> AppendCounts:
-    """Append *batches*, all of micro-batch *epoch*, as *writer*; return how many rows that was.
+    """Append *batches* as *writer*; return how many rows that was.
+
+    All are of micro-batch *epoch*, or of several, from *first_epoch* to *epoch*.
 
     A stream that is not there is made with *segments* segments. Raises `ConfigError` if that is
     None, `StorageError` if the writer has appended a
     later micro-batch, or other records for this one, and `TransientError` if the service stays
     away.
     """
-    state = _State(batches)
+    state = _State(batches, epoch if first_epoch is None else first_epoch)
 
     async def attempt() -> AppendCounts:
         try:
@@ -150,6 +155,27 @@ async def append_batches(
     )
     counts: AppendCounts = await again(attempt)
     return counts
+
+
+async def read_place(
+    stream: StreamClient, writer: UUID, transport: Transport, clock: Clock
+) -> AppendPlace:
+    """Return which append of *writer* is stored last; `NOTHING` if none is, or no stream.
+
+    Raises `TransientError`.
+    """
+
+    async def attempt() -> AppendPlace:
+        located = await locate_segments(transport, stream.target, stream.scope, stream.stream)
+        async with connect_segments(transport, located) as found:
+            numbers = [await one.client.get_attribute(one.state.segment, writer) for one in found]
+        return place_of(max(numbers, default=ABSENT))
+
+    again = retry_async(
+        TransientError, sleep=clock.sleep, wait=_WAIT, give_up=lambda times: times >= _ATTEMPTS
+    )
+    place: AppendPlace = await again(attempt)
+    return place
 
 
 async def _append_once(

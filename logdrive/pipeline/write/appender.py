@@ -20,6 +20,11 @@ _NAMESPACE: Final = UUID("1c8a1a53-6a0e-5d0c-8a57-3f0b4f5f9a44")
 """Namespace of the writers' ids; changing it makes repetitions append again."""
 
 
+def writer_id(name: str, part: str) -> UUID:
+    """Return the id of the writer that appends one *part* of what *name* appends."""
+    return uuid5(_NAMESPACE, f"{name}\n{part}")
+
+
 @dataclass(frozen=True, slots=True)
 class RowAppender:
     """Appends rows to *stream* under the name *writer*. It pickles."""
@@ -37,7 +42,7 @@ class RowAppender:
         raise.
         """
         clock = SystemClock()
-        writer = uuid5(_NAMESPACE, f"{self.writer}\n{part}")
+        writer = writer_id(self.writer, part)
         peer = msgspec.json.encode({"identity": self.writer, "dialect": "rows", "part": part})
         origin = BatchOrigin(
             # as a receiver without a configured id names a service
