@@ -93,9 +93,7 @@ def replay(
     if as_json:
         emit_json({"rows": counts.rows, "appended": counts.appended})
     elif dry_run:
-        print(
-            f"{counts.rows:,} rows would be appended, but for quarantined ones and those that were before"
-        )
+        print(f"{counts.rows:,} rows would be appended, but for those quarantined, or replayed")
     else:
         print(f"{counts.appended:,} of {counts.rows:,} rows appended")
 
