@@ -24,7 +24,7 @@ from bench import (
 )
 from bench.measure import Benchmark
 from bench.peer_group import peers
-from bench.tables import audit, fill, silver, trickle
+from bench.tables import audit, fill, keep_up, silver, trickle
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
@@ -51,6 +51,7 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         *iggy_store.GROUPS,
         fill.BENCHMARKS,
         trickle.BENCHMARKS,
+        keep_up.BENCHMARKS,
         audit.BENCHMARKS,
         silver.BENCHMARKS,
     )

@@ -14,6 +14,7 @@ from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.audit.text import verdict_line
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.erase import ErasedCounts, erase_rows
 from logdrive.pipeline.gold.writer import Gold
 from logdrive.pipeline.silver.balance import silver_balance
@@ -194,6 +195,22 @@ def test_the_command_says_what_it_would_do_and_does_it(tables: Path) -> None:
     wrong = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", "mesage = 1"])
     assert wrong.exit_code == 2
     assert "mesage" in wrong.output
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["1/0=1", "start/0=1", "cast(message as int)=1", "to_timestamp('zz') < received", "start"],
+)
+def test_a_condition_that_can_t_be_answered_erases_nothing(tables: Path, where: str) -> None:
+    before = files_of_bronze(tables)
+    wrong = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", where, "--yes"])
+    assert wrong.exit_code in (0, 2), wrong.output
+    assert not isinstance(wrong.exception, Exception) or isinstance(wrong.exception, SystemExit)
+    assert files_of_bronze(tables) == before
+
+
+def files_of_bronze(tables: Path) -> list[str]:
+    return sorted(open_tables(str(tables))[0].files)
 
 
 def test_gold_keeps_no_value_of_erased_lines(tmp_path: Path) -> None:
