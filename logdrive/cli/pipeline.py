@@ -26,6 +26,7 @@ _COMMANDS = {
     "cat": "logdrive.cli.tables.cat",
     "formats": "logdrive.cli.tables.formats",
     "gold": "logdrive.cli.tables.gold",
+    "replay": "logdrive.cli.tables.replay",
     "report": "logdrive.cli.tables.report",
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import structlog
 
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
@@ -67,16 +68,23 @@ def silver(directory: str, once: bool, path: str | None, master: str | None, as_
 
 
 @click.command(
-    short_help="Drop tables that are made from others, and make them anew.",
+    short_help="Make bronze, silver or gold tables anew.",
     epilog="Example: logdrive pipeline rebuild /data/logs --table silver --config pipeline.toml",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--table",
-    type=click.Choice(["silver", "gold"]),
+    type=click.Choice(["bronze", "silver", "gold"]),
     required=True,
-    help="Which tables: all of silver, or all of gold.",
+    help="Which tables: those of bronze, all of silver, or all of gold.",
 )
+@click.option(
+    "--from",
+    "source",
+    metavar="URI",
+    help="Stream that bronze was made from, and is made from again.",
+)
+@access_options
 @_config_option
 @_master_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be dropped and read.")
@@ -84,12 +92,18 @@ def silver(directory: str, once: bool, path: str | None, master: str | None, as_
 def rebuild(
     directory: str,
     table: str,
+    source: str | None,
+    access: AccessOptions,
     path: str | None,
     master: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Drop the silver tables in DIRECTORY and fill them again from bronze, or gold from silver.
+
+    Bronze is made anew beside the old tables, from the stream, and takes their place when it has
+    all that they have; what was stopped or killed goes on when it is run again. It is refused where
+    the stream no longer has what the tables have, or lines were erased from them.
 
     Formats are decided anew, by the configuration and the product as they are now. What was begun
     and stopped goes on with `pipeline silver DIRECTORY`; to run this again begins anew. After
@@ -101,6 +115,13 @@ def rebuild(
     from logdrive.pipeline.silver.rebuild import drop_silver
 
     configure_logging("info")
+    if (table == "bronze") != (source is not None):
+        raise click.UsageError("give --from URI with --table bronze, and only then")
+    if source is not None:
+        from logdrive.cli.tables.bronze import rebuild_bronze_tables
+
+        rebuild_bronze_tables(directory, source, master, access, dry_run=dry_run, as_json=as_json)
+        return
     if table == "gold":
         from logdrive.cli.tables.gold import rebuild_gold
 

@@ -48,6 +48,7 @@ POINTS = (
     "pipeline.erase.after_record",
     "pipeline.erase.between_tables",
     "pipeline.erase.after_tables",
+    "pipeline.rebuild.between",
 )
 """All fault points; `reach` takes no other name."""
 

@@ -19,6 +19,14 @@ queries, and rows as lines of a stream.
 | user, password | for a controller, or an S2 face of a store, that requires a login; for Iggy |
 | token | for a segment store without a controller that requires a delegation token, and for S2 |
 
+| option of a query that writes | |
+|---|---|
+| uri | the stream: `pravega://host:port/scope/stream` (required) |
+| writer | name that repetitions have in common (default: a streaming query's id; else a new one) |
+| epoch | of a batch query with `writer`: number of what it writes; it must grow (default 0) |
+| segments | of a new stream; without it the stream must be there |
+| ca, cert, key, serverName, user, password, token | as above |
+
 Spark tells a Python source neither which columns a query needs nor, by default, its filters; so
 the option `columns`, or a schema given to Spark (`.schema("message string, start long")`), says so.
 
@@ -34,7 +42,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -62,6 +72,8 @@ from logdrive.pipeline.spark.options import (
     Options,
     parse_options,
 )
+from logdrive.pipeline.spark.sink import BatchWriter, StreamWriter
+from logdrive.pipeline.spark.write_options import WriteOptions, parse_write_options
 
 _ROWS_BYTES = 4 * MIB  # decoded bytes that become one Arrow batch of rows
 
@@ -96,6 +108,17 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query for the columns of *schema*."""
         return StreamReader(parse_options(self.options), rows_schema(schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch query with rows of *schema*."""
+        return BatchWriter(self._write_options(schema, overwrite))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - Spark's name
+        """Return the writer of a streaming query with rows of *schema*."""
+        return StreamWriter(self._write_options(schema, overwrite))
+
+    def _write_options(self, schema: Any, overwrite: bool) -> WriteOptions:
+        return parse_write_options(self.options, schema.fieldNames(), overwrite=overwrite)
 
 
 _PLAIN = plain_schema(EVENTS)

@@ -1,0 +1,193 @@
+"""Appends rows of bronze to a stream again: each once, also if it is interrupted and repeated.
+
+Each segment that the tables have is a writer, and each of its batches a micro-batch with the
+ordinal that it has among them. Batches are only added behind the others, so a repetition goes on
+behind the last one that it has appended, and takes along what the tables got since.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.errors import StorageError
+from logdrive.host.clock import Clock
+from logdrive.host.transport import Transport
+from logdrive.model.units import MIB
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.decode.schema import QUARANTINED
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.pipeline.write.append import append_batches, read_place
+from logdrive.pipeline.write.appender import writer_id
+from logdrive.pipeline.write.batches import BatchOrigin, NumberedBatch, cut_batches
+from logdrive.pipeline.write.numbers import NOTHING
+from logdrive.pipeline.write.records import WRITTEN, encode_rows
+
+_READ_BYTES: Final = 16 * MIB  # stored bytes of batches whose rows are read at once
+_READ_ROWS: Final = 400_000  # the same in rows
+_MOST_HEADERS: Final = 1000  # and in batches
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFilter:
+    """Which rows are appended again. Times are those of `received`, in ms since 1970."""
+
+    sources: tuple[str, ...] = ()
+    """Ids of sources; none for all."""
+    since: int | None = None
+    until: int | None = None
+    """The first time that is left out."""
+
+    @property
+    def name(self) -> str:
+        """Text that is the same for the same filter."""
+        return f"{','.join(sorted(self.sources))} {self.since} {self.until}"
+
+
+@dataclass(slots=True)
+class ReplayCounts:
+    """What a replay has done, in rows of the tables."""
+
+    rows: int = 0
+    """Rows that match, with those that are quarantined."""
+    appended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """A batch of the tables, and its ordinal among those of its segment."""
+
+    ordinal: int
+    batch: int
+    offset: int
+    size: int
+    rows: int
+
+
+def replay_rows(
+    directory: str,
+    to: StreamClient,
+    where: ReplayFilter,
+    on_progress: Callable[[ReplayCounts], None],
+    *,
+    name: str,
+    segments: int | None,
+    dry_run: bool,
+    transport: Transport,
+    clock: Clock,
+) -> ReplayCounts:
+    """Append the rows of bronze in *directory* that match *where* to the stream *to*.
+
+    A repetition under the same *name*, with the same *where*, appends what is missing. A stream
+    that is not there is made with *segments* segments. *dry_run* only counts. Raises
+    `StorageError` if the tables no longer begin with the batches that were appended, and what
+    `append_batches` raises.
+    """
+    events, batches = open_tables(directory)
+    counts = ReplayCounts()
+    for segment, headers in _matching_headers(batches.read_rows(_COLUMNS), where).items():
+        counts.rows += sum(header.rows for header in headers)
+        if dry_run or not headers:
+            continue
+        writer = writer_id(f"replay {name} {where.name}", segment)
+        peer = msgspec.json.encode({"identity": name, "dialect": "replay", "part": segment})
+        origin = BatchOrigin(writer, str(uuid5(NAMESPACE_URL, to.uri)), msgspec.Raw(peer))
+        place = asyncio.run(read_place(to, writer, transport, clock))
+        rest = [header for header in headers if header.ordinal >= place.epoch]
+        if place != NOTHING and (not rest or rest[0].ordinal != place.epoch):
+            raise StorageError(
+                f"batch {place.epoch} of {segment} was replayed last under the name {name!r}, and "
+                "these tables don't have it, or it does not match: give another --name"
+            )
+        done = asyncio.run(
+            append_batches(
+                to,
+                writer,
+                headers[-1].ordinal,
+                _make_batches(events.read_rows, segment, rest, origin, clock.now_ms()),
+                transport=transport,
+                clock=clock,
+                segments=segments,
+                first_epoch=rest[0].ordinal,
+            )
+        )
+        counts.appended += done.appended
+        on_progress(counts)
+    return counts
+
+
+_COLUMNS: Final = ("batch", "segment", "offset", "bytes", "rows", "source", "received")
+
+
+def _matching_headers(table: pa.Table, where: ReplayFilter) -> dict[str, list[_Header]]:
+    """Return the batches of each segment that match, in their order."""
+    found: dict[str, list[_Header]] = {}
+    ordinals: dict[str, int] = {}
+    ordered = table.sort_by(
+        [("segment", "ascending"), ("offset", "ascending"), ("batch", "ascending")]
+    )
+    # in ms, without objects for times
+    received = pc.cast(pc.divide(pc.cast(ordered["received"], pa.int64()), 1000), pa.int64())
+    for row, ms in zip(
+        ordered.drop_columns(["received"]).to_pylist(), received.to_pylist(), strict=True
+    ):
+        segment = row["segment"]
+        ordinal = ordinals[segment] = ordinals.get(segment, -1) + 1
+        headers = found.setdefault(segment, [])
+        if (
+            (where.sources and row["source"] not in where.sources)
+            or (where.since is not None and (ms is None or ms < where.since))
+            or (where.until is not None and (ms is None or ms >= where.until))
+        ):
+            continue
+        headers.append(_Header(ordinal, row["batch"], row["offset"], row["bytes"], row["rows"]))
+    return found
+
+
+def _make_batches(
+    read_rows: Callable[..., pa.Table],
+    segment: str,
+    headers: Sequence[_Header],
+    origin: BatchOrigin,
+    received: int,
+) -> Iterator[NumberedBatch]:
+    """Yield the appends of the rows of *headers*, whose rows *read_rows* reads."""
+    for chunk in _chunks(headers):
+        columns = [*WRITTEN, "batch", "offset", "ordinal", "flag"]
+        near = (
+            (pc.field("segment") == segment)
+            & (pc.field("offset") >= chunk[0].offset)
+            & (pc.field("offset") <= chunk[-1].offset)
+        )
+        rows = read_rows(columns, near)
+        whole = pc.invert(pc.is_in(rows["flag"].cast(pa.string()), pa.array(QUARANTINED)))
+        rows = rows.filter(whole).sort_by([("batch", "ascending"), ("ordinal", "ascending")])
+        numbers = rows["batch"].combine_chunks()
+        for header in chunk:
+            first = pc.index(numbers, header.batch).as_py()
+            if first < 0:  # all of its rows came before, in another batch, or were erased
+                continue
+            count = pc.sum(pc.equal(numbers, header.batch)).as_py()
+            records = encode_rows(rows.slice(first, count).combine_chunks().to_batches())
+            yield from cut_batches(records, origin, header.ordinal, received)
+
+
+def _chunks(headers: Sequence[_Header]) -> Iterator[list[_Header]]:
+    """Yield runs of *headers* whose rows are read at once."""
+    held: list[_Header] = []
+    for header in headers:
+        held.append(header)
+        if (
+            sum(one.size for one in held) >= _READ_BYTES
+            or sum(one.rows for one in held) >= _READ_ROWS
+            or len(held) == _MOST_HEADERS
+        ):
+            yield held
+            held = []
+    if held:
+        yield held

@@ -1,0 +1,152 @@
+"""Rows of bronze that are appended to a stream again: each once, interrupted and repeated."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from logdrive.cli.main import cli
+from logdrive.errors import StorageError
+from logdrive.host.clock import SystemClock
+from logdrive.net.tcp import SystemTransport
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.pipeline.spark.source import LogdriveSource
+from logdrive.pipeline.write import replay
+from logdrive.pipeline.write.replay import ReplayCounts, ReplayFilter, replay_rows
+from logdrive.services.pravega.client.writer import AppendWriter
+from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
+from tests.logdrive.pipeline.storing import served
+
+_TURNS = 8
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> list[Segment]:
+    """Tables of two segments, in `tables`: a source each, a second a batch, and quarantine."""
+    made = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(2)]
+    for number, segment in enumerate(made):
+        at = 0
+        for turn in range(_TURNS):
+            segment.clock = turn * 1000
+            at = send(segment, f"s{number}", lines(f"s{number}", turn * 50, 50), at)
+    made[0].foreign("beats", [b"{"])
+    catch_up(tmp_path / "tables", *made)
+    return made
+
+
+@pytest.fixture
+def to(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
+    with served(tmp_path / "store", segments[0]) as face:
+        yield StreamClient(face.target, "logs", "again")
+
+
+def _replay(
+    tmp_path: Path, to: StreamClient, where: ReplayFilter | None = None, **more: Any
+) -> ReplayCounts:
+    settings: dict[str, Any] = {"name": "test", "segments": 2, "dry_run": False} | more
+    return replay_rows(
+        str(tmp_path / "tables"),
+        to,
+        where or ReplayFilter(),
+        lambda _: None,
+        transport=SystemTransport(),
+        clock=SystemClock(),
+        **settings,
+    )
+
+
+def _messages(to: StreamClient) -> Counter[str]:
+    one = LogdriveSource({"uri": to.uri, **to.connection_options(), "columns": "message"})
+    reader = one.reader(one.schema())
+    return Counter(
+        row["message"]
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    )
+
+
+def _expected(first: int = 0, end: int = _TURNS, sources: tuple[str, ...] = ("s0", "s1")) -> Any:
+    return Counter(
+        line
+        for source in sources
+        for line in lines(source, first * 50, (end - first) * 50).decode().splitlines()
+    )
+
+
+def test_a_replay_that_is_repeated_appends_each_row_once(tmp_path: Path, to: StreamClient) -> None:
+    assert _replay(tmp_path, to).appended == 2 * _TURNS * 50
+    assert _replay(tmp_path, to).appended == 0
+    assert _messages(to) == _expected()
+
+
+def test_rows_that_came_since_are_appended_by_the_next_one(
+    tmp_path: Path, to: StreamClient, segments: list[Segment]
+) -> None:
+    _replay(tmp_path, to)
+    send(segments[1], "s1", lines("s1", _TURNS * 50, 50), len(lines("s1", 0, _TURNS * 50)))
+    catch_up(tmp_path / "tables", *segments)
+    assert _replay(tmp_path, to).appended == 50
+    assert _messages(to) == _expected() + _expected(_TURNS, _TURNS + 1, ("s1",))
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 8, 11])
+def test_an_interrupted_replay_is_finished_by_the_next_one(
+    after: int, tmp_path: Path, to: StreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "_READ_ROWS", 100)
+    real, sent = AppendWriter.append_data, 0
+
+    def failing(self: AppendWriter, *arguments: Any, **more: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == after + 1:
+            raise KeyboardInterrupt
+        return real(self, *arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendWriter, "append_data", failing)
+        with pytest.raises(KeyboardInterrupt):
+            _replay(tmp_path, to)
+    _replay(tmp_path, to)
+    assert _messages(to) == _expected()
+
+
+def test_a_filter_chooses_sources_and_times(tmp_path: Path, to: StreamClient) -> None:
+    where = ReplayFilter((source_id("s1"),), 2000, 5000)
+    assert _replay(tmp_path, to, where, dry_run=True) == ReplayCounts(150, 0)
+    assert to.list_segments() == []
+    assert _replay(tmp_path, to, where).appended == 150
+    assert _messages(to) == _expected(2, 5, ("s1",))
+
+
+def test_tables_that_lack_what_was_replayed_are_refused(
+    tmp_path: Path, to: StreamClient, segments: list[Segment]
+) -> None:
+    _replay(tmp_path, to)
+    (tmp_path / "tables").rename(tmp_path / "old")
+    half = [Segment(name=one.name) for one in segments]
+    for segment in half:
+        send(segment, "s0", lines("s0", 0, 50))
+    catch_up(tmp_path / "tables", *half)
+    with pytest.raises(StorageError, match="give another --name"):
+        _replay(tmp_path, to)
+    assert _messages(to) == _expected()
+
+
+def test_the_command_says_how_many_rows_there_are(tmp_path: Path, segments: list[Segment]) -> None:
+    command = ["pipeline", "replay", str(tmp_path / "tables"), "--to", "pravega://h/a/b"]
+    dry = CliRunner().invoke(cli, [*command, "--from", "1970-01-01T00:00:06Z", "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert "201 rows would be appended" in dry.output
+
+
+def test_a_time_that_is_none_is_named(tmp_path: Path, segments: list[Segment]) -> None:
+    command = ["pipeline", "replay", str(tmp_path / "tables"), "--to", "pravega://h/a/b"]
+    wrong = CliRunner().invoke(cli, [*command, "--until", "noon"])
+    assert wrong.exit_code == 2
+    assert "write a time such as" in wrong.output
