@@ -9,11 +9,9 @@ import click
 
 from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.erasing import erase
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
-from logdrive.cli.silver import follow_with_silver, rebuild, silver
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 
@@ -24,10 +22,13 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
     "cat": "logdrive.cli.tables.cat",
+    "erase": "logdrive.cli.tables.erase",
     "formats": "logdrive.cli.tables.formats",
     "gold": "logdrive.cli.tables.gold",
+    "rebuild": "logdrive.cli.tables.silver",
     "replay": "logdrive.cli.tables.replay",
     "report": "logdrive.cli.tables.report",
+    "silver": "logdrive.cli.tables.silver",
 }
 
 
@@ -117,6 +118,7 @@ def run(
     Runs until SIGTERM, or with --once until it has read what the stream holds at the start. With
     --silver each commit's lines become rows of DIR/silver, by their formats.
     """
+    from logdrive.cli.tables.silver import follow_with_silver
     from logdrive.pipeline.run import run_pipeline
     from logdrive.pipeline.spark.session import require_spark
 
@@ -203,8 +205,3 @@ def _plan_from_options(
     return Plan(
         uri=source, directory=target, once=once, master=master, tls=access.tls, login=access.login
     )
-
-
-pipeline.add_command(silver)
-pipeline.add_command(rebuild)
-pipeline.add_command(erase)

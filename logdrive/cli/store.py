@@ -12,7 +12,7 @@ from rich.table import Table
 
 from logdrive.address import IggyAddress, S2Address
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.dead_letters import dead_letters_group
+from logdrive.cli.letters.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pack_faults import PackFaultPrinter
 from logdrive.cli.printed_lines import print_lines

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
-from logdrive.cli.letter_states import REPLAYED, choose_segment, state_of, writer_of
+from logdrive.cli.letters.letter_states import REPLAYED, choose_segment, state_of, writer_of
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.reader.dead_letters import DeadLetter

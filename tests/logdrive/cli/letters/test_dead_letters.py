@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from logdrive.cli.replaying import replay
+from logdrive.cli.letters.replaying import replay
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
 from logdrive.packs.faults import PackFault
 from logdrive.pipeline.read.connect import open_stream

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-from logdrive.cli.letter_states import DISMISSED, choose_segment, state_of, writer_of
+from logdrive.cli.letters.letter_states import DISMISSED, choose_segment, state_of, writer_of
 from logdrive.model import dead_letters as notes
 from logdrive.model.dead_letters import Decision, Letter, encode_note
 from logdrive.services.pravega.reader.dead_letters import DeadLetter

@@ -17,10 +17,10 @@ from rich.table import Table
 
 from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.dismissing import DismissalOutcome, Dismissed, dismiss
-from logdrive.cli.letter_states import LetterState, state_of
+from logdrive.cli.letters.dismissing import DismissalOutcome, Dismissed, dismiss
+from logdrive.cli.letters.letter_states import LetterState, state_of
+from logdrive.cli.letters.replaying import ReplayOutcome, replay
 from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
-from logdrive.cli.replaying import ReplayOutcome, replay
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     abort_on_stop,
