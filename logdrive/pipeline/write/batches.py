@@ -47,7 +47,7 @@ def cut_batches(
 
     *received* is in ms since 1970. Raises `StorageError` for a record of more than 16 MiB.
     """
-    cut = _Cut(origin, epoch, received)
+    cut = _BatchCutter(origin, epoch, received)
     held: list[bytes] = []
     size = 0
     for record in records:
@@ -67,7 +67,7 @@ def cut_batches(
         yield cut.batch(held)
 
 
-class _Cut:
+class _BatchCutter:
     """Makes the batches of one micro-batch, in order."""
 
     def __init__(self, origin: BatchOrigin, epoch: int, received: int) -> None:
