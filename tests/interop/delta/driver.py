@@ -42,6 +42,7 @@ class Spark:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
             "spark.sql.shuffle.partitions": "1",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # of VACUUM
             "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
