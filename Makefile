@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 2
+JOBS   ?= 3
 STAMP  := $(VENV)/.installed
 
 .PHONY: help install demo test test-pravega peers check bench simulate mutants proto clean
@@ -15,7 +15,7 @@ install: $(STAMP) ## make .venv with all of logdrive in it, as .venv/bin/logdriv
 demo: $(STAMP) ## watch real log lines travel from rotating files to an audited table, with kills on the way
 	@$(BIN)/logdrive demo $(ARGS)
 
-test: $(STAMP) check ## run every test, JOBS=2 at a time, after ruff, mypy --strict and import-linter
+test: $(STAMP) check ## run every test, JOBS=3 at a time, after ruff, mypy --strict and import-linter
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP) ## run ruff, mypy --strict and import-linter
