@@ -49,11 +49,22 @@ class SilverFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
+        if error is not None:
+            self._remove(error)
+            return
+        try:
             for table in list(self._waiting):
                 self._write_group(table)
+            for files in self._files.values():
+                files.__exit__(None, None, None)
+        except BaseException as failure:
+            self._remove(failure)
+            raise
+
+    def _remove(self, error: BaseException) -> None:
+        """Remove all files, because of *error*; those of a table that has ended, too."""
         for files in self._files.values():
-            files.__exit__(kind, error, trace)
+            files.__exit__(type(error), error, error.__traceback__)
 
     def added(self) -> dict[str, list[AddedFile]]:
         """Return the finished files by table, after the context has ended."""

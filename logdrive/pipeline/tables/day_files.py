@@ -72,13 +72,23 @@ class DayFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None:
+        if error is not None:
+            self._remove(error)
+            return
+        try:
             while self._open:
                 self._finish(next(iter(self._open)))
-            return
-        for file in self._open.values():
-            file.__exit__(kind, error, trace)
-        for added in self._finished:
+        except BaseException as failure:
+            self._remove(failure)
+            raise
+
+    def _remove(self, error: BaseException) -> None:
+        """Remove all files, because of *error*."""
+        files, self._open = self._open, {}
+        finished, self._finished = self._finished, []
+        for file in files.values():
+            file.__exit__(type(error), error, error.__traceback__)
+        for added in finished:
             os.unlink(os.path.join(self._directory, added.name))
 
     @property

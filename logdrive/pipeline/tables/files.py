@@ -5,6 +5,7 @@ A file is written and synced before a commit adds it to a table, so that no tabl
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -58,7 +59,13 @@ class EventFile:
         self._path = os.path.join(directory, self.name)
         if partition:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        self._writer = pq.ParquetWriter(self._path, schema, **parquet_options(schema, compression))
+        options = parquet_options(schema, compression)
+        try:
+            self._writer = pq.ParquetWriter(self._path, schema, **options)
+        except OSError:  # its first bytes do not fit the disk
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
+            raise
         # rows so far
         self.rows = 0
 
@@ -77,7 +84,13 @@ class EventFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:  # the end of the file does not fit the disk
+            os.unlink(self._path)
+            if error is None:
+                raise
+            return
         if error is not None or not self.rows:
             os.unlink(self._path)
         else:
