@@ -49,6 +49,6 @@ clean: ## remove what the other targets made
 $(STAMP): pyproject.toml $(wildcard logdrive/kernel/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "logdrive needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: install it (Debian: apt-get install python3-venv)"; exit 2; }
-	@echo "installing logdrive and what it needs into $(VENV) (about 1.4 GB, four minutes the first time)"
+	@echo "installing logdrive and what it needs into $(VENV) (about 1.7 GB, four minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -e '.[spark,pravega,s2,iggy,iceberg,dev]'
 	@touch $@

@@ -49,6 +49,9 @@ def formats(files: tuple[str, ...], name: str | None, zone: str, mib: int, as_js
     require_tables()
     from logdrive.pipeline.formats.format import FormatOptions
 
+    if name == "text":
+        raise click.UsageError("text takes every line as it is: there is nothing to try")
+    name = None if name == "auto" else name
     options = FormatOptions(zone=zone)
     surveys = {file: _survey(file, name, options, mib * _MIB) for file in files}
     if as_json:

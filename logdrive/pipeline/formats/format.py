@@ -4,8 +4,8 @@ A format is a pure function of its lines and options, without I/O and without st
 lines are, it never raises: a line that it can't read has a reason instead of values.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -60,6 +60,19 @@ class LogLines:
             self.start.filter(mask),
             self.end.filter(mask),
         )
+
+
+def join_lines(parts: Sequence[LogLines]) -> LogLines:
+    """Return the lines of *parts*, one part after the other; there is at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [[getattr(part, one.name) for part in parts] for one in fields(LogLines)]
+    return LogLines(*(_joined(column) for column in columns))
+
+
+def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    joined = pa.chunked_array(arrays).unify_dictionaries().combine_chunks()
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ its own.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from logdrive.pipeline.formats.catalog import make_format, recognize
+from logdrive.pipeline.formats.catalog import make_format, recognize_all
 from logdrive.pipeline.formats.format import FormatOptions, LogFormat, LogLines
-from logdrive.pipeline.silver.config import AUTO, SilverConfig
+from logdrive.pipeline.silver.config import AUTO, FormatRule, SilverConfig
 from logdrive.pipeline.silver.schema import SOURCES_SCHEMA, TEXT
 
 _SURE_LINES = 20  # a source with so many lines that no format reads is text for good
@@ -87,25 +87,35 @@ class Decisions:
         """Return the decision on *key*, None if there is none yet."""
         return self._known.get(key)
 
-    def decide(self, new: NewSource) -> tuple[Decision, bool]:
-        """Return a decision on *new*, and whether it is for good.
+    def decide(self, new: Sequence[NewSource]) -> list[tuple[Decision, bool]]:
+        """Return a decision on each of *new*, and whether it is for good.
 
         Few lines that no format reads are text, but leave the source undecided.
         """
-        rule = self._config.rule_for(new.path)
-        service, service_by = rule.service, CONFIG
-        if service is None:
-            service, service_by = named_service(new.labels, new.sample), RECORD
-        if service is None:
-            service, service_by = path_service(new.path), PATH
-        name: str | None = rule.format
-        if name == AUTO:
-            name = recognize(new.sample)
-        sure = name is not None or len(new.sample) >= _SURE_LINES
-        decision = Decision(name or TEXT, service, rule.options, rule.table, service_by)
-        if sure:
-            self._known[new.key] = decision
-        return decision, sure
+        rules = [self._config.rule_for(one.path) for one in new]
+        unnamed = [number for number, rule in enumerate(rules) if rule.format == AUTO]
+        recognized = recognize_all([new[number].sample for number in unnamed])
+        names: dict[int, str | None] = dict(zip(unnamed, recognized, strict=True))
+
+        decided = []
+        for number, (one, rule) in enumerate(zip(new, rules, strict=True)):
+            name = names.get(number) if rule.format == AUTO else rule.format
+            sure = name is not None or len(one.sample) >= _SURE_LINES
+            service, service_by = _service(one, rule)
+            decision = Decision(name or TEXT, service, rule.options, rule.table, service_by)
+            if sure:
+                self._known[one.key] = decision
+            decided.append((decision, sure))
+        return decided
+
+
+def _service(new: NewSource, rule: FormatRule) -> tuple[str | None, str]:
+    """Return the service of *new*, and what says so."""
+    if rule.service is not None:
+        return rule.service, CONFIG
+    if (named := named_service(new.labels, new.sample)) is not None:
+        return named, RECORD
+    return path_service(new.path), PATH
 
 
 def decision_rows(decided: Iterable[tuple[NewSource, Decision]], now_ms: int) -> pa.Table:

@@ -84,13 +84,15 @@ class SourceScan:
         """
         samples = {key: pa.concat_tables(sample.parts) for key, sample in self._new.items()}
         labels = _read_labels(batches, {rows["batch"][0].as_py() for rows in samples.values()})
+        new = [
+            _new_source(key, rows, labels.get(rows["batch"][0].as_py(), {}))
+            for key, rows in samples.items()
+        ]
         final = []
-        for key, rows in samples.items():
-            new = _new_source(key, rows, labels.get(rows["batch"][0].as_py(), {}))
-            decision, sure = self._decisions.decide(new)
-            self._decided[key] = decision
+        for one, (decision, sure) in zip(new, self._decisions.decide(new), strict=True):
+            self._decided[one.key] = decision
             if sure:
-                final.append((new, decision))
+                final.append((one, decision))
         return self._decided, final
 
 

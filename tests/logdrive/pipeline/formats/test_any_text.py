@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.pipeline.formats.catalog import FORMATS, make_format, recognize
+from logdrive.pipeline.formats.catalog import FORMATS, make_format, recognize, recognize_all
 from logdrive.pipeline.formats.format import FormatOptions, ParsedLines
 from tests.logdrive.pipeline.formats.log_lines import log_lines, rows
 
@@ -81,6 +81,19 @@ def test_a_line_with_a_reason_has_nothing_else(texts: list[str | None]) -> None:
 @settings(max_examples=30)
 def test_recognizing_never_raises(texts: list[str | None]) -> None:
     assert recognize(log_lines(texts)) in {None, *FORMATS}
+
+
+@given(samples=st.lists(texts, max_size=5))
+@settings(max_examples=20)
+def test_samples_are_recognized_together_as_each_by_itself(samples: list[list[str | None]]) -> None:
+    lines = [log_lines(sample) for sample in samples]
+    assert recognize_all(lines) == [recognize(one) for one in lines]
+
+
+def test_many_samples_are_recognized_in_parts_as_each_by_itself() -> None:
+    samples = [[line] * 150 for line in EXAMPLES] * 6
+    lines = [log_lines([str(number), *sample]) for number, sample in enumerate(samples)]
+    assert recognize_all(lines) == [recognize(one) for one in lines]
 
 
 def test_slices_and_sources_without_codes_are_read_alike() -> None:

@@ -65,7 +65,7 @@ def test_a_service_is_the_configured_one_then_the_sources_own_then_the_paths() -
         (new_source("/opt/a/b.log"), "a", PATH),
     ]
     for source, service, said_by in cases:
-        decision, _ = decisions.decide(source)
+        ((decision, _),) = decisions.decide([source])
         assert (decision.service, decision.service_by) == (service, said_by)
 
 
