@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from logdrive.printable import escape_unprintable
+
 
 def print_error(text: str) -> None:
     """Print the error *text* on standard error, each line prefixed with `logdrive: `."""
@@ -55,12 +57,3 @@ def escape_event(
         if isinstance(value, str):
             event[key] = escape_unprintable(value)
     return event
-
-
-def escape_unprintable(text: str) -> str:
-    """Return *text* with unprintable characters replaced by backslash escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else repr(character)[1:-1] for character in text
-    )

@@ -16,10 +16,11 @@ from rich.progress import (
 )
 
 from logdrive.address import StreamAddress
-from logdrive.cli.output import emit_json, escape_unprintable
+from logdrive.cli.output import emit_json
 from logdrive.cli.pack_faults import pack_figures, pack_verdict
 from logdrive.cli.streams import parse_stream_address
 from logdrive.host.disk import SystemDisk
+from logdrive.printable import escape_unprintable
 from logdrive.services.stored_packs import StoredPacks
 from logdrive.store.verify.verify import Verification
 from logdrive.store.verify.verify import verify as verify_store

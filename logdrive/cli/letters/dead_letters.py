@@ -20,7 +20,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.letters.dismissing import DismissalOutcome, Dismissed, dismiss
 from logdrive.cli.letters.letter_states import LetterState, state_of
 from logdrive.cli.letters.replaying import ReplayOutcome, replay
-from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     abort_on_stop,
@@ -36,6 +36,7 @@ from logdrive.model.dead_letters import (
     WHY_CHARACTERS,
     Decision,
 )
+from logdrive.printable import escape_unprintable
 from logdrive.services.pravega.reader.dead_letters import DeadLetter, read_dead_letters
 from logdrive.services.pravega.reader.stream import FindNewSegments, ReadableSegment
 

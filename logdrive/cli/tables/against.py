@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import click
 
-from logdrive.cli.output import escape_unprintable
 from logdrive.cli.pipeline_progress import show_files_read
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.against import ComparedFile, Comparison, compare_file
 from logdrive.pipeline.bronze.rebuild import find_source
+from logdrive.printable import escape_unprintable
 
 _RANGES = 20  # limit on the ranges that are printed
 

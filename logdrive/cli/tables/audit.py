@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logdrive.cli.access import AccessOptions, access_options
-from logdrive.cli.output import emit_json, escape_unprintable
+from logdrive.cli.output import emit_json
 from logdrive.cli.tables.balance import balance_lines, balance_tables
 from logdrive.cli.tables.engines import EngineOptions, FilesRead, audit_tables, engine_options
+from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.against import Comparison

@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from logdrive.cli.output import escape_unprintable, print_error
+from logdrive.cli.output import print_error
+from logdrive.printable import escape_unprintable
 
 _INCOMPLETE = 1
 

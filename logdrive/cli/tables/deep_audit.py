@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from logdrive.cli.access import AccessOptions
-from logdrive.cli.output import escape_unprintable
 from logdrive.cli.pack_faults import pack_figures, pack_verdict
 from logdrive.errors import ConfigError, LogdriveError
 from logdrive.pipeline.audit.deep import DeepAudit, audit_packs
@@ -17,6 +16,7 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.printable import escape_unprintable
 from logdrive.services.reader import SegmentState, ServiceReader
 
 

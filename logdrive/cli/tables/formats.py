@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logdrive.cli.output import emit_json, escape_unprintable
+from logdrive.cli.output import emit_json
 from logdrive.errors import StorageError, os_error_text
+from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from logdrive.pipeline.formats.format import FormatOptions

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 import structlog
 
-from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
+from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.stop_event import stop_on_signals
+from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from logdrive.pipeline.gold.fill import GoldTotals

@@ -12,6 +12,7 @@ from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault
+from logdrive.printable import escape_unprintable
 
 _MOST = 60  # limit on the sources in the table
 _SHORT_ID, _ID = 8, 36  # characters
@@ -49,16 +50,16 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
     if verdict.by_source:
         console.print(_source_table(verdict.by_source))
     for gap in verdict.gaps:
-        console.print(escape(_gap(gap)))
+        console.print(_shown(_gap(gap)))
     for source in verdict.by_source:
         if not source.foreign and source.complete_to < source.last:
-            console.print(escape(_complete_part(source)))
+            console.print(_shown(_complete_part(source)))
     for copy in verdict.copies:
-        console.print(escape(_copy(copy)))
+        console.print(_shown(_copy(copy)))
     for one in dismissals(verdict.letters):
-        console.print(escape(dismissal(one)))
+        console.print(_shown(dismissal(one)))
     for faults in _following(verdict.faults):
-        console.print(escape(_fault(faults)))
+        console.print(_shown(_fault(faults)))
     for count, noun, text in (
         (verdict.quarantined_events, "event", "quarantined, and no line: see the column flag"),
         (verdict.overlapping_events, "event", "whole though a part had come before"),
@@ -252,6 +253,11 @@ def _counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def _shown(text: str) -> str:
+    """Return *text*, in which there may be a path, as the console takes it."""
+    return escape(escape_unprintable(text))
+
+
 def _source_table(sources: list[AuditedSource]) -> Table:
     table = Table(
         "id",
@@ -280,9 +286,9 @@ def _source_table(sources: list[AuditedSource]) -> Table:
         ended = f"ended: {source.ended}" if source.ended else source.state
         table.add_row(
             source.source[:length],
-            escape(source.host or ""),
-            escape(source.path or ("(foreign peer)" if source.foreign else source.source)),
-            escape(f"{ended}, end not seen" if source.lost_at_least else ended),
+            _shown(source.host or ""),
+            _shown(source.path or ("(foreign peer)" if source.foreign else source.source)),
+            _shown(f"{ended}, end not seen" if source.lost_at_least else ended),
             "" if source.foreign else f"{source.last:,}",
             f"{source.lines:,}",
             f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
