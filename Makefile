@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-pravega peers check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta peers check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 
 test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them), which Maven fetches (Java 11 or later, 75 MB once)
 	@$(BIN)/python -m pytest tests/pravega -m pravega_server -n $(JOBS) --maxschedchunk 1 $(ARGS)
+
+test-delta: $(STAMP) ## run the tests that need delta-spark and DuckDB's reader of Delta, fetched once (Maven, Java 17; 600 MB in ~/.cache)
+	@$(BIN)/python -m pytest tests/interop/delta -m delta_spark $(ARGS)
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
 	@$(BIN)/python -m tests.support.s2_cli_build

@@ -176,7 +176,7 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
     receiver, agent = spark_system.receiver(), spark_system.agent()
     pipeline = spark_system.pipeline()
     targets = [name for _ in range(KILLS) for name in ("worker", "store", "java", "driver")]
-    for target in targets[: max(4, KILLS)]:
+    for target in targets[: max(4, KILLS - 2)]:
         _await_commit(spark_system, writer, pipeline)
         _write_until(writer, pick.uniform(0.1, 0.6))
         if target == "store":

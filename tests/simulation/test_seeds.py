@@ -13,7 +13,7 @@ from tests.simulation.recipe import cooked, recipe_of
 
 pytestmark = pytest.mark.history
 
-FIXED = range(120)
+FIXED = range(60)
 FRESH = 20
 _GROUP = 20
 _FOUND = sorted(Path(__file__).parent.glob("found/*.json"))

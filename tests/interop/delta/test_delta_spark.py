@@ -16,7 +16,7 @@ from tests.logdrive.pipeline.bronze.test_days import over_midnight
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 
-pytestmark = [pytest.mark.spark, pytest.mark.process]
+pytestmark = [pytest.mark.delta_spark, pytest.mark.spark, pytest.mark.process]
 
 COMMITS = 110  # more than lie between two checkpoints
 
