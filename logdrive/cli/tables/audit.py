@@ -101,10 +101,6 @@ def audit(
         from logdrive.pipeline.audit.text import print_verdict
 
         print_verdict(verdict, allow_unknown_ends=allow_unknown_ends)
-        differ = [one.file for one in compared if not one.same]
-        if differ:  # said above all sources, and so perhaps out of sight
-            names = escape_unprintable(", ".join(differ))
-            print(f"but {len(differ)} of {len(compared)} files compared differ: {names}")
 
     complete = verdict.complete or (allow_unknown_ends and verdict.complete_but_for_ends)
     fine = (

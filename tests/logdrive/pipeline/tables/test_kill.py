@@ -52,8 +52,6 @@ def test_after_a_kill_every_reader_sees_each_row_once(tmp_path: Path) -> None:
         with_duckdb = [n for (n,) in duckdb.from_arrow(rows).fetchall()]
         for numbers in (with_ours, with_delta, with_polars, with_duckdb):
             assert sorted(numbers) == list(range(end))
-        if kill:
-            assert len(table.files) < end
 
 
 def killed_after(place: str, lines: int) -> int:
