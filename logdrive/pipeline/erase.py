@@ -31,8 +31,9 @@ from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
-from logdrive.pipeline.tables.dropping import drop_tables, lock_tables
+from logdrive.pipeline.tables.dropping import drop_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
+from logdrive.pipeline.tables.lock import lock_tables
 from logdrive.pipeline.tables.select import select_rows
 from logdrive.pipeline.tasks import InProcess
 

@@ -27,7 +27,7 @@ from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.tables.delta import is_table
-from logdrive.pipeline.tables.dropping import lock_tables
+from logdrive.pipeline.tables.lock import lock_tables
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import SegmentState
 

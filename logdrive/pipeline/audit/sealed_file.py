@@ -1,8 +1,8 @@
 """A file in which an audit keeps what it has learned of files that never change.
 
 It is a line with its kind and version, a digest of the rest, then the rest. It is replaced as a
-whole, and may be deleted at any time: whoever reads it does without it if it is missing, damaged or
-of another version. It is trusted as the tables are, whose owner it has.
+whole, and may be deleted at any time: an audit does without it if it is missing, damaged or of
+another version. It is trusted as the tables are, whose owner it has.
 """
 
 import errno

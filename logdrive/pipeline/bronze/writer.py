@@ -40,6 +40,7 @@ from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
 from logdrive.pipeline.tables.day_files import write_day_files
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
+from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 
 
@@ -97,13 +98,7 @@ class Bronze:
     def __enter__(self) -> Self:
         """Take the lock, create or open the tables, and repair them. Raises `StorageError`."""
         place = os.path.dirname(self._paths[0])
-        try:
-            self._disk.make_directory(place)
-            self._held.enter_context(self._disk.lock(os.path.join(place, "lock")))
-        except BlockingIOError as error:
-            raise StorageError(f"{place} is in use by another pipeline") from error
-        except OSError as error:
-            raise StorageError(f"{place} can't be written: {error}") from error
+        self._held.enter_context(make_and_lock_tables(place, self._disk))
         if self._executor is None:
             self._executor = self._held.enter_context(
                 ThreadPoolExecutor(1, thread_name_prefix="upkeep")

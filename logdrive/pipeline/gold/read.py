@@ -1,4 +1,4 @@
-"""What the gold tables say, added up: for reports, and whoever has no SQL at hand."""
+"""What the gold tables say, added up: for reports, and for readers without SQL at hand."""
 
 import os
 from collections.abc import Sequence

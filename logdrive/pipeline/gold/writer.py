@@ -30,6 +30,7 @@ from logdrive.pipeline.gold.summarize import (
 )
 from logdrive.pipeline.tables.delta import AppendTable, create_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
+from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 
 REBUILD_GOLD = "make it anew with `logdrive pipeline rebuild DIR --table gold`"
@@ -74,13 +75,7 @@ class Gold:
             raise StorageError(
                 f"{self._directory} has no silver tables: run `logdrive pipeline silver` first"
             )
-        try:
-            self._disk.make_directory(self._place)
-            self._held.enter_context(self._disk.lock(os.path.join(self._place, "lock")))
-        except BlockingIOError as error:
-            raise StorageError(f"{self._place} is in use by another pipeline") from error
-        except OSError as error:
-            raise StorageError(f"{self._place} can't be written: {error}") from error
+        self._held.enter_context(make_and_lock_tables(self._place, self._disk))
         try:
             self._tables = {
                 name: create_table(os.path.join(self._place, name), schema)

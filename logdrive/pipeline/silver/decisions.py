@@ -35,7 +35,7 @@ DecisionKey = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FormatDecision:
     """What is known of the lines of one source, or of one path of a foreign peer."""
 
     format: str
@@ -75,19 +75,19 @@ class Decisions:
 
     def __init__(self, config: SilverConfig, rows: Iterable[Mapping[str, Any]]) -> None:
         self._config = config
-        self._known: dict[DecisionKey, Decision] = {}
+        self._known: dict[DecisionKey, FormatDecision] = {}
         for row in rows:
             key = (row["source"], row["path"] if row["by_path"] else None)
             options = msgspec.convert(orjson.loads(row["options"] or "{}"), FormatOptions)
-            self._known[key] = Decision(
+            self._known[key] = FormatDecision(
                 row["format"], row["service"], options, row["table"], row["service_by"]
             )
 
-    def find(self, key: DecisionKey) -> Decision | None:
+    def find(self, key: DecisionKey) -> FormatDecision | None:
         """Return the decision on *key*, None if there is none yet."""
         return self._known.get(key)
 
-    def decide(self, new: Sequence[NewSource]) -> list[tuple[Decision, bool]]:
+    def decide(self, new: Sequence[NewSource]) -> list[tuple[FormatDecision, bool]]:
         """Return a decision on each of *new*, and whether it is for good.
 
         Few lines that no format reads are text, but leave the source undecided.
@@ -102,7 +102,7 @@ class Decisions:
             name = names.get(number) if rule.format == AUTO else rule.format
             sure = name is not None or len(one.sample) >= _SURE_LINES
             service, service_by = _service(one, rule)
-            decision = Decision(name or TEXT, service, rule.options, rule.table, service_by)
+            decision = FormatDecision(name or TEXT, service, rule.options, rule.table, service_by)
             if sure:
                 self._known[one.key] = decision
             decided.append((decision, sure))
@@ -118,7 +118,7 @@ def _service(new: NewSource, rule: FormatRule) -> tuple[str | None, str]:
     return path_service(new.path), PATH
 
 
-def decision_rows(decided: Iterable[tuple[NewSource, Decision]], now_ms: int) -> pa.Table:
+def decision_rows(decided: Iterable[tuple[NewSource, FormatDecision]], now_ms: int) -> pa.Table:
     """Return the rows of `sources` for new decisions."""
     return pa.Table.from_pylist(
         [

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from logdrive.pipeline.decode.columns import dictionary_column
 from logdrive.pipeline.decode.schema import LABEL, QUARANTINED
 from logdrive.pipeline.formats.format import LogFormat, LogLines
-from logdrive.pipeline.silver.decisions import CONFIG, Decision, DecisionKey
+from logdrive.pipeline.silver.decisions import CONFIG, DecisionKey, FormatDecision
 from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.silver.runs import (
     LINE_COLUMNS,
@@ -62,7 +62,7 @@ class SilverTask:
 
     directory: str  # of the silver tables
     files: tuple[BronzeFile, ...]
-    decisions: Mapping[DecisionKey, Decision]  # on all that the files have
+    decisions: Mapping[DecisionKey, FormatDecision]  # on all that the files have
     compression: str
 
 
@@ -95,12 +95,12 @@ class _FormatGroup:
 class _Parser:
     """Parses batches of rows into *files*."""
 
-    def __init__(self, decisions: Mapping[DecisionKey, Decision], files: SilverFiles) -> None:
+    def __init__(self, decisions: Mapping[DecisionKey, FormatDecision], files: SilverFiles) -> None:
         self._files = files
         self._groups: list[_FormatGroup] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
         # source -> number of its group, and what was decided
-        self._of_key: dict[DecisionKey, tuple[int, Decision]] = {}
+        self._of_key: dict[DecisionKey, tuple[int, FormatDecision]] = {}
         for key, decision in decisions.items():
             told = f"{decision.format} {decision.options} {decision.named_table}"
             if told not in numbers:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from logdrive.pipeline.decode.schema import QUARANTINED, TIME
 from logdrive.pipeline.formats.catalog import SAMPLE_LINES
 from logdrive.pipeline.formats.format import LogLines
-from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, NewSource
+from logdrive.pipeline.silver.decisions import DecisionKey, Decisions, FormatDecision, NewSource
 from logdrive.pipeline.silver.runs import (
     KEY_COLUMNS,
     LINE_COLUMNS,
@@ -43,7 +43,7 @@ class SourceScan:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         # in the order of their first rows
-        self._decided: dict[DecisionKey, Decision] = {}
+        self._decided: dict[DecisionKey, FormatDecision] = {}
         self._new: dict[DecisionKey, _Sample] = {}
 
     def scan_file(self, path: str) -> bool:
@@ -77,7 +77,7 @@ class SourceScan:
 
     def decide(
         self, batches: AppendTable
-    ) -> tuple[dict[DecisionKey, Decision], list[tuple[NewSource, Decision]]]:
+    ) -> tuple[dict[DecisionKey, FormatDecision], list[tuple[NewSource, FormatDecision]]]:
         """Return the decisions on all sources that were met, and those that are new and final.
 
         *batches* tells what agents say of their sources.

@@ -24,7 +24,7 @@ from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
 from logdrive.pipeline.silver.config import SilverConfig
-from logdrive.pipeline.silver.decisions import Decision, DecisionKey, Decisions, decision_rows
+from logdrive.pipeline.silver.decisions import DecisionKey, Decisions, FormatDecision, decision_rows
 from logdrive.pipeline.silver.parse import SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
 from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
@@ -48,6 +48,7 @@ from logdrive.pipeline.tables.files import (
     labelled_schema,
     write_file,
 )
+from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
 
@@ -110,13 +111,7 @@ class Silver:
         Raises `StorageError` if there is no bronze, or another process fills silver.
         """
         open_tables(self._directory)
-        try:
-            self._disk.make_directory(self._place)
-            self._held.enter_context(self._disk.lock(os.path.join(self._place, "lock")))
-        except BlockingIOError as error:
-            raise StorageError(f"{self._place} is in use by another pipeline") from error
-        except OSError as error:
-            raise StorageError(f"{self._place} can't be written: {error}") from error
+        self._held.enter_context(make_and_lock_tables(self._place, self._disk))
         thread = ThreadPoolExecutor(1, thread_name_prefix="silver-upkeep")
         self._executor = self._held.enter_context(thread)
         try:
@@ -217,7 +212,7 @@ class Silver:
         return _counts(chunk, made, resends.unsure)
 
     def _parse(
-        self, files: Sequence[BronzeFile], decisions: Mapping[DecisionKey, Decision]
+        self, files: Sequence[BronzeFile], decisions: Mapping[DecisionKey, FormatDecision]
     ) -> dict[str, list[AddedFile]]:
         """Return the new files by table, which no table names yet."""
         small = sum(file.size for file in files) < _SMALL

@@ -37,7 +37,7 @@ _OF_ALL = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "logdrive.pipeline.spark.worker_daemon",
 }
-"""Settings of every session, whoever has started the JVM."""
+"""Settings of every session, also in a JVM that spark-submit has started."""
 DEFAULT_MEMORY = "2g"
 _PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark")
 

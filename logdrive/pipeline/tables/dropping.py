@@ -3,10 +3,10 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
+from logdrive.pipeline.tables.lock import lock_tables
 
 _DROPPED = ".dropped"  # behind the directory's name
 
@@ -30,18 +30,3 @@ def drop_tables(place: str, disk: Disk) -> bool:
     with contextlib.suppress(OSError):  # the next rebuild tries again
         shutil.rmtree(dropped)
     return True
-
-
-@contextlib.contextmanager
-def lock_tables(place: str, disk: Disk) -> Iterator[None]:
-    """Keep others from filling the tables in *place*, if there are any.
-
-    Raises `StorageError` if another process fills them.
-    """
-    try:
-        with contextlib.ExitStack() as held:
-            if os.path.isdir(place):
-                held.enter_context(disk.lock(os.path.join(place, "lock")))
-            yield
-    except BlockingIOError as error:
-        raise StorageError(f"{place} is in use by another pipeline: stop it before this") from error

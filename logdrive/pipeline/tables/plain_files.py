@@ -1,9 +1,9 @@
 """Shows a Delta table as a directory of plain Parquet files: hard links to those of one version.
 
 `PLACE/events` is a link to a directory that holds just the files of one version, a directory a day.
-The next version gets a directory of its own, and then the link is replaced: so whoever goes by the
-names in it finds one version, whole. A reader that has listed names of the version before may miss
-a file that was joined since; it never sees a row twice.
+The next version gets a directory of its own, and then the link is replaced: so a reader that goes
+by the names in it finds one version, whole. A reader that has listed names of the version before
+may miss a file that was joined since; it never sees a row twice.
 """
 
 import os
