@@ -9,34 +9,20 @@ from typing import Any, Final
 
 import structlog
 
-from agent.config import STATE_DIR_REMEDY, AgentConfig, InputTable
-from agent.delivery.connection import Connector
-from agent.delivery.dialect import SessionServices
-from agent.delivery.encoders import Encoders, packing_of
-from agent.delivery.reader import SourceReader
+from agent.config.agent_table import STATE_DIR_REMEDY
+from agent.config.config import AgentConfig
+from agent.config.files import InputTable
 from agent.failures import first_cause
-from agent.inputs.files.deleted_files import DeletedFiles
-from agent.inputs.files.globs import FileInputs
-from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.poll_intervals import nap_seconds
-from agent.inputs.files.restore import Restorer
-from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.start_position import decide_start
-from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Watcher
-from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry, CheckpointFile
-from agent.sources.checkpointer import Checkpointer
-from agent.sources.file_log import FileLog
+from agent.parts import make_parts
+from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry
 from agent.sources.first_run import FirstRunSource
-from agent.sources.identity import Fingerprinter, machine_agent_id
 from agent.sources.incarnation_search import Counting
-from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
-from agent.sources.registry import SourceRegistry
 from agent.status import Status
-from agent.summary import AgentSummary
-from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text, os_error_text
-from logdrive.host.disk import Disk
+from logdrive.errors import Mistake, UnavailableError, file_error_text, os_error_text
 from logdrive.host.host import Host
 
 _POLLS_AT_ONCE: Final = 256
@@ -47,8 +33,6 @@ handle may itself be the next change.
 """
 _HANDLE_LOOK_SECONDS: Final = 0.1
 """While draining, files that lack a handle are looked at this often."""
-_RESERVED_HANDLES: Final = 128
-"""Handles that no file takes: for the connection, the checkpoint and the watches."""
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
@@ -72,96 +56,13 @@ class Agent:
         self._config = config
         self._host = host
         self._log = log if log is not None else structlog.get_logger("agent")
-        self._file_log = FileLog(self._log, host.clock)  # lines of which each file may have one
-
-        # what is known of sources
-        agent = resolve_agent_id(config, host.disk)
-        host_name = config.agent.host or os.uname().nodename
-        self._fingerprinter = Fingerprinter(agent, host_name, host.disk)  # makes origin ids
-        self._inputs = FileInputs(config.input)  # which files to follow
-        self.registry = SourceRegistry(host_name, agent, self._inputs)
-        self.send_queue = SendQueue()  # sources that need to register or have data to send
-
-        # from files to the receiver
-        encoders = Encoders(agent, host_name, host.clock, packing_of(config.output))
-        self.tailer = self._make_tailer(encoders, open_files)
-        self.connection = Connector(self._make_services(encoders), host.transport, encoders)
-        self._scanner = self._make_scanner()  # finds files that inputs match
-        self._restorer = self._make_restorer()  # finds the files of the checkpoint's entries
-
-        # what is kept and logged
-        self._summary = AgentSummary(
-            self.registry, self.tailer.followed, host.clock, self._log, when_idle=when_idle
+        self._parts = make_parts(
+            config, host=host, open_files=open_files, when_idle=when_idle, log=self._log
         )
-        self._file = CheckpointFile(host.disk, config.agent.state_dir)
-        self._checkpointer = Checkpointer(
-            self.registry,
-            self._file,
-            clock=host.clock,
-            executor=host.executor,
-            keep_days=config.agent.keep_ended_days,
-            log=self._log,
-        )
-
-    def _make_tailer(self, encoders: Encoders, open_files: int) -> Tailer:
-        settings = self._config.agent
-        return Tailer(
-            self.registry,
-            self.send_queue,
-            fingerprinter=self._fingerprinter,
-            disk=self._host.disk,
-            clock=self._host.clock,
-            encoder_of=encoders.encoder_for,
-            open_files=OpenFiles(
-                self._host.disk,
-                self._host.clock,
-                self._log,
-                max_open_files=settings.max_open_files,
-                close_idle_seconds=settings.close_idle_seconds,
-                handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
-            ),
-            deleted_files=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
-            log=self._log,
-            file_log=self._file_log,
-        )
-
-    def _make_services(self, encoders: Encoders) -> SessionServices:
-        host = self._host
-        return SessionServices(
-            registry=self.registry,
-            send_queue=self.send_queue,
-            input=self.tailer,
-            source_reader=SourceReader(self.tailer, host.clock, encoders.encoder_for),
-            clock=host.clock,
-            executor=host.executor,
-            random=host.random,
-            settings=self._config.output,
-            log=self._log,
-            file_log=self._file_log,
-        )
-
-    def _make_scanner(self) -> Scanner:
-        return Scanner(
-            self._inputs,
-            self.registry,
-            self.tailer,
-            disk=self._host.disk,
-            clock=self._host.clock,
-            rescan_seconds=self._config.agent.rescan_seconds,
-            file_log=self._file_log,
-        )
-
-    def _make_restorer(self) -> Restorer:
-        return Restorer(
-            self._inputs,
-            self.registry,
-            self.tailer,
-            self._fingerprinter,
-            self._host.disk,
-            self._host.clock,
-            self._log,
-            self._file_log,
-        )
+        self.registry = self._parts.registry
+        self.send_queue = self._parts.send_queue
+        self.tailer = self._parts.tailer
+        self.connection = self._parts.connection
 
     async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:
         """Deliver until *stop* is set, then drain.
@@ -170,7 +71,7 @@ class Agent:
         """
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
-            held.callback(self._file_log.flush)
+            held.callback(self._parts.file_log.flush)
             await self._begin()
             await self._live(stop, self._watcher(make_watcher))
 
@@ -193,7 +94,7 @@ class Agent:
     def _watcher(self, make: MakeWatcher) -> Watcher:
         """Return a watcher, or `NoWatcher` where the kernel gives none: scans find files, too."""
         try:
-            return make(self._scanner.wake_event.set)
+            return make(self._parts.scanner.wake_event.set)
         except OSError as error:
             rescan = self._config.agent.rescan_seconds
             self._log.warning(
@@ -213,7 +114,7 @@ class Agent:
         """Restore the checkpoint and find files and their starts, before any is read (G1, P2)."""
         first_run = True
         try:
-            checkpoint = self._file.load_checkpoint(self.registry.agent)
+            checkpoint = self._parts.checkpoint_file.load_checkpoint(self.registry.agent)
         except CheckpointDamagedError as error:
             self._log.warning(
                 "checkpoint can't be used: starting as without one",
@@ -224,19 +125,26 @@ class Agent:
             checkpoint, first_run = None, not error.ours
 
         entries = checkpoint.entries if checkpoint is not None else []
-        from_end = self._inputs.first_from_end
+        from_end = self._parts.file_inputs.first_from_end
         # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
             arrival = FirstRunSource(
-                self.registry, self.send_queue, self._host.clock, self._file.path, labels, self._log
+                self.registry,
+                self.send_queue,
+                self._host.clock,
+                self._parts.checkpoint_file.path,
+                labels,
+                self._log,
             )
             entries[:] = [entry for entry in entries if entry.origin != arrival.origin]
 
-        self._restorer.restore_entries(_take_out(entries))
-        self._file_log.flush()  # all that the checkpoint brings is known now
+        self._parts.restorer.restore_entries(_take_out(entries))
+        self._parts.file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3)
-        await self._scanner.scan_inputs(Counting.KNOWN if checkpoint is not None else Counting.MANY)
+        await self._parts.scanner.scan_inputs(
+            Counting.KNOWN if checkpoint is not None else Counting.MANY
+        )
         self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
@@ -262,7 +170,7 @@ class Agent:
             assert followed.source is not None, "it has a first line"
             followed.source.await_start_decision()
         if skipping:
-            await self._checkpointer.write_now()
+            await self._parts.checkpointer.write_now()
 
     # Living and ending ---------------------------------------------------------------------------
 
@@ -270,13 +178,15 @@ class Agent:
         ended = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._checkpointer.run(ended), name="agent-checkpoint")
-                summary = group.create_task(self._summary.run(), name="agent-summary")
+                group.create_task(self._parts.checkpointer.run(ended), name="agent-checkpoint")
+                summary = group.create_task(self._parts.summary.run(), name="agent-summary")
                 connection = group.create_task(self.connection.run(), name="agent-connection")
                 finding = [
                     group.create_task(self._tail(), name="agent-tail"),
                     group.create_task(
-                        self._scanner.scan_repeatedly(watcher, self._restorer.retry_absent),
+                        self._parts.scanner.scan_repeatedly(
+                            watcher, self._parts.restorer.retry_absent
+                        ),
                         name="agent-scan",
                     ),
                 ]
@@ -309,7 +219,7 @@ class Agent:
         """Deliver what is there now, for at most `drain_seconds`."""
         until = self._host.clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
-        await self._scanner.scan_inputs()
+        await self._parts.scanner.scan_inputs()
         self.tailer.poll_all()
 
         while (left := until - self._host.clock.monotonic()) > 0:
@@ -322,14 +232,14 @@ class Agent:
             )
             await self._host.clock.sleep(_REST_SECONDS)
 
-        if undelivered := self._summary.undelivered(self.connection.problem):
+        if undelivered := self._parts.summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
                 **undelivered,
-                **self._summary.totals(),
+                **self._parts.summary.totals(),
             )
         else:
-            self._log.info("drained", **self._summary.totals())
+            self._log.info("drained", **self._parts.summary.totals())
 
     def _is_outstanding(self, until: float) -> bool:
         """Return whether a source has something that can still be sent before *until*."""
@@ -347,23 +257,6 @@ def _take_out(entries: list[CheckpointEntry]) -> Iterator[CheckpointEntry]:
     entries.reverse()
     while entries:
         yield entries.pop()
-
-
-def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
-    """Return the agent's id: the configured one, else one made from the machine id.
-
-    Raises `ConfigError` if there is neither.
-    """
-    if config.agent.id is not None:
-        return config.agent.id
-    try:
-        return machine_agent_id(disk)
-    except OSError as error:
-        remedy = (
-            f"this machine has no id to make one from ({os_error_text(error)}): write one, "
-            "different on each host"
-        )
-        raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error
 
 
 async def run_agent(

@@ -7,11 +7,12 @@ changes no file.
 import asyncio
 from dataclasses import dataclass
 
-from agent.app import resolve_agent_id
-from agent.config import STATE_DIR_REMEDY, AgentConfig
+from agent.config.agent_table import STATE_DIR_REMEDY
+from agent.config.config import AgentConfig
 from agent.delivery.dialect_choice import choose_dialect, offered_protocols
 from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.pattern_check import check_patterns
+from agent.parts import resolve_agent_id
 from agent.sources.checkpoint import (
     Checkpoint,
     CheckpointDamagedError,

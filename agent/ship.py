@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from agent.config import InputTable, OutputTable
+from agent.config.files import InputTable
+from agent.config.output import OutputTable
 from agent.delivery.connection import Connector
 from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders, packing_of

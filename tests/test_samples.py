@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from logdrive.config.load import load_config
 from logdrive.pipeline.config import PipelineConfig
 from logdrive.services.config import StoreConfig

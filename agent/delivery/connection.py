@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Final
 
-from agent.config import OutputTable
+from agent.config.output import OutputTable
 from agent.delivery.dialect import (
     EndedError,
     GivenUpError,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, Protocol
 
-from agent.config import OutputTable
+from agent.config.output import OutputTable
 from agent.delivery.reader import SourceReader
 from agent.delivery.window import WindowRoom
 from agent.sources.file_log import FileLog

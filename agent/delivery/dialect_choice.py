@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agent.config import DialectSetting
+from agent.config.output import DialectSetting
 from logdrive.host.transport import Peer
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 from logdrive.wire.lumberjack.limits import NATIVE, PACKED

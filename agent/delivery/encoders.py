@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from agent.config import OutputTable, RecordsSetting
+from agent.config.output import OutputTable, RecordsSetting
 from agent.sources.paths import printable_path
 from agent.sources.source import Source
 from logdrive.host.clock import Clock

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity

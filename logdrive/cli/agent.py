@@ -7,7 +7,7 @@ import click
 
 from agent.app import run_agent as follow
 from agent.check import AgentCheckReport, check_agent
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program

@@ -19,7 +19,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from agent.config import DialectSetting, OutputTable
+from agent.config.output import DialectSetting, OutputTable
 from agent.ship import Shipped, output_for
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id

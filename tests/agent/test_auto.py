@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.check import check_agent
-from agent.config import AgentConfig, DialectSetting
+from agent.config.config import AgentConfig
+from agent.config.output import DialectSetting
 from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
 from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream, Peer, ServerTls

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.inputs.files.globs import FileInputs
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.registry import SourceRegistry

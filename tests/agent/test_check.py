@@ -5,7 +5,7 @@ import errno
 import msgspec
 
 from agent.check import check_agent
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run

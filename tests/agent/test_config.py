@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError
 

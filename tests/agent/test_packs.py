@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.check import check_agent
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from agent.sources.source import Source
 from logdrive.host.transport import ServerTls
 from logdrive.model.limits import PACK_BYTES

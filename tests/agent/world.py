@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agent.app import Agent, MakeWatcher
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from agent.inputs.files.watcher import NoWatcher
 from logdrive.host.host import Host
 from tests.support.inline import InlineExecutor

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agent.app import Agent
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
 from agent.sources.registration import SourceState

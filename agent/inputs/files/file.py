@@ -8,7 +8,8 @@ ten thousand files.
 
 from zlib import crc32
 
-from agent.config import InputTable
+from agent.config.files import InputTable
+from agent.events.cutter import LINES, EventCutter
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
@@ -24,6 +25,7 @@ class Generation:
     __slots__ = (
         "_check",
         "_crc",
+        "_cutter",
         "_end",
         "_more",
         "_searched",
@@ -70,6 +72,7 @@ class Generation:
         self.retired = False  # True: nothing will be read from it again
         self.final = False  # True: a last line without newline is read, until the file grows (P3)
         self.impatient = impatient
+        self._cutter: EventCutter = LINES  # says where events end
 
         # whether there may be whole lines between position and seen
         self._more = True
@@ -287,7 +290,9 @@ class Generation:
         size = len(data) - before
         self._grow_to(self.position + size, now)
         self._more = whole = size == limit  # the file may have more
-        end, open_end = _end_of_lines(data, before, whole=whole, final=self.final or self.impatient)
+        end, open_end = self._cutter.end_of_events(
+            data, before, whole=whole, final=self.final or self.impatient
+        )
         return TextChunk(self.position, data, before, end, open_end)
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
@@ -340,32 +345,3 @@ class Generation:
         assert self.file is not None
         size = min(position, TAIL_BYTES)
         return self.file.pread(size, position - size) if size else b""
-
-
-def _end_of_lines(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, bool]:
-    """Return the end of the lines in *data* from *begin* on, and whether it cuts a line.
-
-    With *whole* the file may have more bytes, with *final* a last line needs no newline.
-    """
-    if final and not whole:
-        return len(data), False
-
-    lines = data.rfind(b"\n", begin) + 1
-    if lines or not whole:
-        return lines or begin, False
-
-    # a line longer than the read: cut it between two characters
-    return len(data) - _cut_character_bytes(data), True
-
-
-def _cut_character_bytes(text: bytes) -> int:
-    """Return the number of bytes at the end of *text* that begin an incomplete UTF-8 character."""
-    for back in range(1, 4):
-        byte = text[-back]
-        # ASCII, so that no character is cut
-        if byte < 0x80:
-            return 0
-        # a lead byte: it says how long its character is
-        if byte >= 0xC0:
-            return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
-    return 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.sources.place import FileKey
 from logdrive.host.disk import Disk, FileStat
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.delivery.reader import SourceReader
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting, StoredNumber

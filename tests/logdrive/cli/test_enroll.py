@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from agent.config import AgentConfig
+from agent.config.config import AgentConfig
 from logdrive.cli.main import cli
 from logdrive.config.load import load_config
 from logdrive.host.transport import ByteStream, ServerTls

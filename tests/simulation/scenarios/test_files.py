@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from agent.config import OutputTable
+from agent.config.output import OutputTable
 from agent.ship import Shipped, ship
 from logdrive.host.host import Host
 from logdrive.model.limits import RECORD_BYTES, RUN_BYTES

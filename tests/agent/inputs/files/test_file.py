@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation

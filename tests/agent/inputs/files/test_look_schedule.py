@@ -1,6 +1,6 @@
 """Files are looked at in the order in which they are due, and seldom while they are at rest."""
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.look_schedule import LookSchedule

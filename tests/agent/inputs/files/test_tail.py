@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile

@@ -4,7 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from agent.config import InputTable
+from agent.config.files import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.open_files import OpenFiles
