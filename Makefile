@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-pravega test-delta peers check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta test-container peers check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them),
 
 test-delta: $(STAMP) ## run the tests that need delta-spark and DuckDB's reader of Delta, fetched once (Maven, Java 17; 600 MB in ~/.cache)
 	@$(BIN)/python -m pytest tests/interop/delta -m delta_spark $(ARGS)
+
+test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
+	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
 	@$(BIN)/python -m tests.support.s2_cli_build

@@ -193,6 +193,7 @@ class Agent:
 
                 try:
                     await stop.wait()
+                    await self._linger()
                     # draining looks for files itself, and must come to an end
                     for task in finding:
                         task.cancel()
@@ -215,12 +216,20 @@ class Agent:
             nap = nap_seconds(wait, len(self.tailer.followed)) if wait != 0.0 else 0.0
             await self._host.clock.sleep(nap)
 
+    async def _linger(self) -> None:
+        """Go on for `linger_seconds`: what writes the files is stopped meanwhile."""
+        if seconds := self._config.agent.linger_seconds:
+            self._log.info("lingering before draining", seconds=seconds)
+            await self._host.clock.sleep(seconds)
+
     async def _drain(self) -> None:
         """Deliver what is there now, for at most `drain_seconds`."""
         until = self._host.clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._parts.scanner.scan_inputs()
         self.tailer.poll_all()
+        if self._config.agent.files_end_with_agent:
+            self.tailer.release_last_lines()
 
         while (left := until - self._host.clock.monotonic()) > 0:
             # Files that were read give their handles to those that lack one.

@@ -27,6 +27,12 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     drain_seconds: Annotated[float, msgspec.Meta(ge=0)] = 30.0
     """Seconds that a stop waits for acknowledgements."""
 
+    linger_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Seconds that a stop goes on following files before it drains."""
+
+    files_end_with_agent: bool = False
+    """Whether nothing is written to the files any more once the agent has drained, as in a pod."""
+
     rescan_seconds: Positive = 10.0
     """Seconds between two scans of the inputs."""
 

@@ -1,6 +1,7 @@
 """The `logdrive` command and its subcommands, each imported only when it runs."""
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 
@@ -9,6 +10,7 @@ import click
 from logdrive.cli.lazy import LazyCommands, import_structlog
 from logdrive.cli.output import print_error
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
+from logdrive.host.first_process import hold_signals
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
@@ -61,6 +63,7 @@ def main() -> None:
     Exit codes: 0 success; 1 failure that a retry may cure; 2 wrong usage or configuration, which
     a retry does not cure; 130 interrupted.
     """
+    hold_signals([signal.SIGTERM, signal.SIGINT])
     import_structlog()
     try:
         code = cli.main(standalone_mode=False)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk, SystemDisk
 from logdrive.host.executor import ThreadExecutor
+from logdrive.host.first_process import release_signals
 from logdrive.host.heap import keep_freed_memory
 from logdrive.host.host import Host
 from logdrive.host.transport import Transport
@@ -88,6 +89,7 @@ def run_program(
 
         for number in stop_signals():
             loop.add_signal_handler(number, on_signal, number)
+        release_signals(stop_signals())
         try:
             return await program(machine)
         finally:

@@ -199,6 +199,14 @@ class Tailer:
             if not followed.dropped:
                 self._look_at(followed)
 
+    def release_last_lines(self) -> None:
+        """Let last lines be sent without their newline, also first ones: none grows any more."""
+        for followed in list(self.followed.values()):
+            followed.ships_unfinished, followed.head = True, b""
+            followed.generation.release_last_line()
+            if not followed.dropped:
+                self._look_at(followed)
+
     def poll_waiting(self) -> bool:
         """Look at the files that lack a handle, closing others for them where possible.
 
