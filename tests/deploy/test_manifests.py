@@ -14,7 +14,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def sidecar() -> dict[str, Any]:
     pod = yaml.safe_load((DEPLOY / "kubernetes" / "sidecar.yaml").read_text())
     (container,) = pod["spec"]["initContainers"]
-    return pod["spec"] | {"sidecar": container}
+    spec: dict[str, Any] = pod["spec"] | {"sidecar": container}
+    return spec
 
 
 def test_the_variables_of_the_sidecar_are_a_configuration() -> None:
