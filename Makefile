@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 3
 STAMP  := $(VENV)/.installed
+# the tests start some hundred processes, and each would compile all of logdrive anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo test test-pravega test-delta test-container peers check bench simulate mutants proto clean
 
