@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # the tests start some hundred processes, and each would compile all of logdrive anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-pravega test-delta test-container peers check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta test-cluster test-container peers check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them),
 
 test-delta: $(STAMP) ## run the tests that need delta-spark and DuckDB's reader of Delta, fetched once (Maven, Java 17; 600 MB in ~/.cache)
 	@$(BIN)/python -m pytest tests/interop/delta -m delta_spark $(ARGS)
+
+test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster, and kills of Spark's processes
+	@$(BIN)/python -m pytest tests/logdrive/pipeline/spark tests/faults -m cluster $(ARGS)
 
 test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
 	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)

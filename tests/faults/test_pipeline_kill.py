@@ -168,6 +168,7 @@ def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following) -> None
     watch.look()
 
 
+@pytest.mark.cluster
 @pytest.mark.spark
 def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
     spark_system: Following,

@@ -27,7 +27,7 @@ SOURCES = 2
 PACKS = 12
 LINES = 20_000  # of a pack
 
-pytestmark = [pytest.mark.spark, pytest.mark.process]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.process]
 
 
 def segments() -> list[Segment]:
