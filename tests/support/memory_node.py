@@ -46,8 +46,6 @@ class Node:
     pending: list[Write | Cut] = field(default_factory=list)
     links: int = 0
     handles: int = 0
-    aside: int = 0
-    """NULs at its end that were set aside, and are written next: see `MemoryDisk.set_aside`."""
 
     def change(self, operation: Write | Cut, now_ns: int) -> None:
         """Do *operation* for all to see, not yet durably."""
@@ -72,7 +70,6 @@ class Node:
             durable,
             list(self.pending),
             self.links,
-            aside=self.aside,
         )
 
     def after_crash(self, random: random.Random) -> "Node":
@@ -94,7 +91,6 @@ class Node:
             content,
             bytearray(content),
             links=self.links,
-            aside=min(self.aside, len(content)),
         )
 
 

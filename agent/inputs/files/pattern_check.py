@@ -11,12 +11,10 @@ from typing import Final
 
 from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.locate import ROTATED
-from agent.inputs.files.suffixes import SUFFIXES
 from agent.sources.checkpoint import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 
-_UNREADABLE: Final = (".lz4", ".zip", ".Z")
-_COMPRESSED: Final = (*SUFFIXES, *_UNREADABLE)
+_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10
 """Limit on the paths in one text."""
 
@@ -39,7 +37,7 @@ def check_patterns(
         ),
         (
             "compressed",
-            [match.path for match in matches if match.path.endswith(_UNREADABLE)],
+            [match.path for match in matches if match.path.endswith(_COMPRESSED)],
             "{} would be shipped as lines of text: exclude them",
         ),
         (

@@ -15,14 +15,7 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.engine import FIGURES
 from logdrive.pipeline.audit.position_hash import Integers, Mask, hash_positions
-from logdrive.pipeline.decode.schema import (
-    CHANGED,
-    CUT,
-    DAMAGED_PACK,
-    QUARANTINED,
-    REDACTED,
-    WHOLE,
-)
+from logdrive.pipeline.decode.schema import CHANGED, CUT, DAMAGED_PACK, QUARANTINED, WHOLE
 
 COLUMNS: Final = ("batch", "source", "start", "end", "flag", "eol")
 """The columns of `events` that are read, those of text as dictionaries."""
@@ -45,7 +38,6 @@ _FLAGS: Final = {
     "changed": (CHANGED, WHOLE),
     "cut": (CUT,),
     "whole": (WHOLE,),
-    "redacted": (REDACTED,),
 }
 """Figure -> the flags of the rows that it counts."""
 _HIGHEST, _LOWEST = np.int64((1 << 63) - 1), np.int64(-(1 << 63))
