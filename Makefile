@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # the tests start some hundred processes, and each would compile all of logdrive anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-pravega test-delta test-cluster test-container peers check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta test-cluster test-container peers filebeat check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-container: $(STAMP) ## build the agent's image and run it beside an applica
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
 	@$(BIN)/python -m tests.support.s2_cli_build
+
+filebeat: $(STAMP) ## build Filebeat, a peer in benchmarks: once, in ~/.cache (needs Go; about ten minutes)
+	@$(BIN)/python -m bench.peers.filebeat_build
 
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)

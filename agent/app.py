@@ -15,8 +15,13 @@ from agent.config.files import InputTable
 from agent.failures import first_cause
 from agent.inputs.files.poll_intervals import nap_seconds
 from agent.inputs.files.start_position import decide_start
+from agent.inputs.files.taken_positions import TakenPositions
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Watcher
+from agent.inputs.local.ports import LocalInputs
+from agent.inputs.services import is_of_file
+from agent.operations import Operations
 from agent.parts import make_parts
+from agent.reload import LiveConfig, Reloader
 from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry
 from agent.sources.first_run import FirstRunSource
 from agent.sources.incarnation_search import Counting
@@ -24,6 +29,7 @@ from agent.sources.registration import SourceState
 from agent.status import Status
 from logdrive.errors import Mistake, UnavailableError, file_error_text, os_error_text
 from logdrive.host.host import Host
+from logdrive.host.service_manager import ServiceManager
 
 _POLLS_AT_ONCE: Final = 256
 """Files that are looked at before other tasks run."""
@@ -40,8 +46,11 @@ MakeWatcher = Callable[[Callable[[], None]], Watcher]
 class Agent:
     """One agent. Call `run` once; `status` may be called while it runs.
 
+    *local* opens what this host's programs write into, by default the real pipes and sockets.
     *open_files* is how many files the process may open. *when_idle* is called when nothing was
-    acknowledged for a minute after something was.
+    acknowledged for a minute after something was. *reloader* says when to follow another
+    configuration. *service_manager* is told how it goes; with *control_socket* the agent answers
+    operators there.
     """
 
     def __init__(
@@ -49,15 +58,33 @@ class Agent:
         config: AgentConfig,
         *,
         host: Host,
+        local: LocalInputs | None = None,
         open_files: int = sys.maxsize,
         when_idle: Callable[[], None] = lambda: None,
+        service_manager: ServiceManager | None = None,
+        control_socket: bool = False,
+        reloader: Reloader | None = None,
         log: Any = None,
     ) -> None:
-        self._config = config
         self._host = host
+        self._reloader = reloader
         self._log = log if log is not None else structlog.get_logger("agent")
         self._parts = make_parts(
-            config, host=host, open_files=open_files, when_idle=when_idle, log=self._log
+            config,
+            host=host,
+            local=local,
+            open_files=open_files,
+            when_idle=when_idle,
+            log=self._log,
+        )
+        self._config = LiveConfig(config, self._parts, self._log)
+        self.operations = Operations(
+            config,
+            self._parts,
+            host=host,
+            manager=service_manager or ServiceManager(),
+            listens=control_socket,
+            log=self._log,
         )
         self.registry = self._parts.registry
         self.send_queue = self._parts.send_queue
@@ -72,11 +99,18 @@ class Agent:
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
             held.callback(self._parts.file_log.flush)
-            await self._begin()
-            await self._live(stop, self._watcher(make_watcher))
+            try:
+                async with self.operations.running():
+                    await self._begin()
+                    self.operations.on_started()
+                    await self._live(stop, self._watcher(make_watcher))
+            except ExceptionGroup as failures:
+                raise first_cause(failures) from failures
+            finally:
+                await self._parts.input_services.close()
 
     def _hold_state_dir(self, held: contextlib.ExitStack) -> None:
-        state_dir = self._config.agent.state_dir
+        state_dir = self._config.now.agent.state_dir
         try:
             self._host.disk.make_directory(state_dir)
             held.enter_context(self._host.disk.lock(os.path.join(state_dir, "lock")))
@@ -96,13 +130,24 @@ class Agent:
         try:
             return make(self._parts.scanner.wake_event.set)
         except OSError as error:
-            rescan = self._config.agent.rescan_seconds
+            rescan = self._config.now.agent.rescan_seconds
             self._log.warning(
                 "the kernel does not tell of new files: scans find them",
                 reason=file_error_text(error),
                 rescan_seconds=rescan,
             )
             return NoWatcher()
+
+    async def reload(self, config: AgentConfig) -> list[str]:
+        """Follow *config* from now on; return the keys that hold only after a restart.
+
+        Connections and files that it concerns change once nothing of them is in flight, which may
+        be after the return. Raises `ConfigError`, and changes nothing, where certificates that it
+        names can't be used.
+        """
+        fixed = self._config.change(config)
+        self.operations.on_configured(self._config.now)
+        return fixed
 
     def status(self) -> Status:
         """Return the status of the agent and of every source."""
@@ -125,6 +170,10 @@ class Agent:
             checkpoint, first_run = None, not error.ours
 
         entries = checkpoint.entries if checkpoint is not None else []
+        if checkpoint is not None:
+            self.registry.restore_copies(checkpoint.copies)
+            if self.tailer.compressed is not None:
+                self.tailer.compressed.set_last_run(checkpoint.written)
         from_end = self._parts.file_inputs.first_from_end
         # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):
@@ -139,15 +188,19 @@ class Agent:
             )
             entries[:] = [entry for entry in entries if entry.origin != arrival.origin]
 
+        others = [entry for entry in entries if not is_of_file(entry)]
+        entries[:] = [entry for entry in entries if is_of_file(entry)]
         self._parts.restorer.restore_entries(_take_out(entries))
+        await self._parts.input_services.begin(others)
         self._parts.file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3)
         await self._parts.scanner.scan_inputs(
             Counting.KNOWN if checkpoint is not None else Counting.MANY
         )
-        self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
+        else:
+            self.tailer.poll_all()
 
         self._log.info(
             "files found",
@@ -157,20 +210,27 @@ class Agent:
         )
 
     async def _propose_starts(self) -> None:
-        """Find the end of each file, to start there if the store does not know this agent.
+        """Look at all files, and find where to start in each before the store is asked (rule P2).
 
-        The checkpoint holds that before the store is asked (rule P2).
+        That is where another shipper stopped whose positions were taken over; else the end, if the
+        input says so and the store does not know this agent.
         """
+        taken = TakenPositions(self._host.disk, self._config.now.agent.state_dir)
+        has_taken = taken.load()
+        # there may be more files than handles
         skipping = [
             followed
-            for followed in self.tailer.followed.values()
-            if decide_start(followed.generation)
+            for followed in self.tailer.poll_in_turn()
+            if not taken.apply_to(followed.generation)
+            and decide_start(followed.generation, self._host.clock.now_ms())
         ]
         for followed in skipping:
             assert followed.source is not None, "it has a first line"
             followed.source.await_start_decision()
-        if skipping:
+        if skipping or has_taken:
             await self._parts.checkpointer.write_now()
+        if has_taken:
+            taken.remove()
 
     # Living and ending ---------------------------------------------------------------------------
 
@@ -180,9 +240,15 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._parts.checkpointer.run(ended), name="agent-checkpoint")
                 summary = group.create_task(self._parts.summary.run(), name="agent-summary")
+                reading = group.create_task(self._parts.input_services.run(), name="agent-inputs")
                 connection = group.create_task(self.connection.run(), name="agent-connection")
+                reloading = group.create_task(self._reload_when_asked(), name="agent-reload")
+                watching = group.create_task(
+                    self._parts.certificates.run(), name="agent-certificates"
+                )
                 finding = [
                     group.create_task(self._tail(), name="agent-tail"),
+                    group.create_task(self._unpack(), name="agent-unpack"),
                     group.create_task(
                         self._parts.scanner.scan_repeatedly(
                             watcher, self._parts.restorer.retry_absent
@@ -192,14 +258,19 @@ class Agent:
                 ]
 
                 try:
-                    await stop.wait()
+                    await self._wait_for_end(stop)
+                    self.operations.on_draining()
                     await self._linger()
                     # draining looks for files itself, and must come to an end
-                    for task in finding:
+                    for task in (reloading, watching, *finding):
                         task.cancel()
+                    await self._parts.input_services.stop_reading()
                     await self._drain()
                 finally:
+                    reloading.cancel()
+                    watching.cancel()
                     summary.cancel()
+                    reading.cancel()
                     connection.cancel()
                     # the checkpoint is written once more, with what was acknowledged last
                     ended.set()
@@ -207,6 +278,27 @@ class Agent:
             raise first_cause(failures) from failures
         finally:
             watcher.stop_watching()
+
+    async def _unpack(self) -> None:
+        """Survey compressed files, as far as there are any."""
+        if self.tailer.compressed is not None:
+            await self.tailer.compressed.run()
+
+    async def _reload_when_asked(self) -> None:
+        if self._reloader is not None:
+            await self._reloader.run(self.reload, self._log)
+
+    async def _wait_for_end(self, stop: asyncio.Event) -> None:
+        """Return once *stop* is set, or nothing can come any more and all is acknowledged."""
+        waits = [
+            asyncio.ensure_future(wait)
+            for wait in (stop.wait(), self._parts.input_services.wait_until_finished())
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
 
     async def _tail(self) -> None:
         """Look at files as they are due, a batch at a time."""
@@ -218,17 +310,17 @@ class Agent:
 
     async def _linger(self) -> None:
         """Go on for `linger_seconds`: what writes the files is stopped meanwhile."""
-        if seconds := self._config.agent.linger_seconds:
+        if seconds := self._config.now.agent.linger_seconds:
             self._log.info("lingering before draining", seconds=seconds)
             await self._host.clock.sleep(seconds)
 
     async def _drain(self) -> None:
         """Deliver what is there now, for at most `drain_seconds`."""
-        until = self._host.clock.monotonic() + self._config.agent.drain_seconds
-        self._log.info("draining", seconds=self._config.agent.drain_seconds)
+        until = self._host.clock.monotonic() + self._config.now.agent.drain_seconds
+        self._log.info("draining", seconds=self._config.now.agent.drain_seconds)
         await self._parts.scanner.scan_inputs()
         self.tailer.poll_all()
-        if self._config.agent.files_end_with_agent:
+        if self._config.now.agent.files_end_with_agent:
             self.tailer.release_last_lines()
 
         while (left := until - self._host.clock.monotonic()) > 0:
@@ -276,6 +368,9 @@ async def run_agent(
     make_watcher: MakeWatcher = DirectoryWatcher,
     open_files: int = sys.maxsize,
     when_idle: Callable[[], None] = lambda: None,
+    service_manager: ServiceManager | None = None,
+    control_socket: bool = False,
+    reloader: Reloader | None = None,
 ) -> None:
     """Run an agent until *stop* is set and it has drained; see `Agent`."""
     agent = Agent(
@@ -283,5 +378,8 @@ async def run_agent(
         host=host,
         open_files=open_files,
         when_idle=when_idle,
+        service_manager=service_manager,
+        control_socket=control_socket,
+        reloader=reloader,
     )
     await agent.run(stop, make_watcher)

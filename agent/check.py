@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agent.config.agent_table import STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
 from agent.delivery.dialect_choice import choose_dialect, offered_protocols
+from agent.inputs.check_others import check_other_inputs
 from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.pattern_check import check_patterns
 from agent.parts import resolve_agent_id
@@ -75,13 +76,15 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
     # directories and inputs
     findings += [
         Finding("directory", ok=False, detail=f"{path}: {os_error_text(error)}")
-        for path, error in sorted(listing.errors.items())
+        for path, error in sorted({**listing.errors, **listing.forbidden}.items())
     ]
     findings += [
         Finding(f"input[{number}]", ok=False, detail="no file matches its paths now")
         for number, table in enumerate(config.input)
         if not any(match.settings is table for match in matches)
     ]
+
+    findings += check_other_inputs(config, checkpoint, disk)
 
     # files
     if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
@@ -139,7 +142,9 @@ def _check_file(
     try:
         file = disk.open(match.path)
         try:
-            has_first_line = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
+            head = file.pread(FIRST_LINE_BYTES, 0)
+            line_end = match.settings.line_end_bytes
+            has_first_line = FirstLine.find_in(head, line_end=line_end) is not None
         finally:
             file.close()
         plan = (
@@ -160,8 +165,10 @@ def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None) -> str:
         new = match.stat.size - position
         return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
     # *start* counts only for files that exist at the first start of all (rule P2)
-    if checkpoint is None and match.settings.start == "end":
-        return "from the end, unless the receiver knows it, or this agent"
+    start = match.settings.start
+    if checkpoint is None and start != "beginning":
+        age = "" if start == "end" else f" if it has not changed for {start}"
+        return f"from the end{age}, unless the receiver knows it, or this agent"
     return "from 0, unless the receiver knows it"
 
 

@@ -3,21 +3,32 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from agent.config.config import AgentConfig
-from agent.delivery.connection import Connector
+from agent.config.output import OutputTable
+from agent.delivery.certificate_watch import CertificateWatch
+from agent.delivery.connection_encoders import ConnectionEncoders
+from agent.delivery.delivery import Delivery
 from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders, packing_of
 from agent.delivery.reader import SourceReader
+from agent.delivery.spread import SourceSpread
+from agent.events.processors.counters import RuleCounters
+from agent.inputs.files.compressed.generation import CompressedGeneration
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.rematch import Rematcher
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
+from agent.inputs.local.ports import LocalInputs
+from agent.inputs.others import make_other_inputs
 from agent.inputs.router import InputRouter
+from agent.inputs.services import InputServices
 from agent.sources.checkpoint import CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
@@ -49,11 +60,20 @@ class AgentParts:
     send_queue: SendQueue
     """Sources that need to register or have data to send."""
 
-    encoders: Encoders
-    """The encoder of each source."""
+    rule_counters: RuleCounters
+    """What processors did, of all inputs."""
+
+    input_services: InputServices
+    """The inputs beside the files."""
 
     tailer: Tailer
     """Follows files."""
+
+    deleted_files: DeletedFiles
+    """Limits how long deleted files are held open."""
+
+    rematcher: Rematcher
+    """Matches followed files with other inputs."""
 
     scanner: Scanner
     """Finds files that inputs match."""
@@ -61,8 +81,11 @@ class AgentParts:
     restorer: Restorer
     """Finds the files of the checkpoint's entries."""
 
-    connection: Connector
-    """Keeps the connection."""
+    connection: Delivery
+    """Keeps the connections."""
+
+    certificates: CertificateWatch
+    """Takes certificates that change on the disk."""
 
     checkpoint_file: CheckpointFile
     """The checkpoint on the disk."""
@@ -75,7 +98,13 @@ class AgentParts:
 
 
 def make_parts(
-    config: AgentConfig, *, host: Host, open_files: int, when_idle: Callable[[], None], log: Any
+    config: AgentConfig,
+    *,
+    host: Host,
+    local: LocalInputs | None,
+    open_files: int,
+    when_idle: Callable[[], None],
+    log: Any,
 ) -> AgentParts:
     """Make the parts of an agent; nothing is read, written or connected yet.
 
@@ -92,7 +121,14 @@ def make_parts(
     send_queue = SendQueue()
 
     # from files to the receiver
-    encoders = Encoders(agent, host_name, host.clock, packing_of(config.output))
+    rule_counters = RuleCounters()
+
+    def make_encoders(output: OutputTable) -> Encoders:
+        packing = packing_of(output)
+        return Encoders(agent, host_name, host.clock, packing, file_log, rule_counters)
+
+    encoders = ConnectionEncoders(send_queue, make_encoders)
+    deleted_files = DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes)
     tailer = Tailer(
         registry,
         send_queue,
@@ -108,22 +144,31 @@ def make_parts(
             close_idle_seconds=config.agent.close_idle_seconds,
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
         ),
-        deleted_files=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
+        deleted_files=deleted_files,
         log=log,
         file_log=file_log,
     )
-    router = InputRouter({Generation: tailer})
-    services = SessionServices(
+    others = make_other_inputs(config, registry, send_queue, host=host, local=local, log=log)
+    router = InputRouter({Generation: tailer, CompressedGeneration: tailer, **others.by_readable})
+    make_services = partial(
+        SessionServices,
         registry=registry,
-        send_queue=send_queue,
         input=router,
         source_reader=SourceReader(router, host.clock, encoders.encoder_for),
         clock=host.clock,
         executor=host.executor,
         random=host.random,
-        settings=config.output,
         log=log,
         file_log=file_log,
+    )
+    connection = Delivery(
+        config.output,
+        make_services,
+        send_queue=send_queue,
+        spread=SourceSpread(registry, send_queue, encoders, host.clock),
+        encoders=encoders,
+        transport=host.transport,
+        clock=host.clock,
     )
 
     checkpoint_file = CheckpointFile(host.disk, config.agent.state_dir)
@@ -132,8 +177,11 @@ def make_parts(
         file_inputs=file_inputs,
         registry=registry,
         send_queue=send_queue,
-        encoders=encoders,
+        rule_counters=rule_counters,
+        input_services=InputServices(others.services, registry, alone=not config.input),
         tailer=tailer,
+        deleted_files=deleted_files,
+        rematcher=Rematcher(file_inputs, registry, tailer, send_queue, host.clock),
         scanner=Scanner(
             file_inputs,
             registry,
@@ -146,7 +194,14 @@ def make_parts(
         restorer=Restorer(
             file_inputs, registry, tailer, fingerprinter, host.disk, host.clock, log, file_log
         ),
-        connection=Connector(services, host.transport, encoders),
+        connection=connection,
+        certificates=CertificateWatch(
+            lambda: connection.tls,
+            lambda: connection.retire("certificates have changed"),
+            disk=host.disk,
+            clock=host.clock,
+            log=log,
+        ),
         checkpoint_file=checkpoint_file,
         checkpointer=Checkpointer(
             registry,

@@ -12,16 +12,19 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import structlog
 
 from agent.config.files import InputTable
 from agent.config.output import OutputTable
-from agent.delivery.connection import Connector
+from agent.delivery.connection_encoders import ConnectionEncoders
+from agent.delivery.delivery import Delivery
 from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders, packing_of
 from agent.delivery.reader import SourceReader
+from agent.delivery.spread import SourceSpread
 from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
@@ -40,6 +43,7 @@ from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
+from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.host import Host
 from logdrive.net.settings import ClientTlsConfig
@@ -83,7 +87,8 @@ async def ship(
     """Deliver *files*; return once all of them is acknowledged, or *stop* is set.
 
     *agent* is the agent id, by default made from the machine id, *host_name* the name in records.
-    *labels* are added to all lines. *progress* is called whenever something was acknowledged.
+    *labels* is an input's table: what is added to all lines, and how they are cut. *progress* is
+    called whenever something was acknowledged.
 
     Raises `ConfigError` for files that can't be read. Raises `TransientError` if the receiver can't
     be reached, acknowledges nothing for *give_up_seconds*, or refuses a source for longer.
@@ -92,17 +97,14 @@ async def ship(
         agent or _machine_agent(host.disk), host_name or os.uname().nodename, host.disk
     )
     settings = labels or InputTable(paths=["/"])
-    encoders = Encoders(fingerprinter.agent, fingerprinter.host, host.clock, packing_of(output))
+    parts = _make_parts(host, output, settings, fingerprinter, len(files))
+    _follow(files, settings, parts.tailer, fingerprinter, host.disk)
 
-    services, tailer = _make_services(host, output, settings, fingerprinter, encoders, len(files))
-    _follow(files, settings, tailer, fingerprinter, host.disk)
-
-    connector = Connector(services, host.transport, encoders, patient=False)
-    shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
+    shipment = _Shipment(parts, host.clock, give_up_seconds, progress)
     try:
         return await shipment.run(stop or asyncio.Event())
     finally:
-        services.file_log.flush()
+        parts.file_log.flush()
 
 
 def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
@@ -110,20 +112,35 @@ def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any
     return OutputTable(hosts=[host], tls=tls, **settings)
 
 
-def _make_services(
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What ships files."""
+
+    registry: SourceRegistry
+    tailer: Tailer
+    delivery: Delivery
+    file_log: FileLog
+
+
+def _make_parts(
     host: Host,
     output: OutputTable,
     settings: InputTable,
     fingerprinter: Fingerprinter,
-    encoders: Encoders,
     max_open_files: int,
-) -> tuple[SessionServices, Tailer]:
-    """Return what a connection needs, and the tailer of the files. No file is followed yet."""
+) -> _Parts:
+    """Return the parts that ship files. No file is followed yet."""
     clock, log = host.clock, structlog.get_logger("agent")
     registry = SourceRegistry(fingerprinter.host, fingerprinter.agent, FileInputs([settings]))
     send_queue, file_log = SendQueue(), FileLog(log, clock)
 
+    def make_encoders(output: OutputTable) -> Encoders:
+        return Encoders(
+            fingerprinter.agent, fingerprinter.host, clock, packing_of(output), file_log
+        )
+
     # All files stay open, deleted ones too, and none is looked for under other names.
+    encoders = ConnectionEncoders(send_queue, make_encoders)
     tailer = Tailer(
         registry,
         send_queue,
@@ -140,19 +157,28 @@ def _make_services(
         file_log=file_log,
     )
 
-    services = SessionServices(
+    make_services = partial(
+        SessionServices,
         registry=registry,
-        send_queue=send_queue,
         input=tailer,
         source_reader=SourceReader(tailer, clock, encoders.encoder_for),
         clock=clock,
         executor=host.executor,
         random=host.random,
-        settings=output,
         log=log,
         file_log=file_log,
     )
-    return services, tailer
+    delivery = Delivery(
+        output,
+        make_services,
+        send_queue=send_queue,
+        spread=SourceSpread(registry, send_queue, encoders, clock),
+        encoders=encoders,
+        transport=host.transport,
+        clock=host.clock,
+        patient=False,
+    )
+    return _Parts(registry, tailer, delivery, file_log)
 
 
 def _machine_agent(disk: Disk) -> str:
@@ -219,23 +245,23 @@ class _Shipment:
 
     def __init__(
         self,
-        services: SessionServices,
-        tailer: Tailer,
-        connector: Connector,
+        parts: _Parts,
+        clock: Clock,
         give_up_seconds: float,
         progress: Callable[[Shipped], None] | None,
     ) -> None:
-        self._services = services
-        self._tailer = tailer
-        self._connector = connector
-        self._files = len(tailer.followed)  # those that have ended are not followed any more
+        self._registry = parts.registry
+        self._tailer = parts.tailer
+        self._delivery = parts.delivery
+        self._clock = clock
+        self._files = len(parts.tailer.followed)  # those that have ended are not followed any more
         self._give_up_seconds = give_up_seconds  # longest time without progress
         self._progress = progress  # called whenever something was acknowledged
 
     async def run(self, stop: asyncio.Event) -> Shipped:
         """Deliver all files; return what was delivered then, or when *stop* is set."""
         self._tailer.poll_all()
-        sources = self._services.registry.sources
+        sources = self._registry.sources
         for source in sources:
             # only the receiver knows what it has
             source.registration.require()
@@ -245,7 +271,7 @@ class _Shipment:
 
         try:
             async with asyncio.TaskGroup() as group:
-                connection = group.create_task(self._connector.run(), name="ship-connection")
+                connection = group.create_task(self._delivery.run(), name="ship-connection")
                 stopping = group.create_task(self._wake_on(stop), name="ship-stop")
                 shipped = await self._wait(stop)
                 connection.cancel()
@@ -256,11 +282,11 @@ class _Shipment:
 
     async def _wake_on(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._connector.note_change()
+        self._delivery.note_change()
 
     async def _wait(self, stop: asyncio.Event) -> Shipped:
         """Return what was delivered once all was acknowledged, or *stop* was set."""
-        clock = self._services.clock
+        clock = self._clock
         # when something was acknowledged or answered last (s), and how much was by then
         progress_at, last = clock.monotonic(), (0, 0)
         # why nothing is acknowledged, for people
@@ -268,7 +294,7 @@ class _Shipment:
         while True:
             shipped = self._shipped()
             # a new connection has no problem yet: keep that of the one before it
-            problem = self._connector.problem or self._waiting_reason() or problem
+            problem = self._delivery.problem or self._waiting_reason() or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
@@ -276,7 +302,7 @@ class _Shipment:
             self._check_refusals()
 
             # answers to registrations are progress, too: ten thousand of them take a while
-            session = self._connector.session
+            session = self._delivery.session
             state = (
                 shipped.bytes + shipped.gap_bytes,
                 session.progress if session is not None else 0,
@@ -288,7 +314,7 @@ class _Shipment:
                 raise TransientError(
                     f"gave up after {self._give_up_seconds:g} s without progress: {problem}"
                 )
-            await self._connector.wait_for_change(left)
+            await self._delivery.wait_for_change(left)
             await clock.sleep(_REST_SECONDS)
 
     def _waiting_reason(self) -> str:
@@ -296,7 +322,7 @@ class _Shipment:
         return next(
             (
                 source.registration.problem
-                for source in self._services.registry.sources
+                for source in self._registry.sources
                 if source.state is SourceState.IDLE and source.registration.problem
             ),
             "",
@@ -304,8 +330,8 @@ class _Shipment:
 
     def _check_refusals(self) -> None:
         """Raise `TransientError` if a source is refused for longer than we wait for progress."""
-        now = self._services.clock.monotonic()
-        for source in self._services.registry.sources:
+        now = self._clock.monotonic()
+        for source in self._registry.sources:
             registration = source.registration
             refused = registration.state is SourceState.PAUSED
             # pauses double: those before this one took about as long again
@@ -313,7 +339,7 @@ class _Shipment:
                 raise TransientError(registration.problem)
 
     def _shipped(self) -> Shipped:
-        registry = self._services.registry
+        registry = self._registry
         total = Acknowledged()
         total.add(registry.finished)
         for source in registry.sources:

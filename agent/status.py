@@ -5,13 +5,21 @@ from typing import Any
 
 import msgspec
 
-from agent.delivery.connection import Connector
+from agent.delivery.delivery import Delivery
+from agent.events.event import FormatCounts
 from agent.inputs.files.followed import FollowedFile
+from agent.lag import LagMeter
 from agent.sources.checkpoint import CheckpointEntry
-from agent.sources.paths import printable_path
+from agent.sources.paths import path_from_text, printable_path
 from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
+from logdrive.model.numbers import position_of
+
+ENDING, ENDED, ABSENT = "ending", "ended", "absent"
+"""States beside those of `SourceState`: its end record waits for its acknowledgement; it was
+acknowledged; the file of the checkpoint's entry can't be looked for, or no input names it.
+"""
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +35,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the generations that look alike it is (rule G3)."""
 
     state: str
-    """A `SourceState` in lower case, or "ending": its end record is not acknowledged yet."""
+    """A `SourceState` in lower case, or `ENDING`, `ENDED` or `ABSENT`."""
 
     position: int
     """The acknowledged position."""
@@ -53,6 +61,24 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
     """What went wrong last, "" for nothing."""
 
+    lag_bytes: int = 0
+    """Bytes that were seen and that no acknowledgement covers."""
+
+    lag_seconds: float = 0.0
+    """How long the oldest of them that can be sent have waited at least (`agent.lag`)."""
+
+    rate: float = 0.0
+    """Bytes acknowledged a second, lately."""
+
+    format: str = ""
+    """The format of its lines, "" for none."""
+
+    parsed: int = 0
+    """Lines read that had the format."""
+
+    failed: int = 0
+    """Lines read that did not."""
+
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The agent as a whole. Sizes are in bytes."""
@@ -61,7 +87,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's id."""
 
     host: str
-    """The receiver it is connected to, "" for none."""
+    """The receiver it is connected to, several with commas between, "" for none."""
 
     problem: str
     """What went wrong with the connection last, "" for nothing."""
@@ -79,35 +105,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the followed files that were seen and not read."""
 
     sources: list[SourceStatus]
-    """All living sources."""
+    """All living sources, or those that were asked for."""
 
     @classmethod
     def collect(
-        cls, registry: SourceRegistry, files: Collection[FollowedFile], connection: Connector
+        cls, registry: SourceRegistry, files: Collection[FollowedFile], connection: Delivery
     ) -> "Status":
-        """Return the status now; *files* are those that are followed."""
-        # of files that can't be read, which their sources do not know
-        troubles = {followed.source: followed.trouble for followed in files}
-        sources = [
-            SourceStatus(
-                path=printable_path(registry.path_of(source)),
-                origin=str(source.origin),
-                count=source.count,
-                state=source.state.name.lower()
-                if source.ended is None or source.state is SourceState.DONE
-                else "ending",
-                position=source.position,
-                seen=_seen(source, entry),
-                store=str(source.store) if source.store is not None else None,
-                events=source.acknowledged.events,
-                bytes=source.acknowledged.bytes,
-                gap_bytes=source.acknowledged.gap_bytes,
-                acknowledged_ms=source.acknowledged.at_ms,
-                problem=source.registration.problem or troubles.get(source, ""),
-            )
-            for source, entry in registry.sources.items()
-        ]
-
+        """Return the status now, with all living sources; *files* are those that are followed."""
+        reporter = SourceReporter(registry, files)
         return cls(
             agent=registry.agent,
             host=connection.host,
@@ -116,13 +121,89 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             ended=len(registry.ended),
             absent=len(registry.absent),
             unread_bytes=sum(followed.generation.unread for followed in files),
-            sources=sources,
+            sources=[reporter.describe(source) for source in registry.sources],
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that --json prints."""
         result: dict[str, Any] = msgspec.to_builtins(self)
         return result
+
+
+class SourceReporter:
+    """Describes sources at one moment: *now*, in monotonic seconds, by *lag*."""
+
+    def __init__(
+        self,
+        registry: SourceRegistry,
+        files: Collection[FollowedFile],
+        lag: LagMeter | None = None,
+        now: float = 0.0,
+    ) -> None:
+        self._registry = registry
+        self._lag = lag if lag is not None else LagMeter()
+        self._now = now
+        # of files that can't be read, which their sources do not know
+        self._troubles = {
+            followed.source: followed.trouble for followed in files if followed.trouble
+        }
+
+    def problem_of(self, source: Source) -> str:
+        """Return what went wrong last with *source*; "" for nothing."""
+        return source.registration.problem or self._troubles.get(source, "")
+
+    def describe(self, source: Source) -> SourceStatus:
+        """Return the status of a living source."""
+        event_format = source.events.format if source.events is not None else None
+        counts = event_format.counts if event_format is not None else FormatCounts()
+        return SourceStatus(
+            path=printable_path(self._registry.path_of(source)),
+            origin=str(source.origin),
+            count=source.count,
+            state=state_of(source),
+            position=source.position,
+            seen=_seen(source, self._registry.sources[source]),
+            store=str(source.store) if source.store is not None else None,
+            events=source.acknowledged.events,
+            bytes=source.acknowledged.bytes,
+            gap_bytes=source.acknowledged.gap_bytes,
+            acknowledged_ms=source.acknowledged.at_ms,
+            problem=self.problem_of(source),
+            lag_bytes=source.unacknowledged_bytes,
+            lag_seconds=round(self._lag.seconds_of(source, self._now), 3),
+            rate=round(self._lag.rate_of(source), 1),
+            format=event_format.name if event_format is not None else "",
+            parsed=counts.parsed,
+            failed=counts.failed,
+        )
+
+
+def describe_entry(entry: CheckpointEntry) -> SourceStatus:
+    """Return the status of an *entry* of the checkpoint, ended or absent, that is no source now."""
+    ended = entry.done is not None
+    position = position_of(entry.number) if entry.number > 0 else 0
+    return SourceStatus(
+        path=printable_path(path_from_text(entry.path)),
+        origin=str(entry.origin),
+        count=entry.count,
+        state=ENDED if ended else ABSENT,
+        position=position,
+        seen=max(entry.seen, position),
+        store=str(entry.store) if entry.store is not None else None,
+        events=0,
+        bytes=0,
+        gap_bytes=0,
+        acknowledged_ms=entry.acknowledged,
+        problem=entry.ended or "",
+        lag_bytes=0 if ended else max(0, entry.seen - position),
+    )
+
+
+def state_of(source: Source) -> str:
+    """Return the state of a living source, as `SourceStatus` has it."""
+    if source.ended is None or source.state is SourceState.DONE:
+        return source.state.name.lower()
+    return ENDING
 
 
 def _seen(source: Source, entry: CheckpointEntry | None) -> int:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from bench import (
     acknowledgement,
+    agent_files,
     agent_idle,
+    agent_pace,
     agent_parts,
     codec,
     decode,
@@ -24,6 +26,7 @@ from bench import (
 )
 from bench.measure import Benchmark
 from bench.peer_group import peers
+from bench.steps import agent_steps
 from bench.tables import audit, fill, keep_up, silver, trickle
 
 
@@ -34,7 +37,10 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         small_runs.BENCHMARKS,
         acknowledgement.BENCHMARKS,
         agent_idle.BENCHMARKS,
+        agent_files.BENCHMARKS,
+        agent_pace.BENCHMARKS,
         agent_parts.BENCHMARKS,
+        agent_steps.BENCHMARKS,
         receiver_idle.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,

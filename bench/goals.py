@@ -41,6 +41,21 @@ _PACKED = {
 }
 """Of both rows with packs, by figure."""
 
+_BESIDE_FILEBEAT = (
+    "plain",
+    "exclude",
+    "add",
+    "fields",
+    "multiline",
+    "json",
+    "csv",
+    "docker",
+    "cri",
+    "klog",
+    "access",
+)
+"""Rows of `steps` that Filebeat has, too."""
+
 GOALS: dict[str, tuple[Goal, ...]] = {
     **{
         f"end_to_end.{row}.{figure}": goals
@@ -70,8 +85,14 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "spark.trickle.p50": (Goal(at_most=250),),
     "silver.access.raw_bytes": (Goal(at_least=60),),
     "tables.audit.seconds": (Goal(at_most=5),),
+    **{f"steps.{row}.cpu": (Goal(at_most=1, peer=f"filebeat_{row}"),) for row in _BESIDE_FILEBEAT},
     "agent.idle.cpu": (Goal(at_most=2),),
     "agent.idle.rss": (Goal(at_most=64),),
+    "agent.rotation.missed": (Goal(at_most=0),),
+    "agent.rotation.pace": (Goal(at_least=95),),
+    "agent.many.seconds": (Goal(at_most=10.7),),
+    "agent.steady.rss": (Goal(at_most=47),),
+    "agent.trickle.p50": (Goal(at_most=50),),
     "receiver.idle.rss": (Goal(at_most=32),),
     "read.engine.throughput": (Goal(at_least=1000),),
     "read.face.throughput": (Goal(at_least=1000),),

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from agent.config.config import AgentConfig
+from agent.config.events import EventsTable
+from agent.config.files import InputTable
 from logdrive.config.load import load_config
 from logdrive.pipeline.config import PipelineConfig
 from logdrive.services.config import StoreConfig
@@ -46,21 +48,38 @@ def struct_in(kind: Any) -> type[msgspec.Struct] | None:
     return next((struct for part in get_args(kind) if (struct := struct_in(part))), None)
 
 
-def first(value: Any) -> Any:
-    """Return a table; of a list of tables, the first."""
-    return value[0] if isinstance(value, list) else value
+def together(value: Any) -> Any:
+    """Return a table; of a list of tables, all of them in one."""
+    if not isinstance(value, list):
+        return value
+    merged: dict[str, Any] = {}
+    for table in value:
+        for key, inner in table.items():
+            before = merged.get(key)
+            merged[key] = before | inner if isinstance(before, dict) else inner
+    return merged
 
 
 def settings_that_differ(kind: type[msgspec.Struct], shown: dict[str, Any], path: str) -> set[str]:
     """Return the names of settings that only one of *kind* and *shown* has."""
     hints, fields = get_type_hints(kind), msgspec.structs.fields(kind)
-    differ = {f"{path}{key}" for key in shown.keys() ^ {field.encode_name for field in fields}}
+    names = {field.encode_name for field in fields}
+    # what every input's table has is shown once, with [[input]]
+    if issubclass(kind, EventsTable) and kind is not InputTable:
+        names -= {field.encode_name for field in msgspec.structs.fields(EventsTable)} - shown.keys()
+    differ = {f"{path}{key}" for key in shown.keys() ^ names}
     for field in fields:
         table = struct_in(hints[field.name])
         if table is not None and field.encode_name in shown:
-            inner = first(shown[field.encode_name])
+            inner = together(shown[field.encode_name])
             differ |= settings_that_differ(table, inner, f"{path}{field.encode_name}.")
     return differ
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """Return what a setting is where it is left out."""
+    made = field.default_factory is not msgspec.NODEFAULT
+    return field.default_factory() if made else field.default
 
 
 def defaults_that_differ(
@@ -74,10 +93,10 @@ def defaults_that_differ(
             continue
         table = struct_in(hints[field.name])
         if table is not None:
-            inner = first(active.get(key, {}))
-            wrong += defaults_that_differ(table, first(shown[key]), inner, f"{name}.")
-        elif key not in active and shown[key] != field.default:
-            wrong.append(f"{name} = {shown[key]}, not {field.default}")
+            inner = together(active.get(key, {}))
+            wrong += defaults_that_differ(table, together(shown[key]), inner, f"{name}.")
+        elif key not in active and shown[key] != (default := default_of(field)):
+            wrong.append(f"{name} = {shown[key]}, not {default}")
     return wrong
 
 

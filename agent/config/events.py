@@ -1,10 +1,13 @@
-"""What every input's table has: the labels of its events."""
+"""What every input's table has: how its bytes become events, and the labels of these."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import orjson
 
+from agent.config.formats import FormatName, FormatTable, format_table
+from agent.config.lines import LinesTable
+from agent.config.processors import ProcessorTable, check_order
 from logdrive.model.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH
 from logdrive.model.units import KIB
 
@@ -15,17 +18,38 @@ It leaves room among the attributes for the path (4 KiB at most) and names.
 """
 
 
-class EventsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EventsTable(LinesTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Keys of each table of an input, wherever its bytes come from."""
 
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
     """Values by name, which go with each line."""
 
-    tags: list[str] = []
+    tags: list[str] = msgspec.field(default_factory=list)
     """Words, which go with each line."""
 
+    format: FormatName | FormatTable | None = None
+    """The form of its lines, whose fields are read; None: lines are shipped as they are."""
+
+    processor: list[ProcessorTable] = msgspec.field(default_factory=list)
+    """What is done with each of its events, in this order."""
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether events are made of its bytes; if not, they are shipped without a look at them."""
+        return bool(self.processor) or self.format is not None or not self.has_plain_lines
+
+    @property
+    def container(self) -> Literal["cri", "docker", "auto"] | None:
+        """Which container runtime writes the files; "auto": their first bytes say it."""
+        table = format_table(self.format)
+        if table is None or table.type not in ("cri", "docker", "auto"):
+            return None
+        return table.type
+
     def __post_init__(self) -> None:
-        """Refuse labels that are no JSON or exceed the attributes."""
+        """Refuse labels that are no JSON or exceed the attributes, and processors out of order."""
+        super().__post_init__()
+        check_order(self.processor)
         try:
             labels = orjson.dumps([self.fields, self.tags])
         except TypeError as error:

@@ -1,11 +1,16 @@
 """The [[input]] tables: files, by patterns of their paths."""
 
-from typing import Annotated, Literal
+import math
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from agent.config.events import EventsTable
 from logdrive.config.bounds import Positive
+
+_AGE: Final = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_UNIT_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 class InputTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -17,8 +22,13 @@ class InputTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=T
     exclude: list[str] = msgspec.field(default_factory=list)
     """Absolute paths and patterns of files to leave out."""
 
-    start: Literal["beginning", "end"] = "beginning"
-    """Where to start in files that exist at the agent's first start (rule P2)."""
+    start: str = "beginning"
+    """Where to start in files that exist at the agent's first start (rule P2): "beginning", "end",
+    or an age, from which on they start at their end.
+    """
+
+    unknown_compressed: Literal["skip", "ship"] = "skip"
+    """What to do with compressed files of which neither agent nor receiver knows (rule G5)."""
 
     quiet_seconds: Positive = 30.0
     """Seconds without growth after which a last line without newline is shipped (rule P3)."""
@@ -27,10 +37,22 @@ class InputTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Seconds without growth after which a deleted file has ended (rule G1)."""
 
     def __post_init__(self) -> None:
-        """Refuse relative patterns."""
+        """Refuse relative patterns, and a start that is none."""
         super().__post_init__()
+        if self.start not in ("beginning", "end") and not _AGE.fullmatch(self.start):
+            raise ValueError(
+                f'start = {self.start!r} must be "beginning", "end", or an age in seconds, '
+                'minutes, hours or days, as in "24h"'
+            )
         for pattern in (*self.paths, *self.exclude):
             if not pattern.startswith("/"):
                 raise ValueError(
                     f"{pattern!r} must be an absolute path or pattern, as in /var/log/*.log"
                 )
+
+    @property
+    def skipped_from_age(self) -> float:
+        """Seconds without change from which on an existing file starts at its end (rule P2)."""
+        if match := _AGE.fullmatch(self.start):
+            return int(match[1]) * _UNIT_SECONDS[match[2]]
+        return math.inf if self.start == "beginning" else -math.inf

@@ -28,10 +28,13 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The [output] table: the receivers, and how lines are sent to them."""
 
     hosts: Annotated[list[str], msgspec.Meta(min_length=1)]
-    """Receivers as host:port. They are tried in turn, from a random one on."""
+    """Receivers as host:port."""
 
     tls: Literal["off"] | ClientTlsConfig
     """Certificates, or "off"."""
+
+    mode: Literal["failover", "balance"] = "failover"
+    """Whether one receiver is sent to, in turn from a random one on, or all of them at once."""
 
     dialect: DialectSetting = "logdrive/1"
     """The dialect to speak, or "auto" for the best one that the receiver offers."""
@@ -46,7 +49,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Level of the compression; zlib has 1 to 3 here."""
 
     windows_in_flight: Annotated[int, msgspec.Meta(ge=1, le=WINDOWS_IN_FLIGHT)] = 8
-    """Windows sent without waiting for an acknowledgement."""
+    """Windows sent on each connection without waiting for an acknowledgement."""
 
     window_bytes: Annotated[int, msgspec.Meta(ge=64 * KIB, le=WINDOW_BYTES // 2)] = 2 * MIB
     """Bytes of lines after which a window is sent."""
@@ -59,6 +62,9 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     stall_seconds: Positive = 300.0
     """The same for a receiver that sends only keepalives."""
+
+    max_connection_seconds: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    """Age at which a connection is made anew, with nothing in flight; None for no limit."""
 
     backoff: BackoffTable = BackoffTable()
     """Pauses between attempts to connect."""

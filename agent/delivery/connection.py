@@ -1,16 +1,17 @@
-"""Connector: keeps one connection to one of the receivers. It chooses the host and the dialect, and
-how long to wait after a failure (rule D8).
+"""Connector: keeps one connection to one of its receivers. It chooses the host and the dialect
+(rule D8); `ReconnectPolicy` says how long to wait after a failure.
 """
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 from agent.config.output import OutputTable
 from agent.delivery.dialect import (
-    EndedError,
     GivenUpError,
     ReceiverRefusedError,
+    RetiredError,
     SendingDialect,
     SessionServices,
 )
@@ -18,75 +19,58 @@ from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered
 from agent.delivery.encoders import Encoders, EncodingForm, native_form
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
+from agent.delivery.reconnect import ReconnectPolicy
 from agent.delivery.session import SenderSession
 from agent.sources.recast import recast
 from logdrive.address import host_port
-from logdrive.errors import LogdriveError, ProtocolError, RejectedError, TransientError
+from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.transport import ByteStream, ClientTls, Peer, Transport
-from logdrive.net.retry import Backoff, FullJitter, retry_async
+from logdrive.net.retry import retry_async
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 from logdrive.wire.lumberjack.limits import NATIVE
 
 _PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
-_LONG_PAUSE_SECONDS: Final = 60.0
-"""Added to the pause after an error that will not pass soon."""
-_IDLE_SECONDS: Final = 60.0
-"""A connection that the receiver closed while idle is made again after this time, or as soon as
-there is something to send.
-"""
 _WITHOUT_PACKS_SECONDS: Final = 600.0
 """A host that seems to refuse packs gets none for this time: perhaps it was only restarted."""
-_TOO_OFTEN: Final = 3
-"""After this many connections in a row that ended before the first frame, it is no restart of the
-receiver but a wrong setting.
+_YOUNGEST: Final = 0.8
+"""A connection is closed at a random age from this part of the limit on: agents that came back at
+once would all come again at once.
 """
-_NOT_SOON: Final = (
-    RefusalCode.PROTOCOL,
-    RefusalCode.LIMIT,
-    RefusalCode.NOT_ALLOWED,
-    RefusalCode.NO_ROUTE,
-    RefusalCode.NO_PROGRESS,
-    RefusalCode.BAD_ATTRIBUTES,
-)
-"""Reasons of refusals that will not pass soon."""
 
 
 class Connector:
-    """Connects, serves the connection, and connects again, with the hosts in turn.
+    """Connects, serves the connection, and connects again, with *hosts* in turn.
 
-    `run` ends when it is cancelled. With *patient* false, it also ends with the first failure that
-    only a change of settings can mend.
+    `run` ends when it is cancelled, or with `finish`. With *patient* false, it also ends with the
+    first failure that only a change of settings can mend. With *reloaded*, certificates that can't
+    be used do not end it. *changed* is set where `is_settled` or `problem` may have changed.
     """
 
     def __init__(
         self,
         services: SessionServices,
+        hosts: Sequence[str],
         transport: Transport,
         encoders: Encoders,
         *,
+        changed: asyncio.Event,
         patient: bool = True,
+        reloaded: bool = False,
     ) -> None:
         self._services = services
         self._transport = transport
         self._encoders = encoders
         self._patient = patient  # goes on after failures that only other settings can mend
+        self._reloaded = reloaded  # goes on without certificates, too, until they are there
 
-        settings = services.settings
-        self._hosts = settings.hosts  # host:port of each receiver
+        self.hosts = hosts  # host:port of each receiver
         # The host that is next is number `_turn`, counted round.
-        self._turn = services.random.randrange(len(self._hosts))
-        # Pauses between attempts; an acknowledgement makes them short again.
-        self._backoff = Backoff(
-            FullJitter(
-                settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
-            )
-        )
-        # The receiver closed the last connection while it was idle.
-        self._closed_idle = False
-        # Connections in a row that ended before the first frame.
-        self._silent_ends = 0
+        self._turn = services.random.randrange(len(hosts))
+        self._policy = ReconnectPolicy(services.settings.backoff, len(hosts), services.random)
+        # Set when no further connection is to be made.
+        self._finished = asyncio.Event()
         # The dialect spoken last.
         self._choice: DialectChoice | None = None
         # Hosts that answered lumberjack/2 in version 1.
@@ -94,8 +78,7 @@ class Connector:
         # Hosts that refused packs, and when to send them again (monotonic seconds).
         self._without_packs: dict[str, float] = {}
 
-        # Set where `is_settled` or `problem` may have changed.
-        self._changed = asyncio.Event()
+        self._changed = changed
 
         # The session on the connection there is.
         self.session: SenderSession | None = None
@@ -103,35 +86,36 @@ class Connector:
         self.host = ""
         # What went wrong last, for people; "" for nothing.
         self.problem = ""
+        # Connections made, and attempts and connections that failed, since the start.
+        self.connections = 0
+        self.failures = 0
 
     @property
     def is_settled(self) -> bool:
         """Whether no window is in flight and no answer awaited."""
         return self.session is None or self.session.is_settled
 
-    async def wait_for_change(self, seconds: float) -> None:
-        """Wait, at most *seconds*, until the session has done all that it can do for now, or ends.
+    def retire(self, reason: str) -> None:
+        """Make the connection anew for *reason*, once nothing is in flight on the one there is."""
+        if self.session is not None:
+            self.session.retire(reason)
 
-        Call it without awaiting anything between it and the look at what has to change.
-        """
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-
-    def note_change(self) -> None:
-        """End `wait_for_change`."""
-        self._changed.set()
+    def finish(self, reason: str) -> None:
+        """Let `run` end for *reason*, once nothing is in flight."""
+        self._finished.set()
+        self._services.spread.on_closing(self._services.send_queue)
+        self._services.send_queue.wake()
+        self.retire(reason)
 
     async def run(self) -> None:
-        """Keep a connection until cancelled.
+        """Keep a connection until cancelled, or until `finish`.
 
         Raises `ConfigError` for settings that can't be used, and `LogdriveError` if not *patient*.
         """
         while_patient = retry_async(
             (TransientError, ProtocolError),
             sleep=self._wait_to_reconnect,
-            wait=self._seconds_after,
+            wait=self._policy.seconds_after,
             unless=self._is_final,
             on_failure=self._on_failure,
         )
@@ -143,28 +127,36 @@ class Connector:
 
     @property
     def _next_host(self) -> str:
-        return self._hosts[self._turn % len(self._hosts)]
+        return self.hosts[self._turn % len(self.hosts)]
 
     async def _serve_next(self) -> None:
+        """Serve one connection. Returns only after `finish`."""
+        if self._finished.is_set():
+            return
         try:
             await self._serve(self._next_host)
         except (TransientError, ProtocolError):
             raise_if_cancelled()
-            raise
+            if not self._finished.is_set():
+                raise
 
     def _is_final(self, error: BaseException) -> bool:
         """Return whether to give up: only other settings help, and we are not *patient*."""
-        return isinstance(error, LogdriveError) and self._is_permanent(error) and not self._patient
+        permanent = isinstance(error, LogdriveError) and self._policy.is_permanent(error)
+        return permanent and not self._patient
 
     async def _serve(self, host: str) -> None:
         """Connect to *host* and serve the connection; its end is always an exception."""
         stream = await self._connect(host)
         session: SenderSession | None = None
         try:
+            if self._finished.is_set():
+                raise RetiredError("other settings came while it was made")
             choice = self._choose(host, stream.peer)
             dialect = self._open_dialect(choice)
-            session = SenderSession(self._services, dialect, stream, on_idle=self.note_change)
+            session = self._open_session(dialect, stream)
             self.session, self.host, self.problem = session, host, ""
+            self.connections += 1
             self._log_connected(host, choice)
             await session.run()
 
@@ -200,10 +192,10 @@ class Connector:
 
         finally:
             self.session, self.host = None, ""
-            self.note_change()
+            self._changed.set()
             # A receiver that accepts a connection and answers nothing is no success.
             if session is not None and session.progress:
-                self._backoff.reset()
+                self._policy.on_progress()
             await self._close(stream)
 
     async def _connect(self, host: str) -> ByteStream:
@@ -215,6 +207,10 @@ class Connector:
             raise TransientError(
                 f"no connection within {self._services.settings.connect_seconds:g} s"
             ) from None
+        except ConfigError as error:
+            if not self._reloaded:
+                raise
+            raise TransientError(str(error)) from error
 
     async def _close(self, stream: ByteStream) -> None:
         with contextlib.suppress(LogdriveError):
@@ -270,11 +266,29 @@ class Connector:
         )
         # Runs of the connection before may have a form that this dialect can't carry.
         if self._encoders.set_form(form):
-            for source in services.registry.sources:
+            for source in services.sources():
                 recast(source, self._encoders.encoder_for(source))
         if choice.dialect == NATIVE:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
+
+    def _open_session(self, dialect: SendingDialect, stream: ByteStream) -> SenderSession:
+        """Return the session of a new connection, which gets its sources."""
+        services, oldest = self._services, self._services.settings.max_connection_seconds
+        spread, queue = services.spread, services.send_queue
+        spread.on_up(queue, failed_before=self._policy.has_failed)
+        retire_at = None
+        if oldest is not None:
+            age = oldest * services.random.uniform(_YOUNGEST, 1.0)
+            retire_at = services.clock.monotonic() + age
+        return SenderSession(
+            services,
+            dialect,
+            stream,
+            on_idle=self._changed.set,
+            on_proved=lambda: spread.on_proved(queue),
+            retire_at=retire_at,
+        )
 
     def _log_connected(self, host: str, choice: DialectChoice) -> None:
         """Log the dialect and the reason: as a warning the first time the agent fell back."""
@@ -289,65 +303,41 @@ class Connector:
             return "no logdrive receiver"
         return f"no reader of {self._choice.dialect}"
 
-    def _is_permanent(self, error: LogdriveError) -> bool:
-        """Return whether only a change of settings would mend *error*."""
-        # A restart of the receiver looks the same: only several in a row count.
-        if isinstance(error, RejectedError) and not error.sure:
-            self._silent_ends += 1
-            return self._silent_ends >= _TOO_OFTEN
-        self._silent_ends = 0
-        return isinstance(error, RejectedError | ProtocolError) or (
-            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
-        )
-
-    def _seconds_after(self, error: BaseException) -> float:
-        """Return the seconds to wait after *error*; closing an idle connection is no failure."""
-        self._closed_idle = isinstance(error, EndedError) and error.idle
-        if self._closed_idle:
-            return _IDLE_SECONDS
-
-        seconds = self._backoff.next_wait()
-        drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
-        # It is going away, and another host is there.
-        if drains and len(self._hosts) > 1:
-            return 0.0
-        # Not all hosts were tried yet.
-        if self._backoff.failures < len(self._hosts):
-            return 0.0
-        # Nothing changes before an operator acts.
-        if isinstance(error, ProtocolError) or (
-            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
-        ):
-            return seconds + _LONG_PAUSE_SECONDS
-        return seconds
-
     def _on_failure(self, error: BaseException, seconds: float) -> None:
         """Log *error*; the next host's turn comes, unless this one closed an idle connection."""
-        log, host = self._services.log, self._next_host
+        services, host = self._services, self._next_host
+        log = services.log
+        if isinstance(error, RetiredError):
+            log.info("connection closed, to be made anew", host=host, reason=str(error))
+            # others may be up that were not when this one was chosen
+            self._turn = services.random.randrange(len(self.hosts))
+            return
         self.problem = str(error)
-        self.note_change()
-        if self._closed_idle:
+        self._changed.set()
+        if self._policy.closed_idle:
             log.info("connection closed by the receiver while idle", host=host)
             return
 
         self._turn += 1
+        self.failures += 1
+        services.spread.on_down(services.send_queue)
         # An impatient caller reports the failure itself.
         tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
 
     async def _wait_to_reconnect(self, seconds: float) -> None:
         """Wait for *seconds*; after an idle connection only until there is something to send."""
-        if not self._closed_idle:
-            await self._services.clock.sleep(seconds)
-            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._wait_for_work()
+                if self._policy.closed_idle:
+                    await self._wait_for_work()
+                else:
+                    await self._finished.wait()
 
     async def _wait_for_work(self) -> None:
         """Wait until a source has something to send."""
         send_queue = self._services.send_queue
-        while not send_queue:
+        while not send_queue and not self._finished.is_set():
             send_queue.clear_wake()
             await send_queue.wait_for_wake()
 

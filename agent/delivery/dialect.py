@@ -1,16 +1,17 @@
 """Port to a dialect: what a session leaves to `logdrive/1` or to plain Lumberjack."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, Protocol
 
 from agent.config.output import OutputTable
 from agent.delivery.reader import SourceReader
+from agent.delivery.spread import SourceSpread
 from agent.delivery.window import WindowRoom
+from agent.sources.connection_queue import ConnectionQueue
 from agent.sources.file_log import FileLog
 from agent.sources.input import Input
-from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.errors import TransientError
@@ -28,13 +29,16 @@ SentRuns = list[tuple[Source, int, Run]]
 
 @dataclass(frozen=True, slots=True)
 class SessionServices:
-    """The parts of an agent that each of its sessions works with."""
+    """The parts of an agent that the sessions of one connection work with, one after another."""
 
     registry: SourceRegistry
     """All sources that the agent knows."""
 
-    send_queue: SendQueue
-    """Sources that need to register or have data to send."""
+    send_queue: ConnectionQueue
+    """Those of the connection's sources that need to register or have data to send."""
+
+    spread: SourceSpread
+    """Gives sources to connections."""
 
     input: Input
     """Opens and verifies the files of sources."""
@@ -56,6 +60,11 @@ class SessionServices:
     file_log: FileLog
     """Log lines of which there may be one for each file."""
 
+    def sources(self) -> Iterable[Source]:
+        """Yield the sources that live on the connection. Takes about 30 ns for each that is."""
+        number = self.send_queue.number
+        return [source for source in self.registry.sources if source.connection == number]
+
 
 class ReceiverRefusedError(TransientError):
     """The receiver ended the connection with an E frame; *code* is its reason (`RefusalCode`)."""
@@ -75,6 +84,13 @@ class EndedError(TransientError):
 
 class GivenUpError(EndedError):
     """The agent ended the connection, because its peer kept it waiting."""
+
+
+class RetiredError(EndedError):
+    """The agent ended the connection with nothing in flight, to make it anew: no failure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, idle=False)
 
 
 class SendingDialect(Protocol):
@@ -141,6 +157,10 @@ class SendingDialect(Protocol):
 
     def on_source_finished(self, source: Source) -> None:
         """Forget *source*, whose end record was acknowledged, and finish it in the registry."""
+        ...
+
+    def release_source(self, source: Source) -> None:
+        """Unregister *source*, which leaves the connection: nothing of it is in flight or asked."""
         ...
 
     def on_disconnected(self) -> None:

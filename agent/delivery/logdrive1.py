@@ -2,7 +2,7 @@
 which position the store has (rules D1–D5, D9).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from agent.delivery.window import WindowRoom
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import printable_path
 from agent.sources.registration import NextStep, SourceState
-from agent.sources.source import Source
+from agent.sources.source import NO_CONNECTION, Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.net.retry import Exponential
@@ -76,8 +76,6 @@ class Logdrive1Sender:
         # Whether a Z frame was sent.
         self.packs_sent = False
 
-        # Refused sources, in the order in which they were refused.
-        self._paused: dict[Source, None] = {}
         # Stores that are known to have had data of some source before this connection's Ps.
         self._known_stores: set[UUID] = set()
         # Stores that lost data on this connection.
@@ -104,13 +102,11 @@ class Logdrive1Sender:
         """
         services = self._services
         now_ms = services.clock.now_ms()
-        probes = services.registry.last_acknowledged(now_ms)
-        for source in (*probes, *services.registry.revive_first_run(now_ms)):
+        probes = services.registry.last_acknowledged(services.sources(), now_ms)
+        for source in (*probes, *services.spread.revive_first_run(services.send_queue)):
             source.registration.require()
-        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
-        self._paused = dict.fromkeys(
-            source for source in services.registry.sources if source.state is SourceState.PAUSED
-        )  # pauses outlive connections
+            services.spread.assign(source, services.send_queue)
+        services.send_queue.begin_session(services.sources(), services.clock.monotonic())
 
     def registration_frames(self) -> list[bytes]:
         """Return S frames: those that register sources, and those that free indices."""
@@ -132,13 +128,13 @@ class Logdrive1Sender:
 
     def retry_refused(self) -> float | None:
         """Let refused sources register again whose pause is over; return when the next one ends."""
-        now = self._services.clock.monotonic()
-        for source in list(self._paused):
+        now, send_queue = self._services.clock.monotonic(), self._services.send_queue
+        for source in list(send_queue.paused):
             source.registration.end_pause_if_due(now)
             if source.state is not SourceState.PAUSED:
-                del self._paused[source]
-                self._services.send_queue.enqueue_registration(source)
-        return min((source.registration.retry_at for source in self._paused), default=None)
+                del send_queue.paused[source]
+                send_queue.enqueue_registration(source)
+        return min((source.registration.retry_at for source in send_queue.paused), default=None)
 
     def _unregister_idle(self, frames: list[bytes]) -> None:
         """Free the indices of idle sources, as a connection may have only so many live ones."""
@@ -163,7 +159,14 @@ class Logdrive1Sender:
                 raise TransientError("the sequence numbers of this connection are used up")
             frames.append(
                 RunFrame(
-                    index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records
+                    index,
+                    run.kind,
+                    run.previous,
+                    run.number,
+                    run.read_ms,
+                    run.skipped,
+                    run.events,
+                    records,
                 ).encode()
             )
             frames += run.encode_frames(self._sequence + 1)
@@ -246,6 +249,9 @@ class Logdrive1Sender:
             )
             self._indices.give_up(source)
             services.send_queue.enqueue_registration(source)
+        elif step is NextStep.ASK_OTHER:
+            self._indices.give_up(source)
+            services.send_queue.enqueue_registration(source)
         elif step is NextStep.DONE:
             self.on_source_finished(source)
         elif step is NextStep.GO_ON:
@@ -255,9 +261,10 @@ class Logdrive1Sender:
 
     def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.send_queue.remove(source)
+        self._services.send_queue.forget(source)
         self._indices.give_up(source)
         self._services.registry.finish_source(source, self._services.clock.now_ms())
+        self._services.spread.on_finished(source)
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
         """Register all sources concerned if the store of *source* lost data, or is another one.
@@ -273,24 +280,32 @@ class Logdrive1Sender:
                 )
             self._stepped_back.add(current)
             services.registry.revive_ended(current, services.clock.now_ms())
-            self._register_again(lambda other: other.store == current)
+            # each connection may have sources whose data the store has lost
+            self._register_again(services.registry.sources, lambda other: other.store == current)
         elif current not in self._known_stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
-            self._register_again(lambda other: other.store is not None and other.store != current)
+            self._register_again(
+                services.sources(),
+                lambda other: other.store is not None and other.store != current,
+            )
 
         # A source that was new says nothing about the stores of the others.
         if current is not None and number:
             self._known_stores.add(current)
 
-    def _register_again(self, concerned: Callable[[Source], bool]) -> None:
+    def _register_again(
+        self, sources: Iterable[Source], concerned: Callable[[Source], bool]
+    ) -> None:
         services = self._services
-        now = services.clock.monotonic()
-        for source in services.registry.sources:
+        for source in sources:
             if source.state is SourceState.IDLE and (
                 source.registration.required or concerned(source)
             ):
                 source.registration.require()
-                services.send_queue.enqueue(source, now)
+                # one that was just revived: this connection leads to its store
+                if source.connection == NO_CONNECTION:
+                    services.spread.assign(source, services.send_queue)
+                services.spread.enqueue(source)
 
     def _on_refusal(self, frame: RefusalFrame) -> None:
         entry = self._indices.count_answer(frame.index)
@@ -312,15 +327,20 @@ class Logdrive1Sender:
         services.send_queue.remove(source)
         self._indices.give_up(source)
         source.on_refused(reason, services.clock.monotonic() + seconds)
-        self._paused[source] = None
+        services.send_queue.paused[source] = None
         services.send_queue.wake()
 
     def _path(self, source: Source) -> str:
         return printable_path(self._services.registry.path_of(source))
 
+    def release_source(self, source: Source) -> None:
+        """Take *source* off the connection, and give its index back."""
+        self._indices.give_up(source)
+        source.on_disconnected()
+
     def on_disconnected(self) -> None:
         """Take every source off the connection."""
         services = self._services
-        for source in services.registry.sources:
+        for source in services.sources():
             source.on_disconnected()
-        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+        services.send_queue.end_session(services.sources, services.clock.monotonic())

@@ -16,6 +16,7 @@ from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
 from agent.sources.first_run import log_start_decision
+from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
@@ -59,9 +60,9 @@ class LumberjackSender:
             here_before=False, now_ms=services.clock.now_ms()
         ):
             log_start_decision(services.log, NOT_KEPT, len(decided))
-        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+        services.send_queue.begin_session(services.sources(), services.clock.monotonic())
 
-        waiting = [source for source in services.registry.sources if self._waits(source)]
+        waiting = [source for source in services.sources() if self._waits(source)]
         for source in waiting:
             source.registration.report(WAITS)
         if waiting:
@@ -99,15 +100,20 @@ class LumberjackSender:
 
     def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.send_queue.remove(source)
+        self._services.send_queue.forget(source)
         self._services.registry.finish_source(source, self._services.clock.now_ms())
+
+    def release_source(self, source: Source) -> None:
+        """Take *source* off the connection; such peers are not told."""
+        self.open_sources -= source.state is SourceState.OPEN
+        source.on_disconnected()
 
     def on_disconnected(self) -> None:
         """Take every source off the connection."""
         services = self._services
-        for source in services.registry.sources:
+        for source in services.sources():
             source.on_disconnected()
-        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+        services.send_queue.end_session(services.sources, services.clock.monotonic())
 
     def _waits(self, source: Source) -> bool:
         # A store that keeps positions has its bytes: sent here, they would be stored twice.

@@ -10,7 +10,7 @@ from agent.sources.readable import Readable, SourceTruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.records.blocks import Encoder
-from logdrive.records.runs import NOT_WANTED, SHIPPED, GapOrEndMark, Run, make_gap_run
+from logdrive.records.runs import SHIPPED, GapOrEndMark, Run, make_gap_run
 
 
 class SourceReader:
@@ -31,17 +31,21 @@ class SourceReader:
             run = source.next_unsent_run()
         return run
 
+    def waits_until(self, source: Source) -> float | None:
+        """Return the monotonic time before which *source* is not read, because of its rate."""
+        if source.events is None or source.events.rate is None:
+            return None
+        return source.events.rate.waits_until
+
     def _read(self, source: Source) -> None:
-        """Add the next runs to *source*: the gap before its start, lines, or its end record."""
+        """Add the next runs to *source*: a gap, lines, or its end record."""
         generation, now_ms = source.generation, self._clock.now_ms()
         assert generation is not None
         try:
             self._input.open_source(source)
-            if source.gap_is_due:
-                number = generation.number_at(generation.start)
-                source.add_runs(
-                    [make_gap_run(source.cursor, number, GapOrEndMark(NOT_WANTED), now_ms)]
-                )
+            if (gap := source.due_gap) is not None:
+                number = generation.number_at(gap.end)
+                source.add_runs([make_gap_run(source.cursor, number, gap.mark, now_ms)])
                 generation.resume_from(number)  # the next read begins there
             elif not self._read_lines(source, generation, now_ms) and source.end_is_due:
                 source.end_generation(GapOrEndMark(SHIPPED), now_ms)
@@ -51,6 +55,8 @@ class SourceReader:
     def _read_lines(self, source: Source, generation: Readable, now_ms: int) -> bool:
         """Add the runs of the next lines to *source*; return whether there were any."""
         encoder = self._encoder_of(source)
+        if self.waits_until(source) is not None:
+            return False
         chunk = generation.read_lines(
             self._clock.monotonic(), limit=encoder.chunk_bytes, longest=encoder.longest_line
         )

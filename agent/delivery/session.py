@@ -17,6 +17,7 @@ from typing import Final
 from agent.delivery.dialect import (
     EndedError,
     GivenUpError,
+    RetiredError,
     SendingDialect,
     SentRuns,
     SessionServices,
@@ -46,7 +47,8 @@ _LOOKS: Final = 4
 class SenderSession:
     """Serves one connection; discard it afterwards.
 
-    *on_idle* is called when the session has done all that it can do for now.
+    *on_idle* is called when the session has done all that it can do for now, *on_proved* when its
+    first window is acknowledged. At *retire_at* (monotonic seconds) it ends as after `retire`.
     """
 
     def __init__(
@@ -56,11 +58,17 @@ class SenderSession:
         stream: ByteStream,
         *,
         on_idle: Callable[[], None],
+        on_proved: Callable[[], None] = lambda: None,
+        retire_at: float | None = None,
     ) -> None:
         self._services = services
         self._dialect = dialect
         self._stream = stream
         self._on_idle = on_idle
+        self._on_proved = on_proved
+        self._retire_at = retire_at
+        # Why it is to end at the end of a window, "" while it is not.
+        self._retires = ""
         # Windows in flight, with their runs.
         self._acks: AckTracker[SentRuns] = AckTracker(dialect.numbering, dialect.version)
         # What the sender writes next: bytes, or windows that are being packed.
@@ -92,6 +100,14 @@ class SenderSession:
         """Whether no window is in flight and no answer awaited."""
         return not self.in_flight and not self._dialect.awaits_answer
 
+    def retire(self, reason: str) -> None:
+        """Send no further window, and end once nothing is in flight: `run` raises `RetiredError`.
+
+        What is in flight is waited for, so nothing has to be sent again.
+        """
+        self._retires = self._retires or reason
+        self._services.send_queue.wake()
+
     async def run(self) -> None:
         """Serve until the connection ends. That raises `LogdriveError` with the reason."""
         self._dialect.on_connected()
@@ -115,6 +131,12 @@ class SenderSession:
         send_queue, dialect = self._services.send_queue, self._dialect
         while True:
             send_queue.clear_wake()
+            self._let_sources_leave()
+            if self._is_retiring():
+                self._on_idle()
+                await send_queue.wait_for_wake()
+                continue
+
             retry_at = dialect.retry_refused()
             if frames := dialect.registration_frames():
                 await self._outbox.put([b"".join(frames)])
@@ -126,6 +148,23 @@ class SenderSession:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._idle_seconds(retry_at)):
                     await send_queue.wait_for_wake()
+
+    def _let_sources_leave(self) -> None:
+        """Take sources off the connection that are to leave it and have nothing in flight."""
+        for source, then in self._services.send_queue.take_leaving():
+            self._dialect.release_source(source)
+            then(source)
+
+    def _is_retiring(self) -> bool:
+        """Return whether no window may be sent any more; raise `RetiredError` if that is the end.
+
+        Answers wake the builder, so it asks again when the last one has come.
+        """
+        if self._retire_at is not None and self._services.clock.monotonic() >= self._retire_at:
+            self._retires = self._retires or "it has reached its maximum age"
+        if self._retires and self.is_settled:
+            raise RetiredError(self._retires)
+        return bool(self._retires)
 
     async def _build_window(self, group: asyncio.TaskGroup) -> bool:
         """Put the next window into the outbox if one is due; return whether it was."""
@@ -181,10 +220,9 @@ class SenderSession:
         """Return after how many seconds to look for work although nothing has changed."""
         # with all windows in flight only an acknowledgement makes room, and that wakes us
         due = self._due_in() if self.in_flight < self._services.settings.windows_in_flight else None
-        if retry_at is None:
-            return due
-        until_retry = max(0.0, retry_at - self._services.clock.monotonic())
-        return until_retry if due is None else min(due, until_retry)
+        now = self._services.clock.monotonic()
+        times = [max(0.0, at - now) for at in (retry_at, self._retire_at) if at is not None]
+        return min([*times, *([due] if due is not None else [])], default=None)
 
     async def _send(self) -> None:
         while True:
@@ -222,7 +260,9 @@ class SenderSession:
 
     def _on_ack(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
-            self.acknowledged = True
+            if not self.acknowledged:
+                self.acknowledged = True
+                self._on_proved()
             faults.reach("agent.ack.before_apply")
             self._sizer.on_window_acknowledged(self._services.clock.monotonic())
             self._acknowledge_runs(runs)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.delivery.reader import SourceReader
-from agent.sources.queue import SendQueue
+from agent.sources.connection_queue import ConnectionQueue
 from agent.sources.source import Source
 from logdrive.model.framing import Part
 from logdrive.model.limits import PACK_BYTES, RUN_RECORDS
@@ -91,7 +91,7 @@ class WindowRoom:
 
 
 def gather_window(
-    send_queue: SendQueue, source_reader: SourceReader, room: WindowRoom, now: float
+    send_queue: ConnectionQueue, source_reader: SourceReader, room: WindowRoom, now: float
 ) -> OutgoingWindow:
     """Return a window of the sources that have waited longest, one read of each.
 
@@ -104,7 +104,10 @@ def gather_window(
             window.add_run(source, run, sent=room.marks or run.mark is None)
             # One read may make several runs: all of them go, so that few sources keep any.
             run = source.next_unsent_run() if room.has_room_for(window) else None
-        # a source that gave nothing can't be read now: its input enqueues it again
+        # a source that gave nothing can't be read now: its input enqueues it again, unless it is
+        # to be read no faster
+        if first is None and (until := source_reader.waits_until(source)) is not None:
+            send_queue.hold(source, until)
         if first is not None and source.has_more:
             # else thousands of sources might each keep a line of 4 MiB until their next turn
             if send_queue.others_wait:

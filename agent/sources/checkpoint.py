@@ -41,6 +41,8 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     count: int = 0
     # How sure the count is: a value of `Counting`.
     counting: str = "known"
+    # The input that it belongs to: a value of `InputKind`.
+    input: str = "files"
     # Paths as `path_to_text` makes them. The one that its lines are known by.
     path: str
     # The one at which the file was seen last.
@@ -65,6 +67,8 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     undecided: bool = False
     # The store had another's bytes under the count before (rule A4).
     resend: bool = False
+    # The position up to which an operator has what was not sent left out (rule A4); 0 for none.
+    skip: int = 0
     # The number acknowledged last.
     number: int = 0
     # The store that has it; None before the first answer.
@@ -77,6 +81,10 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     last: int = 0
     # When the file was changed last (ns).
     modified_ns: int = 0
+    # CRCs of its first bytes, by which copies of it are known (rule G5).
+    prefix: bytes = b""
+    # Why its file is gone, while the rest is looked for in a copy, or read from one (rule G5).
+    ending: str | None = None
     # Why nothing more can be read of it, once that is so.
     ended: str | None = None
     # Whether its end is known exactly.
@@ -92,6 +100,18 @@ class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
         return FirstLine(b"", self.span, self.crc)
 
 
+class CopyStamp(msgspec.Struct, frozen=True, array_like=True, gc=False):  # in no cycle
+    """What a file looked like when it was recognized as a copy: a change makes it another."""
+
+    inode: int
+    # When the file was made (ns); 0 where that is not known.
+    birth_ns: int
+    # Its size in bytes, as it is on the disk.
+    size: int
+    # When it was changed last (ns).
+    modified_ns: int
+
+
 class Checkpoint(msgspec.Struct, kw_only=True):
     """The content of the file."""
 
@@ -101,18 +121,26 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     agent: str
     # When it was written (ms since the epoch).
     written: int = 0
+    # Files that were recognized as copies and have nothing left to read (rule G5).
+    copies: list[CopyStamp] = []
     # All sources that the agent knew then.
     entries: list[CheckpointEntry] = []
 
 
-def encode_checkpoint(agent: str, written: int, entries: Iterable[CheckpointEntry]) -> bytes:
-    """Return the content of the file, with *entries* as they are now.
+def encode_checkpoint(
+    agent: str,
+    written: int,
+    entries: Iterable[CheckpointEntry],
+    copies: Iterable[CopyStamp] = (),
+) -> bytes:
+    """Return the content of the file, with *entries* and *copies* as they are now.
 
     They are taken one by one, and may be made on the way: ten thousand at a time take 4 MiB, which
     the interpreter would not give back.
     """
     encoder = msgspec.json.Encoder()
-    content = bytearray(encoder.encode(Checkpoint(agent=agent, written=written))[:-2])
+    head = Checkpoint(agent=agent, written=written, copies=list(copies))
+    content = bytearray(encoder.encode(head)[:-2])
     before = len(content)
     for entry in entries:
         encoder.encode_into(entry, content, -1)

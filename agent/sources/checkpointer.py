@@ -38,9 +38,13 @@ class Checkpointer:
         self._file = file
         self._clock = clock
         self._executor = executor
-        self._keep_ms = int(keep_days * _DAY_MS)  # how long ended sources are kept
+        self.keep_ended(keep_days)
         self._log = log
         self._trouble = ""  # why the last write failed, as logged; "" if it did not
+
+    def keep_ended(self, days: float) -> None:
+        """Keep ended sources for so many days."""
+        self._keep_ms = int(days * _DAY_MS)
 
     async def write_now(self) -> None:
         """Write the checkpoint. Raises `StorageError`."""
@@ -49,6 +53,7 @@ class Checkpointer:
             self._registry.agent,
             now_ms,
             self._registry.checkpoint_entries(now_ms, self._keep_ms),
+            self._registry.copies,
         )
         # what changes from here on belongs to the next write
         actions = self._registry.begin_write()

@@ -64,6 +64,10 @@ class FileLog:
         self._clock = clock
         self._groups: dict[str, _Group] = {}  # by the text of the line
 
+    def info(self, event: str, path: str, **words: Any) -> None:
+        """Write the information *event* about the file *path*, soon."""
+        self._add("info", event, path, words)
+
     def warning(self, event: str, path: str, **words: Any) -> None:
         """Write the warning *event* about the file *path*, soon."""
         self._add("warning", event, path, words)

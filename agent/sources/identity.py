@@ -24,20 +24,31 @@ class FirstLine(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """CRC-32 of the file's first *span* bytes."""
 
     @classmethod
-    def find_in(cls, head: bytes, *, ended: bool = False) -> "FirstLine | None":
+    def find_in(
+        cls, head: bytes, *, ended: bool = False, line_end: bytes = b"\n"
+    ) -> "FirstLine | None":
         """Return the first line in *head*, the file's first bytes; None if its end is not there.
 
-        With *ended* the generation is over: all of *head* is its first line, unless *head* is
-        empty.
+        It ends at a newline, wherever there is one: an input that tells lines by another *line_end*
+        shares most first lines with one that does not. With *ended* the generation is over: all of
+        *head* is its first line, unless *head* is empty.
         """
         head = head[:FIRST_LINE_BYTES]
-        newline = head.find(b"\n")
-        if newline >= 0:
-            return cls(head[:newline], newline + 1, crc32(head[: newline + 1]))
+        found = [(at, end) for end in (b"\n", line_end) if (at := head.find(end)) >= 0]
+        if found:
+            at, end = min(found)
+            span = at + len(end)
+            return cls(head[:at], span, crc32(head[:span]))
         # the rest of a long line does not count
         if len(head) == FIRST_LINE_BYTES or (ended and head):
             return cls(head, len(head), crc32(head))
         return None
+
+    @classmethod
+    def find_again(cls, head: bytes, span: int, line_end: bytes = b"\n") -> "FirstLine":
+        """Return the first *span* bytes of *head* as the first line that they were before."""
+        text = head[:span].removesuffix(b"\n").removesuffix(line_end)
+        return cls(text, span, crc32(head[:span]))
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):  # in no cycle

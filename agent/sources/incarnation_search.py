@@ -8,7 +8,7 @@ source takes the highest open count whose number fits its bytes, else the lowest
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 FIRST_COUNTS: Final = 8
@@ -48,6 +48,14 @@ class IncarnationIds(Protocol):
 
     def counts_known(self, source: object) -> bool:
         """Return whether the counts of all sources but *source* are known."""
+        ...
+
+    def add(self, source: Any) -> None:
+        """Add a living source."""
+        ...
+
+    def remove(self, source: Any) -> None:
+        """Remove a living source."""
         ...
 
 

@@ -1,14 +1,18 @@
-"""Port to the bytes of one source, whichever input they come from. Today that is a file.
+"""Port to the bytes of one source, whichever input they come from: a file, a spool, the journal.
 
 All positions are byte offsets in the generation; a number is a position with 16 check bits of the
 bytes before it (rule P1).
 """
 
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
 
+from agent.config.events import EventsTable
+from agent.events.cutter import EventCutter
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from logdrive.records.chunk import TextChunk
+from logdrive.records.runs import GapOrEndMark
 
 
 class SourceTruncatedError(Exception):
@@ -16,6 +20,27 @@ class SourceTruncatedError(Exception):
 
     Never leaves the agent.
     """
+
+
+class InputKind(StrEnum):
+    """Which input a source belongs to, as the checkpoint says it."""
+
+    FILES = "files"
+    """Files that patterns of paths match."""
+    SPOOL = "spool"
+    """Standard input, pipes and sockets, kept in the spool."""
+    JOURNALD = "journald"
+    """The journal of systemd."""
+
+
+class DueGap(NamedTuple):
+    """Bytes that are not sent, although the source goes on after them (rule P4)."""
+
+    end: int
+    """The position after them."""
+
+    mark: GapOrEndMark
+    """Why."""
 
 
 class Labels(Protocol):
@@ -44,8 +69,24 @@ class Readable(Protocol):
     """The bytes of one source. An input makes it, and calls the source's `end_generation`."""
 
     @property
+    def input_kind(self) -> InputKind:
+        """The input that restores its source after a restart."""
+        ...
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether what a store has under its origin id is surely its own: it never ends as one
+        generation and goes on as another that looks alike.
+        """
+        ...
+
+    @property
     def start(self) -> int:
         """The position from which bytes are wanted (rule P2)."""
+        ...
+
+    def gap_at(self, position: int) -> DueGap | None:
+        """Return the gap that begins at *position*, None if bytes are to be read from there."""
         ...
 
     def set_start(self, position: int) -> None:
@@ -63,8 +104,13 @@ class Readable(Protocol):
         ...
 
     @property
-    def settings(self) -> Labels:
-        """What the input's configuration adds to its lines."""
+    def settings(self) -> EventsTable:
+        """The table of its input: what is added to its lines, and done with them."""
+        ...
+
+    @property
+    def cutter(self) -> EventCutter:
+        """What cuts its bytes into events."""
         ...
 
     @property
@@ -102,6 +148,11 @@ class Readable(Protocol):
         """When it was changed last, for the checkpoint; 0 where that is not known."""
         ...
 
+    @property
+    def prefix(self) -> bytes:
+        """CRCs of its first bytes, for the checkpoint; b"" where there can be no copy of it."""
+        ...
+
     def resume_from(self, number: int) -> None:
         """Let the next `read_lines` go on from the position of *number*."""
         ...
@@ -117,6 +168,13 @@ class Readable(Protocol):
         """Return the number of *position*.
 
         Raises OSError, or `SourceTruncatedError` if the bytes before it are not there.
+        """
+        ...
+
+    def read_head(self, size: int) -> bytes:
+        """Return its first bytes, *size* at most; none if they are gone, or it is closed.
+
+        Raises OSError.
         """
         ...
 

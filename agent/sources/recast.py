@@ -2,7 +2,8 @@
 
 Runs whose bytes can be read again are dropped, and read again. Where the bytes are gone, the runs
 in memory are all there is: the bytes are taken out of their packs, or out of their records at the
-cost of a parse a record. That happens seldom.
+cost of a parse a record. Runs of events become the same events in another form. That happens
+seldom.
 """
 
 import base64
@@ -11,6 +12,8 @@ from itertools import zip_longest
 
 import orjson
 
+from agent.events.encoder import EventEncoder
+from agent.events.events_of_run import events_of_run
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
@@ -25,17 +28,25 @@ from logdrive.records.runs import Run, number_without_check
 
 
 def recast(source: Source, encoder: Encoder) -> None:
-    """Re-encode the runs of *source* with *encoder*; none may be in flight."""
+    """Re-encode the runs of *source* with *encoder*; none may be in flight.
+
+    Runs of events need an `EventEncoder`: fields, and what was redacted or left out, stay so.
+    """
     if not source.unacknowledged:
         return
 
     source.drop_rereadable_runs()
+    labels = {} if source.generation is None else source.generation.settings.fields
     runs: list[Run] = []
     kept = source.unacknowledged.runs
     for run, following in zip_longest(kept, kept[1:]):
         goes_on = following is not None and following.mark is None
-        # gaps and ends have one form: plain dialects leave them out
-        runs += [run] if run.mark is not None else _reencode(run, encoder, goes_on=goes_on)
+        if run.mark is not None:
+            runs.append(run)  # gaps and ends have one form: plain dialects leave them out
+        elif run.of_events and isinstance(encoder, EventEncoder):
+            runs += encoder.encode_run(run, events_of_run(run, labels))
+        else:
+            runs += _reencode(run, encoder, goes_on=goes_on)
     source.replace_runs(runs)
 
 

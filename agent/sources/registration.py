@@ -92,6 +92,8 @@ class NextStep(Enum):
     """Register more counts: the store has seen all those asked for (rule G3)."""
     ASK_NEXT = auto()
     """Register the next count: what the store has is not this generation's (rule D4)."""
+    ASK_OTHER = auto()
+    """Register under other ids: it may be a copy, or is none (rule G5)."""
     GO_ON = auto()
     """Send from the position that the store has."""
     DONE = auto()

@@ -2,24 +2,27 @@
 in the checkpoint.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from agent.config.files import InputTable
 from agent.sources.acknowledged import Acknowledged
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint import CheckpointEntry, CopyStamp
+from agent.sources.first_lines import FirstLines
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.incarnations import Incarnations
 from agent.sources.paths import path_from_text, path_to_text, printable_path
 from agent.sources.place import FileLocation
-from agent.sources.readable import Labels, LabelsByPath, Readable
+from agent.sources.readable import InputKind, Labels, LabelsByPath, Readable
 from agent.sources.source import Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
 from logdrive.model.records import compact_json
-from logdrive.records.runs import FIRST_RUN, REMOVED, GapOrEndMark
+from logdrive.records.runs import FIRST_RUN, FORGOTTEN, REMOVED, GapOrEndMark
 
 _FEW = 4
 """Limit on the sources that register only to see whether the store went back (rule D9)."""
@@ -27,6 +30,25 @@ _LONGEST_PATH = 1000
 """Characters that are kept of a path which makes the attributes too long."""
 _NO_LABELS = InputTable(paths=["/"])
 """Stands for the input of a file that no input names any more."""
+
+
+class InputTotals(msgspec.Struct):
+    """Totals of sources of one input."""
+
+    acknowledged: Acknowledged = msgspec.field(default_factory=Acknowledged)
+    """What was acknowledged."""
+    parsed: int = 0
+    """Lines that their format read."""
+    failed: int = 0
+    """Lines that it could not read."""
+
+    def add_source(self, source: Source) -> None:
+        """Add what was counted of *source*."""
+        self.acknowledged.add(source.acknowledged)
+        if source.events is not None and source.events.format is not None:
+            counts = source.events.format.counts
+            self.parsed += counts.parsed
+            self.failed += counts.failed
 
 
 @dataclass(slots=True)
@@ -49,8 +71,18 @@ class SourceRegistry:
     """Entries whose files can't be looked for now, or that no input asks for, by origin id."""
     incarnations: dict[UUID, Incarnations] = field(default_factory=dict)
     """Generations that look alike, by stem."""
+    first_lines: FirstLines = field(default_factory=FirstLines)
+    """Living and ended sources by their first line."""
+    copies: dict[CopyStamp, None] = field(default_factory=dict)
+    """Files that are copies with nothing left to read (rule G5)."""
+    forgotten: set[UUID] = field(default_factory=set)
+    """Stems of sources that an operator gave up: if such a file comes back, it is sent again, and
+    says so (rule A4).
+    """
     finished: Acknowledged = field(default_factory=Acknowledged)
     """Totals of the sources that have ended since the start."""
+    finished_by_input: dict[int, InputTotals] = field(default_factory=dict)
+    """The same by the identity of their input's table; 0 for those whose bytes were gone."""
     changed: bool = False
     """Whether something that belongs into the checkpoint is not in it."""
     _after_write: list[Callable[[], None]] = field(default_factory=list)
@@ -71,11 +103,13 @@ class SourceRegistry:
         counting: Counting,
         *,
         closes_when_complete: bool = False,
+        siblings: Sequence[Identity] = (),
     ) -> Source:
         """Make the source of a generation as soon as its first line is known.
 
         *counting* says how it comes by its count, if it is the first of those that look alike.
-        *closes_when_complete*: see `Source`.
+        *closes_when_complete*: see `Source`. *siblings* are identities of files that it may be a
+        copy of, where only the store can tell (rule G5).
         """
         incarnations = self.incarnations_of(identity.stem, identity)
         # the count of a generation that looks alike must be known first
@@ -92,8 +126,14 @@ class SourceRegistry:
             counting=counting,
             closes_when_complete=closes_when_complete,
         )
+        if siblings and counting is Counting.MANY:
+            source.search_siblings([self.incarnations_of(one.stem, one) for one in siblings])
+        if identity.stem in self.forgotten:
+            source.mark_resent()
         incarnations.add(source)
         self.sources[source] = None
+        if generation.first_line is not None:
+            self.first_lines.add(generation.first_line.crc, source)
         self.changed = True
         return source
 
@@ -126,7 +166,21 @@ class SourceRegistry:
         source.restore(entry)
         incarnations.add(source)
         self.sources[source] = entry if generation is None else None
+        self.first_lines.add(entry.crc, source)
         return source
+
+    def start_of(self, source: Source) -> int:
+        """Return the position from which bytes of a living source are wanted."""
+        entry = self.sources[source]
+        return self.update_entry(source).start if entry is None else entry.start
+
+    def keep_entry(self, source: Source) -> None:
+        """Keep the entry of *source* as it is now: its file is gone, its rest may be in a copy."""
+        self.sources[source] = self.update_entry(source)
+
+    def drop_entry(self, source: Source) -> None:
+        """Make the entry of *source* of its generation again: it lives on in another file."""
+        self.sources[source] = None
 
     def decide_starts(self, *, here_before: bool, now_ms: int) -> list[Source]:
         """Decide where files begin that wait for the store's answer; return their sources.
@@ -136,6 +190,9 @@ class SourceRegistry:
         waiting = [source for source in self.sources if source.undecided]
         for source in waiting:
             source.on_start_decided(wanted=here_before, now_ms=now_ms)
+            entry = self.sources[source]
+            if here_before and entry is not None:
+                entry.start = 0
             self.changed = True
 
         # their files may be found later, when the store is not asked any more
@@ -184,30 +241,73 @@ class SourceRegistry:
 
     # Ended and absent sources --------------------------------------------------------------------
 
+    def set_aside(self, source: Source) -> None:
+        """Keep only the entry of a living source that no input asks for any more.
+
+        None of its runs may be in flight. What was acknowledged is in the entry.
+        """
+        entry = self.update_entry(source)
+        del self.sources[source]
+        self.first_lines.remove(entry.crc, source)
+        self._count_finished(source)
+        self.incarnations_of(entry.stem).remove(source)
+        self.add_absent(entry)
+        self.changed = True
+
     def finish_source(self, source: Source, now_ms: int) -> None:
         """Move a living source, whose end record is stored, to the ended ones."""
         entry = self.update_entry(source)
         entry.done = now_ms
         del self.sources[source]
-        self.finished.add(source.acknowledged)
+        self.first_lines.remove(entry.crc, source)
+        self._count_finished(source)
         self.incarnations_of(entry.stem).remove(source)
         self.add_ended(entry)
         self.changed = True
 
+    def _count_finished(self, source: Source) -> None:
+        """Add what was acknowledged of *source*, which leaves the living ones, to the totals."""
+        self.finished.add(source.acknowledged)
+        table = id(source.generation.settings) if source.generation is not None else 0
+        self.finished_by_input.setdefault(table, InputTotals()).add_source(source)
+
     def add_ended(self, entry: CheckpointEntry) -> None:
         """Add the entry of a source whose end record was acknowledged."""
         self.ended[entry.origin] = entry
+        self.first_lines.add(entry.crc, entry)
         self.incarnations_of(entry.stem).on_ended(entry.count)
+        if entry.ended == FORGOTTEN:
+            self.forgotten.add(entry.stem)
 
-    def add_absent(self, entry: CheckpointEntry) -> None:
-        """Add the entry of a source whose file can't be looked for now."""
+    def add_absent(self, entry: CheckpointEntry, *, wanted: bool = False) -> None:
+        """Add the entry of a source whose file can't be looked for now, or is not *wanted*."""
         self.absent[entry.origin] = entry
+        if wanted:
+            self.first_lines.add(entry.crc, entry)
 
-    def take_absent(self) -> list[CheckpointEntry]:
-        """Return all absent entries and remove them, to look for their files once more."""
-        entries = list(self.absent.values())
-        self.absent.clear()
+    def take_absent(self, kind: InputKind) -> list[CheckpointEntry]:
+        """Return the absent entries of one *kind* and remove them, to look for them once more."""
+        entries = [entry for entry in self.absent.values() if entry.input == kind.value]
+        for entry in entries:
+            del self.absent[entry.origin]
+            self.first_lines.remove(entry.crc, entry)
         return entries
+
+    def take_forgotten(self, origin: UUID) -> CheckpointEntry:
+        """Return the absent entry *origin* and remove it: an operator gives it up."""
+        entry = self.absent.pop(origin)
+        self.first_lines.remove(entry.crc, entry)
+        self.forgotten.add(entry.stem)
+        self.changed = True
+        return entry
+
+    def drop_ended(self, origin: UUID) -> None:
+        """Forget an ended entry before its time."""
+        entry = self.ended.pop(origin)
+        self.first_lines.remove(entry.crc, entry)
+        if not self.incarnations[entry.stem].members:
+            del self.incarnations[entry.stem]
+        self.changed = True
 
     def revive_ended(self, store: UUID, now_ms: int) -> None:
         """Make living sources of the ended ones of *store*, which has lost data (rule G6)."""
@@ -215,12 +315,13 @@ class SourceRegistry:
             if entry.store == store:
                 self._revive(entry, now_ms)
 
-    def last_acknowledged(self, now_ms: int) -> list[Source]:
+    def last_acknowledged(self, sources: Iterable[Source], now_ms: int) -> list[Source]:
         """Return the source that was acknowledged last, revived if it has ended (rule D9).
 
-        A few of them, if several were acknowledged at that moment.
+        Of the living ones, it is one of *sources*, those of one connection. A few are returned, if
+        several were acknowledged at that moment.
         """
-        stored = [source for source in self.sources if source.store is not None]
+        stored = [source for source in sources if source.store is not None]
         latest = max(
             [
                 0,
@@ -247,10 +348,15 @@ class SourceRegistry:
     def _revive(self, entry: CheckpointEntry, now_ms: int) -> Source:
         """Return an ended source as a living one, which sends its end record if that was lost."""
         del self.ended[entry.origin]
+        self.first_lines.remove(entry.crc, entry)
         entry.done = None
         source = self.restore_source(entry, None, None)
         source.revive(GapOrEndMark(entry.ended or REMOVED, entry.exact), now_ms)
         return source
+
+    def restore_copies(self, copies: Iterable[CopyStamp]) -> None:
+        """Take over the copies of a checkpoint."""
+        self.copies.update(dict.fromkeys(copies))
 
     # The checkpoint ------------------------------------------------------------------------------
 
@@ -283,13 +389,21 @@ class SourceRegistry:
             assert generation is not None
             assert generation.first_line is not None
             entry = _new_entry(source, generation.place, generation.first_line)
+            entry.input = generation.input_kind.value
         entry.origin = source.origin
         entry.count = source.count
         entry.counting = source.counting.value
         entry.number, entry.store = source.number, source.store
         entry.undecided = source.undecided
-        entry.resend = source.resend
+        entry.resend, entry.skip = source.resend, source.skip_to
         entry.acknowledged = source.acknowledged.at_ms
+
+        # until it is known to be another's copy, it is what its own ids say
+        if source.sibling_search is not None:
+            entry.stem = entry.origin = source.sibling_search.own.stem
+            entry.count, entry.counting = 0, Counting.MANY.value
+        else:
+            entry.stem = source.incarnations.stem
 
         # the first line is needed for further origin ids, where the count is not known
         identity = self.incarnations_of(entry.stem).identity
@@ -300,8 +414,12 @@ class SourceRegistry:
             entry.start, entry.seen = generation.start, generation.seen
             entry.last = generation.last_number if generation.seen > source.position else 0
             entry.modified_ns = generation.modified_ns
+            entry.prefix = generation.prefix
+        entry.ending = entry.ended = None
         if source.ended is not None:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
+        elif source.ending is not None:
+            entry.ending, entry.exact = source.ending.reason, source.ending.exact
         return entry
 
     def checkpoint_entries(self, now_ms: int, keep_ms: int) -> Iterator[CheckpointEntry]:
@@ -309,15 +427,13 @@ class SourceRegistry:
 
         The record of the first run is kept for good.
         """
-        forgotten = [
+        outdated = [
             entry
             for entry in self.ended.values()
             if (entry.done or 0) < now_ms - keep_ms and entry.ended != FIRST_RUN
         ]
-        for entry in forgotten:
-            del self.ended[entry.origin]
-            if not self.incarnations[entry.stem].members:
-                del self.incarnations[entry.stem]
+        for entry in outdated:
+            self.drop_ended(entry.origin)
         yield from map(self.update_entry, self.sources)
         yield from self.ended.values()
         yield from self.absent.values()

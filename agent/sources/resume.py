@@ -34,6 +34,8 @@ class KnownPosition:
     """
     complete_at: Callable[[int], bool]
     """Return whether a closed number is the end of these very bytes; may raise OSError."""
+    awaited: bool = False
+    """Whether it ends with the copy that it is read from, or that is looked for (rule G5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def resume(
         gap = make_gap_run(stored, known.number, GapOrEndMark(ELSEWHERE, store=known.store), now_ms)
         return Resumed(stored, [gap, *known.runs])
     # the same store went back: send again what can be read again
-    if known.readable:
+    if known.readable or known.awaited:
         return Resumed(stored, stepped_back=True)
     # what can't be read again is gone
     reason = known.ended.reason if known.ended else REMOVED
@@ -100,7 +102,7 @@ def _closed(known: KnownPosition, number: int) -> Misfit | Closed:
     # closed by its own end record, or no bytes are left that could contradict it
     last = known.runs[-1] if known.runs else None
     is_own_end = last is not None and last.kind == END and last.number == number
-    if not known.readable or is_own_end or known.complete_at(number):
+    if not known.readable or known.awaited or is_own_end or known.complete_at(number):
         return Closed()
     return Misfit(
         "the store has this generation as ended, but it goes on: a second writer, or a rewound file"

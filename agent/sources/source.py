@@ -9,23 +9,32 @@ It has four parts:
 - what was acknowledged: `number` in `store`, and totals (`acknowledged.py`).
 
 The connection calls `next_registrations` and the `on_…` methods, the source reader `add_runs`, and
-the input `end_generation`. All fields are read-only outside of this file.
+the input `end_generation`. All fields but `events`, which the encoders set, are read-only outside
+of this file.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from agent.events.source_events import SourceEvents
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.ending import make_last_runs
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
-from agent.sources.readable import Readable
+from agent.sources.readable import DueGap, Readable
 from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
+from agent.sources.sibling_search import SiblingSearch
 from agent.sources.stored_number_check import StoredNumberCheck
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
-from logdrive.records.runs import GapOrEndMark, Run, make_end_run
+from logdrive.records.runs import SKIPPED, TRUNCATED, GapOrEndMark, Run, make_end_run
+
+NO_CONNECTION = -1
+"""Stands for the connection of a source that has none yet."""
+
+_SKIPPED = GapOrEndMark(SKIPPED)
 
 
 class Source:
@@ -35,15 +44,20 @@ class Source:
         "acknowledged",
         "attributes",
         "closes_when_complete",
+        "connection",
         "count",
         "counting",
         "ended",
+        "ending",
+        "events",
         "generation",
         "incarnations",
         "number",
         "origin",
         "registration",
         "resend",
+        "sibling_search",
+        "skip_to",
         "stepped_back",
         "store",
         "unacknowledged",
@@ -63,6 +77,8 @@ class Source:
     ) -> None:
         # What reads its bytes; None where these are gone.
         self.generation = generation
+        # What is done with its events: made when it is first read, None where nothing is.
+        self.events: SourceEvents | None = None
         # What its S frame says of it, as JSON; None where the registry makes it of the generation.
         self.attributes = attributes
 
@@ -71,7 +87,8 @@ class Source:
         self.counting = counting
         self.origin = incarnations.origin_for(count)
 
-        # Its registration on the connection there is.
+        # The connection that it lives on (`ConnectionQueue.adopt`), and its state there.
+        self.connection = NO_CONNECTION
         self.registration = SourceRegistration()
         # Whether the last P was lower than what the same store had acknowledged (rule G6).
         self.stepped_back = False
@@ -80,13 +97,20 @@ class Source:
         self.unacknowledged = UnacknowledgedRuns()
         # The mark of its end record, once nothing more will be read.
         self.ended = ended
-        # Its end record follows its last byte: `agent ship` of a file without a first line, which
-        # would have another origin id if it were shipped again after it has grown.
+        # The mark that its end record will have, once its rest was read from a copy (rule G5).
+        self.ending: GapOrEndMark | None = None
+        # Its end record follows its last byte: of an input that has ended, and with `agent ship` of
+        # a file without a first line, which would have another origin id if it were shipped again
+        # after it has grown.
         self.closes_when_complete = closes_when_complete
+        # Whether it is a copy that the store knows, while that is not known.
+        self.sibling_search: SiblingSearch | None = None
         # The store may have its bytes under another count already, as those of a clone (rule A4).
         self.resend = False
         # Whether it begins at its start or at 0 depends on the store's answer (rule P2).
         self.undecided = False
+        # The position up to which an operator has what was not sent left out (rule A4); 0 for none.
+        self.skip_to = 0
 
         # The number acknowledged last.
         self.number = 0
@@ -99,7 +123,7 @@ class Source:
         """Take over a checkpoint's *entry*; its origin id goes before one made now (rule G2)."""
         self.origin = entry.origin
         self.number, self.store = entry.number, entry.store
-        self.undecided, self.resend = entry.undecided, entry.resend
+        self.undecided, self.resend, self.skip_to = entry.undecided, entry.resend, entry.skip
         self.acknowledged.at_ms = entry.acknowledged
 
     def revive(self, mark: GapOrEndMark, now_ms: int) -> None:
@@ -129,9 +153,20 @@ class Source:
         return runs[-1].number if runs else self.number
 
     @property
+    def cursor_position(self) -> int:
+        """The position from which the next run goes on."""
+        return position_of(self.cursor)
+
+    @property
     def position(self) -> int:
         """The acknowledged position, in bytes."""
         return position_of(self.number)
+
+    @property
+    def sent_position(self) -> int:
+        """The position up to which runs were sent, acknowledged or not."""
+        sent = self.unacknowledged.sent
+        return self.unacknowledged.runs[sent - 1].position if sent else self.position
 
     @property
     def living(self) -> Readable | None:
@@ -147,10 +182,13 @@ class Source:
         return self.living is not None
 
     @property
-    def gap_is_due(self) -> bool:
-        """Whether its next run is the gap before its start, of bytes not wanted (rule P2)."""
-        generation = self.living
-        return generation is not None and position_of(self.cursor) == 0 < generation.start
+    def due_gap(self) -> DueGap | None:
+        """The gap that its next run is: before its start (P2), say, or left out (P4, A4)."""
+        if (generation := self.living) is None:
+            return None
+        at = position_of(self.cursor)
+        gap = generation.gap_at(at)
+        return DueGap(self.skip_to, _SKIPPED) if gap is None and at < self.skip_to else gap
 
     @property
     def end_is_due(self) -> bool:
@@ -163,7 +201,7 @@ class Source:
         """Whether there is something to send or to read."""
         if self.state is SourceState.DONE:
             return False
-        if self.unacknowledged.unsent or self.gap_is_due or self.end_is_due:
+        if self.unacknowledged.unsent or self.due_gap is not None or self.end_is_due:
             return True
         generation = self.living
         return generation is not None and generation.has_lines
@@ -172,6 +210,11 @@ class Source:
     def is_behind(self) -> bool:
         """Whether something of it was not acknowledged: runs, or bytes that can be sent."""
         return bool(self.unacknowledged) or self.has_more
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether runs wait for their acknowledgement that only events can be made of again."""
+        return any(run.of_events for run in self.unacknowledged.runs)
 
     @property
     def backlog_bytes(self) -> int:
@@ -216,11 +259,45 @@ class Source:
 
         Raises OSError where the bytes to compare with can't be read.
         """
-        decided = self.registration.add_answer(answer, self._stored_number_check().may_be_own)
+        search, check = self.sibling_search, self._stored_number_check()
+        fits = check.may_be_own if search is None or not search.trying else check.may_be_copied
+        decided = self.registration.add_answer(answer, fits)
         if isinstance(decided, NextStep):
             return decided
+        if search is not None and self._asks_other(search, decided):
+            return NextStep.ASK_OTHER
         self._take_count(decided.count)
         return self.on_position(decided.number, decided.store, now_ms)
+
+    def search_siblings(self, siblings: Sequence[IncarnationIds]) -> None:
+        """Let it be asked for under the ids of *siblings*, too, if the store has never seen it."""
+        self.sibling_search = SiblingSearch(self.incarnations, siblings)
+
+    def _asks_other(self, search: SiblingSearch, decided: StoredNumber) -> bool:
+        """Take other ids if *decided* says that the store does not know it under these.
+
+        Returns False if these stay: its own, or those of which it is a copy.
+        """
+        if decided.number >= 0:
+            self.sibling_search = None
+            if search.trying:
+                search.own.remove(self)
+                self.incarnations.add(self)
+                # the file that it was copied from was truncated, and has lived on
+                self.ending = GapOrEndMark(TRUNCATED)
+            return False
+
+        if not search.trying:
+            search.own_count = decided.count
+        ids = search.next_sibling()
+        self.counting = Counting.KNOWN if ids is None else Counting.MANY
+        self.count = search.own_count if ids is None else 0
+        self.incarnations = search.own if ids is None else ids
+        self.origin = self.incarnations.origin_for(self.count)
+        if ids is None:
+            self.sibling_search = None
+        self.registration.misfit("")
+        return True
 
     def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Handle the *number* that *store* has: the first P frame or a later one (rule D3).
@@ -241,6 +318,7 @@ class Source:
             self.ended,
             check.matches,
             check.is_complete_at,
+            awaited=self.ending is not None,
         )
 
         match resume(known, number, store, now_ms):
@@ -341,8 +419,21 @@ class Source:
         Much may: a line too long for one pack is read whole, short lines make many full records.
         """
         if self.readable and self.unacknowledged.holds_raw_text:
-            self.unacknowledged.drop_unsent()
-            self._read_from_cursor()
+            self.drop_unsent_runs()
+
+    def drop_unsent_runs(self) -> None:
+        """Drop what was read and is not in flight: it is read again."""
+        self.unacknowledged.drop_unsent()
+        self._read_from_cursor()
+
+    def skip(self, position: int) -> None:
+        """Leave out what is not sent before *position*: a gap takes its place (rule A4)."""
+        self.skip_to = position
+        self.drop_unsent_runs()
+
+    def close_when_complete(self) -> None:
+        """Let its end record follow its last byte: nothing is added to it any more."""
+        self.closes_when_complete = True
 
     def end_generation(self, mark: GapOrEndMark, now_ms: int) -> None:
         """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""
@@ -353,9 +444,28 @@ class Source:
 
     def end_generation_at(self, mark: GapOrEndMark, start: int, seen: int, now_ms: int) -> None:
         """End it: its bytes were wanted from *start* on, and are known to have reached *seen*."""
-        runs = make_last_runs(self.cursor, mark, start=start, seen=seen, now_ms=now_ms)
+        runs = make_last_runs(
+            self.cursor, mark, start=start, skip_to=self.skip_to, seen=seen, now_ms=now_ms
+        )
         self.unacknowledged.add(*runs)
-        self.ended = mark
+        self.ended, self.ending = mark, None
+
+    def await_copy(self, mark: GapOrEndMark) -> None:
+        """Keep it open, as a copy may have what its file had when it went: *mark* says how (G5).
+
+        Its generation is retired. `continue_with` or `end_generation_at` follows.
+        """
+        self.ending = mark
+
+    def continue_with(self, generation: Readable, *, living: bool) -> None:
+        """Go on with *generation*, other bytes that begin with all that was read so far (G5).
+
+        With *living* more may be written there; else `end_generation_at` follows once it is read.
+        """
+        self.generation = generation
+        if living:
+            self.ending = None
+        self._read_from_cursor()
 
     def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:
         """Handle the acknowledgement of *run*, sent in *epoch*; return whether it counts.

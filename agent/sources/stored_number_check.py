@@ -1,7 +1,7 @@
 """Checks a number that a store has against a generation's bytes (rules D4, G3)."""
 
 from agent.sources.readable import Readable
-from logdrive.model.numbers import is_closed, position_of
+from logdrive.model.numbers import CLOSED, check_in, is_closed, position_of
 
 
 class StoredNumberCheck:
@@ -26,17 +26,27 @@ class StoredNumberCheck:
         """Return whether *number*, closed or not, can be this generation's."""
         return self.is_complete_at(number) if is_closed(number) else self.matches(number)
 
+    def may_be_copied(self, number: int) -> bool:
+        """Return whether *number*, closed or not, can be that of a life that this is a copy of.
+
+        Its check must match: a number without one could be any life's.
+        """
+        generation = self._living
+        if generation is None or generation.first_line is None or not check_in(number):
+            return False
+        if position_of(number) <= generation.first_line.span:
+            return False
+        return generation.matches_number(number - CLOSED if is_closed(number) else number)
+
     def matches(self, number: int) -> bool:
         """Return whether *number*, which is not closed, can be this generation's."""
         # Bytes that can't be read any more contradict nothing.
         return self._living is None or self._living.matches_number(number)
 
     def is_complete_at(self, number: int) -> bool:
-        """Return whether the closed *number* is the end of a file that was shipped before."""
+        """Return whether the closed *number* is the end of what was shipped before."""
         generation = self._generation
-        return (
-            self._closes_when_complete
-            and generation is not None
-            and position_of(number) == generation.seen
-            and generation.matches_number(number)
-        )
+        if generation is None:
+            return False
+        is_end = self._closes_when_complete and position_of(number) == generation.seen
+        return (generation.is_unique or is_end) and generation.matches_number(number)

@@ -1,18 +1,24 @@
-"""`logdrive agent …`: follow files, ship them once, check the configuration, enroll."""
+"""`logdrive agent …`: follow files, ship them once, check the configuration, enroll, ask."""
 
 import os
+import time
 from dataclasses import asdict
+from typing import get_args
 
 import click
 
 from agent.app import run_agent as follow
 from agent.check import AgentCheckReport, check_agent
 from agent.config.config import AgentConfig
+from agent.reload import Reloader
 from logdrive.cli.lazy import LazyCommands
+from logdrive.cli.log_forms import LogForm
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
 from logdrive.config.load import load_config, name_keys_in_errors
+from logdrive.host.disk import SystemDisk
 from logdrive.host.heap import give_back_freed_memory
+from logdrive.host.service_manager import ServiceManager
 
 _config = click.option(
     "--config",
@@ -25,7 +31,13 @@ _config = click.option(
 
 @click.group(
     cls=LazyCommands,
-    lazily={"enroll": "logdrive.cli.enroll", "ship": "logdrive.cli.shipping"},
+    lazily={
+        "enroll": "logdrive.cli.enroll",
+        "import": "logdrive.cli.importing",
+        "ship": "logdrive.cli.shipping",
+        "source": "logdrive.cli.agent_sources",
+        "status": "logdrive.cli.agent_status",
+    },
     short_help="Follow files and deliver every line exactly once.",
     epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
     "agent.toml",
@@ -45,14 +57,26 @@ def agent() -> None:
     default="info",
     show_default=True,
 )
-def run(path: str, log_level: str) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(get_args(LogForm)),
+    default="auto",
+    show_default=True,
+    help="auto: the journal's where systemd reads it, else console (key=value without a terminal).",
+)
+def run(path: str, log_level: str, log_format: LogForm) -> None:
     """Follow files until SIGTERM, then drain.
 
     Draining sends what the files hold by then and waits for its acknowledgement, for at most
-    drain_seconds.
+    drain_seconds. SIGHUP reloads the configuration and the certificates.
     """
-    configure_logging(log_level)
-    config = load_config(path, AgentConfig, os.environ)
+    configure_logging(log_level, log_format, one_a_minute=True)
+
+    def load() -> AgentConfig:
+        return load_config(path, AgentConfig, os.environ)
+
+    config = load()
+    manager = ServiceManager.from_environment(os.environ)
 
     async def program(machine: Machine) -> None:
         await follow(
@@ -61,10 +85,15 @@ def run(path: str, log_level: str) -> None:
             stop=machine.stop,
             open_files=machine.open_files,
             when_idle=give_back_freed_memory,
+            reloader=Reloader(
+                load, machine.hangup, on_begin=manager.reloading, on_end=manager.ready
+            ),
+            service_manager=manager,
+            control_socket=True,
         )
 
     with name_keys_in_errors(path, config):
-        run_program(program, threads=PACKING_THREADS)
+        run_program(program, threads=PACKING_THREADS, reloads=True)
 
 
 @agent.command(
@@ -73,13 +102,40 @@ def run(path: str, log_level: str) -> None:
 )
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(path: str, as_json: bool) -> int:
+@click.option(
+    "--sample",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Show instead what each step of an input does to the first lines of FILE.",
+)
+@click.option(
+    "--input",
+    "input_key",
+    metavar="KEY",
+    help="With --sample: the input, such as input[1] or stdin. Default: the one whose paths match "
+    "FILE, or the only one.",
+)
+@click.option(
+    "--events",
+    "most_events",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="With --sample: how many events to print of those that a step changed.",
+)
+def check(
+    path: str, as_json: bool, sample: str | None, input_key: str | None, most_events: int
+) -> int:
     """Show which files a run would read, from which position, and whether the receivers answer.
 
     Reads and sends no line. Exits with 1 if a finding is NOT OK.
     """
     configure_logging("warning")
     config = load_config(path, AgentConfig, os.environ)
+    if sample is not None:
+        return _check_sample(config, sample, input_key, most_events, as_json=as_json)
+    if input_key is not None:
+        raise click.UsageError("--input goes with --sample")
 
     async def program(machine: Machine) -> AgentCheckReport:
         return await check_agent(config, disk=machine.disk, transport=machine.transport)
@@ -94,3 +150,19 @@ def check(path: str, as_json: bool) -> int:
     for finding in checked.findings:
         click.echo(str(finding))
     return 0 if ok else 1
+
+
+def _check_sample(
+    config: AgentConfig, sample: str, key: str | None, most_events: int, *, as_json: bool
+) -> int:
+    from agent.sample import check_sample  # with what makes events of lines
+    from logdrive.cli.sample_report import print_sample
+
+    report = check_sample(
+        config, os.path.abspath(sample), key, disk=SystemDisk(), monotonic=time.monotonic
+    )
+    if as_json:
+        emit_json(asdict(report))
+    else:
+        print_sample(report, most_events)
+    return 0

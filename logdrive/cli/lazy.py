@@ -5,6 +5,7 @@ An agent then neither waits for the modules of other commands nor keeps them in 
 
 import contextlib
 import importlib
+import keyword
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -22,7 +23,8 @@ takes 1: all TLS here is OpenSSL's as cryptography brings it (`logdrive.net`).
 class LazyCommands(click.Group):
     """A command group that imports some of its commands on first use.
 
-    *lazily* maps their names to modules. Each module defines a click command of that name.
+    *lazily* maps their names to modules. Each module defines a click command of that name, a
+        keyword of Python with an underscore behind it.
     *without* maps names to modules that are hidden while the command is imported.
     """
 
@@ -47,7 +49,9 @@ class LazyCommands(click.Group):
             return super().get_command(ctx, cmd_name)
         with hide_modules(*self._without.get(cmd_name, ())):
             module = importlib.import_module(self._modules[cmd_name])
-        command: click.Command = getattr(module, cmd_name)
+        # a keyword of Python can't be a function's name
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, name)
         return command
 
 

@@ -1,12 +1,15 @@
 """Output of commands: results on standard output, messages and logs on standard error."""
 
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
 
+from logdrive.cli.log_forms import LogForm, choose_form, make_processors
+from logdrive.cli.repeats import RepeatFilter
 from logdrive.printable import escape_unprintable
 
 
@@ -22,22 +25,22 @@ def emit_json(result: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def configure_logging(level: str = "info") -> None:
-    """Send structlog to standard error: colored on a terminal, `key=value` lines otherwise."""
+def configure_logging(
+    level: str = "info", form: LogForm = "console", *, one_a_minute: bool = False
+) -> None:
+    """Send structlog to standard error, in a *form* of `logdrive.cli.log_forms`.
+
+    With *one_a_minute* a warning or error that says the same again is held back for a minute.
+    """
     import structlog  # not sooner: see `import_structlog`
 
-    on_terminal = sys.stderr.isatty()
-    plain = structlog.processors.LogfmtRenderer(
-        key_order=["timestamp", "level", "event"], bool_as_flag=False
-    )
-    renderer: Any = structlog.dev.ConsoleRenderer() if on_terminal else plain
     structlog.configure(
         processors=[
+            *([RepeatFilter()] if one_a_minute else []),
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             escape_event,
             structlog.processors.format_exc_info,
-            renderer,
+            *make_processors(choose_form(form, os.environ)),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),

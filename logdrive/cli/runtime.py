@@ -25,12 +25,16 @@ PACKING_THREADS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Machine(Host):
-    """The host's real clock, disk, network …, and *stop*, the event that asks a program to end."""
+    """The host's real clock, disk, network …, and *stop*, the event that asks a program to end.
+
+    *hangup* is the one that asks it to reload.
+    """
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=SystemDisk)
     transport: Transport = field(default_factory=SystemTransport)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    hangup: asyncio.Event = field(default_factory=asyncio.Event)
     open_files: int = 1024
     """Limit on files and connections that the process may have open."""
 
@@ -62,11 +66,13 @@ def run_program(
     *,
     threads: int = 1,
     max_connections: int = 10_000,
+    reloads: bool = False,
 ) -> T:
     """Run *program* to its end and return its result.
 
     *threads* is the size of the executor. The first of `stop_signals` sets `Machine.stop`, which
-    *program* must heed; a second signal ends the process.
+    *program* must heed; a second signal ends the process. With *reloads* each SIGHUP sets
+    `Machine.hangup` instead.
     """
 
     keep_freed_memory()
@@ -88,7 +94,10 @@ def run_program(
             machine.stop.set()
 
         for number in stop_signals():
-            loop.add_signal_handler(number, on_signal, number)
+            if reloads and number == signal.SIGHUP:
+                loop.add_signal_handler(number, machine.hangup.set)
+            else:
+                loop.add_signal_handler(number, on_signal, number)
         release_signals(stop_signals())
         try:
             return await program(machine)

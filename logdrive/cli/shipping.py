@@ -19,6 +19,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from agent.config.files import InputTable
+from agent.config.lines import MultilineTable, TracePreset
 from agent.config.output import DialectSetting, OutputTable
 from agent.ship import Shipped, output_for
 from agent.ship import ship as ship_files
@@ -82,6 +84,18 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
     "with a warning.",
 )
 @click.option(
+    "--encoding",
+    default="utf-8",
+    show_default=True,
+    metavar="NAME",
+    help="Encoding of the files, as in agent.toml: utf-16, latin-1, shift_jis ...",
+)
+@click.option(
+    "--multiline",
+    type=click.Choice(get_args(TracePreset)),
+    help="Lines of this language's stack traces are one event with the line before them.",
+)
+@click.option(
     "--give-up",
     type=click.FloatRange(min=1),
     default=60.0,
@@ -99,6 +113,8 @@ def ship(
     plain: bool,
     agent_id: str | None,
     dialect: DialectSetting,
+    encoding: str,
+    multiline: TracePreset | None,
     give_up: float,
     as_json: bool,
 ) -> int:
@@ -116,15 +132,31 @@ def ship(
             "or name one dialect"
         )
     output = output_for(receiver, tls, dialect=dialect)
+    settings = _lines_of(encoding, multiline)
     name, started = agent_id or _machine_name(), time.monotonic()
     with _show_progress(quiet=as_json) as show:
-        shipped = _deliver(files, output, name, give_up, show)
+        shipped = _deliver(files, settings, output, name, give_up, show)
     _print_outcome(shipped, time.monotonic() - started, as_json=as_json)
     return 0 if shipped.complete else 1
 
 
+def _lines_of(encoding: str, multiline: TracePreset | None) -> InputTable:
+    """Return how the files are cut into events."""
+    try:
+        return InputTable(
+            paths=["/"],
+            encoding=encoding,
+            multiline=None if multiline is None else MultilineTable(preset=multiline),
+        )
+    except ValueError as error:
+        raise click.BadParameter(
+            str(error).removeprefix("encoding: "), param_hint="--encoding"
+        ) from error
+
+
 def _deliver(
     files: Sequence[str],
+    settings: InputTable,
     output: OutputTable,
     agent: str,
     give_up_seconds: float,
@@ -136,6 +168,7 @@ def _deliver(
         return await ship_files(
             files,
             output,
+            labels=settings,
             host=machine,
             agent=agent,
             give_up_seconds=give_up_seconds,

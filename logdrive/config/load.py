@@ -6,6 +6,9 @@ Each key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`.
 the dot; a number is the place in a list (`LOGDRIVE_INPUT__0__PATHS`). The value is TOML if that
 fits the key, else text; a list of texts may be written with commas. A variable overrides the file.
 
+A text that begins with `${CREDENTIALS_DIRECTORY}/` is a path where systemd puts what a unit's
+LoadCredential= names, such as a key that only root may read.
+
 A key that takes either a word or a table is a union, `tls: Literal["off"] | ServerTlsConfig`
 (`logdrive.net.settings`):
 
@@ -22,6 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from logdrive.config.check import find_mistakes
+from logdrive.config.credentials import expand_credentials
 from logdrive.config.environment import apply_environment
 from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
@@ -38,6 +42,8 @@ def load_config(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # n
     """
     document = _parsed(path, _read(path))
     names, mistakes = apply_environment(document, type, environ)
+    document, missing = expand_credentials(document, environ)
+    mistakes += missing
     mistakes += [_named(mistake, names) for mistake in find_mistakes(document, type)]
     if mistakes:
         raise ConfigError(path, mistakes)

@@ -3,6 +3,7 @@
 Errors of the system are raised as `OSError`.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -56,6 +57,13 @@ class File(Protocol):
 
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to *size* bytes from *offset*; fewer only at the end of the file."""
+        ...
+
+    def find_data(self, offset: int) -> int:
+        """Return where the first byte is, from *offset* on, that is not in a hole.
+
+        Without any that is the file's size. A file system that can't tell has no holes.
+        """
         ...
 
     def append(self, parts: Sequence[Part]) -> None:
@@ -140,6 +148,14 @@ class SystemFile:
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to *size* bytes from *offset*."""
         return os.pread(self._descriptor, size, offset)
+
+    def find_data(self, offset: int) -> int:
+        """Return where the first byte is that is not in a hole."""
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
+        except OSError as error:
+            # nothing but a hole, or no file system that knows holes
+            return os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else offset
 
     def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end."""

@@ -5,6 +5,7 @@ A run has records of one kind: blocks and lean records of a file's lines, a gap,
 """
 
 import base64
+import codecs
 from binascii import b2a_base64
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,10 +14,28 @@ from uuid import UUID
 import msgspec
 import orjson
 
+_NO_CHARACTERS: Final = frozenset(("idna", "punycode", "undefined"))
+"""Codecs of Python that are no encodings of files; two take time that grows faster than their
+text.
+"""
+
 DATA, GAP, END = 0, 1, 2
 """Kinds of run, as in the B frame."""
 KINDS: Final = ("data", "gap", "end")
 """The same as batch headers name them, by number."""
+
+
+# Flags of single events: `log.flags`.
+PARTIAL: Final = "partial"
+"""A part of an event, but not its last one."""
+ENTRY: Final = "entry"
+"""Flag of an entry of a journal: its source's positions count entries, so its message fills no
+interval of bytes.
+"""
+REDACTED: Final = "redacted"
+"""Its message is not the file's text, as the operator has asked for."""
+TRUNCATED: Final = "truncated"
+"""The beginning of an event; what is over the operator's limit on its bytes was left out."""
 
 
 def block_record(
@@ -114,9 +133,40 @@ def file_bytes(record: dict[str, Any]) -> bytes:
     Raises KeyError, TypeError or ValueError for another record.
     """
     log, message = record.get("log") or {}, record["message"]
-    original = (record.get("event") or {}).get("original_base64")
-    text: bytes = message.encode() if original is None else base64.b64decode(original)
-    return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
+    if "lines" in log:
+        return bytes(message.encode())
+    exact = exact_bytes(record)
+    text: bytes = message.encode() if exact is None else exact
+    return text + str(log.get("eol", "\n")).encode()
+
+
+def exact_bytes(record: dict[str, Any]) -> bytes | None:
+    """Return the bytes of the event in a lean or full record, without its line end (rule R2).
+
+    None if its message has them, in UTF-8. Raises ValueError for bytes, or an encoding, that are
+    none.
+    """
+    event, log = record.get("event"), record.get("log")
+    if type(event) is dict:
+        if type(encoded := event.get("original_base64")) is str:
+            return base64.b64decode(encoded, validate=True)
+        # other shippers' records may have a text of that name, and no `end`
+        if type(log) is dict and "end" in log and type(text := event.get("original")) is str:
+            return bytes(text.encode())
+    if type(log) is dict and type(encoding := log.get("encoding")) is str and "end" in log:
+        return encode_text(record["message"], encoding)
+    return None
+
+
+def encode_text(text: str, encoding: str) -> bytes:
+    """Return *text* in an *encoding* that a record names. Raises ValueError if it can't be."""
+    try:
+        name = codecs.lookup(encoding).name
+        if name in _NO_CHARACTERS:
+            raise ValueError(f"no encoding of a file: {encoding!r}")
+        return text.encode(name)
+    except LookupError as error:
+        raise ValueError(f"no encoding: {encoding!r}") from error
 
 
 def mark_in_record(record: bytes) -> bytes:

@@ -92,7 +92,7 @@ class SystemListener:
                     return
                 self._pause(error)
                 return
-            self._start(accepted, _peer_name(address))
+            self._start(accepted, peer_name(address))
 
     def _pause(self, error: OSError) -> None:
         """Accept nothing for a second; the kernel's backlog keeps clients waiting meanwhile."""
@@ -155,7 +155,7 @@ class SystemListener:
             self._socket.close()
 
 
-def _peer_name(address: Any) -> str:
+def peer_name(address: Any) -> str:
     """Return `host:port`; an IPv4 client of an IPv6 socket has its IPv4 address."""
     host, port = address[0], address[1]
     if ":" not in host:

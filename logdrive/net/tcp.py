@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import errno
-import ipaddress
 import os
 import socket
-from typing import Any, Final
+from random import Random, SystemRandom
+from typing import Final
 
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.host.transport import Accept, ClientTls, Peer, ServerTls
@@ -14,6 +14,7 @@ from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure
 from logdrive.net.handshake import complete_handshake, wait_first_byte
 from logdrive.net.listener import Admission, SystemListener
+from logdrive.net.resolve import Address, Resolve, resolve_addresses, spread_addresses
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tls import client_connection, client_context, server_connection, server_context
 from logdrive.net.wires import PlainWire, TlsWire
@@ -36,7 +37,7 @@ class SystemTransport:
     """Implements `Transport`.
 
     *max_connections* is the limit on accepted connections of all its listeners; timeouts are in
-    seconds.
+    seconds. *resolve* looks up the addresses of each connection, of which *random* chooses.
     """
 
     def __init__(
@@ -45,7 +46,11 @@ class SystemTransport:
         max_connections: int = 10_000,
         connect_timeout: float = 10.0,
         handshake_timeout: float = 10.0,
+        resolve: Resolve = resolve_addresses,
+        random: Random | None = None,
     ) -> None:
+        self._resolve = resolve
+        self._random = random if random is not None else SystemRandom()
         self._connect_timeout = connect_timeout  # seconds
         self._handshake_timeout = handshake_timeout  # seconds
         self._admission = Admission(max_connections)  # counts accepted connections
@@ -77,28 +82,25 @@ class SystemTransport:
         return stream
 
     async def _connect_first(self, host: str, port: int, peer: str) -> socket.socket:
-        """Return a socket connected to the first address of *host* that answers."""
+        """Return a socket connected to one of the addresses of *host*, the first that answers.
+
+        Each has its share of the time that is left, so that one that does not answer leaves some to
+        the others.
+        """
         failures: list[str] = []
+        until = asyncio.get_running_loop().time() + self._connect_timeout
         try:
             async with asyncio.timeout(self._connect_timeout):
-                for family, address in await _addresses(host, port):
-                    sock = socket.socket(
-                        family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-                    )
+                addresses = spread_addresses(await self._resolve(host, port), self._random)
+                for number, address in enumerate(addresses):
+                    left = until - asyncio.get_running_loop().time()
                     try:
-                        await asyncio.get_running_loop().sock_connect(sock, address)
+                        return await _connect(address, left / (len(addresses) - number))
                     except OSError as error:
-                        sock.close()
                         # not the exception's text: asyncio puts only the address into it
                         failures.append(
                             os.strerror(error.errno) if error.errno else os_error_text(error)
                         )
-                    # the time limit, or the end of this task
-                    except BaseException:
-                        sock.close()
-                        raise
-                    else:
-                        return sock
 
         except TimeoutError as error:
             raise TransientError(f"{peer}: no answer within {self._connect_timeout:g} s") from error
@@ -142,6 +144,21 @@ class SystemTransport:
         return SystemStream(sock, TlsWire(connection, peer, None, self._most), verified)
 
 
+async def _connect(address: Address, seconds: float) -> socket.socket:
+    """Return a socket connected to *address*. Raises OSError, after *seconds* with ETIMEDOUT."""
+    family, where = address
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    with contextlib.ExitStack() as undo:
+        undo.callback(sock.close)
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_connect(sock, where)
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+        undo.pop_all()
+    return sock
+
+
 def _tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -153,20 +170,10 @@ def _address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
-    """Return the addresses of *host*; one that is an address needs no look-up."""
-    try:
-        version = ipaddress.ip_address(host).version
-    except ValueError:
-        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [(family, address) for family, _type, _protocol, _name, address in resolved]
-    return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
-
-
 async def _bind(host: str, port: int) -> socket.socket:
     bound = _address_text(host, port)
     try:
-        family, address = (await _addresses(host, port))[0]
+        family, address = (await resolve_addresses(host, port))[0]
         sock = socket.socket(
             family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         )

@@ -23,7 +23,7 @@ LINE_PART_BYTES: Final = 96 * KIB
 Escaped by JSON they are up to six times as long; with a Base64 copy beside them they still fit.
 """
 
-PARTIAL: Final = ("partial",)
+_PARTIAL: Final = (record.PARTIAL,)
 """`log.flags` of each part of a line but its last."""
 
 _REPLACEMENT: Final = "\ufffd"
@@ -74,7 +74,7 @@ class LinePart:
     """Its bytes without the line end, in Base64, where they are not UTF-8."""
 
     flags: tuple[str, ...] = ()
-    """`PARTIAL`, or nothing for a whole line and for the last part of one."""
+    """`partial`, or nothing for a whole line and for the last part of one."""
 
     def encode_lean(self) -> bytes:
         """Return it as a lean record."""
@@ -204,7 +204,7 @@ def split_line(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> 
     """
     while end - at > LINE_PART_BYTES:
         cut = character_start(text, at + LINE_PART_BYTES)
-        yield _line_part(text[at:cut], zero + at, "", PARTIAL)
+        yield _line_part(text[at:cut], zero + at, "", _PARTIAL)
         at = cut
 
     # the last part has the line's end
@@ -214,7 +214,7 @@ def split_line(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> 
     elif line.endswith(b"\n"):
         yield _line_part(line[:-1], zero + at, "\n")
     else:
-        yield _line_part(line, zero + at, "", PARTIAL if open_end else ())
+        yield _line_part(line, zero + at, "", _PARTIAL if open_end else ())
 
 
 def _line_part(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> LinePart:

@@ -33,6 +33,9 @@ class TextChunk:
     open_end: bool = False
     """Whether the last line goes on in the next chunk, being too long for one."""
 
+    in_line: bool = False
+    """Whether the text goes on with the last line of the chunk before, which had an open end."""
+
     @classmethod
     def from_whole_file(cls, data: bytes) -> "TextChunk":
         """Return a chunk of all bytes of a file."""

@@ -1,11 +1,11 @@
-"""Flattens an input's fields and tags to pairs of text, as Lumberjack v1 has them.
+"""Flattens fields and tags to pairs of text, as Lumberjack v1 has them.
 
 Tables become names with dots: `fields = { service = "web", app = { name = "shop" } }` becomes
 `service` and `app.name`, at the top level, as in logstash-forwarder. A field that has the name of
 one of the agent's own pairs gets `fields.` before its name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Final
 
 import orjson
@@ -17,10 +17,32 @@ FILE: Final = "file"  # the path that the lines are known by
 TAGS: Final = "tags"  # the input's tags, as a JSON list
 ORIGIN: Final = "log.origin"  # the origin id (rule G2)
 EOL: Final = "log.eol"  # a line end other than LF
+PARTS: Final = "log.parts"  # where an event's lines are, as START-END separated by commas (rule R2)
 FLAGS: Final = "log.flags"  # flags of a part of a line, separated by commas
 ORIGINAL: Final = "event.original_base64"  # the bytes of a line that is not UTF-8
+RAW: Final = "event.original"  # the line, where its text is not all of it
+ENCODING: Final = "log.encoding"  # the codec of a line's text, other than UTF-8
+END: Final = "log.end"  # position after a line whose text was changed
+TIME: Final = "@timestamp"  # when it happened, if the line says that
 
-OWN_KEYS: Final = frozenset((LINE, OFFSET, HOST, FILE, TAGS, ORIGIN, EOL, FLAGS, ORIGINAL))
+OWN_KEYS: Final = frozenset(
+    (
+        LINE,
+        OFFSET,
+        HOST,
+        FILE,
+        TAGS,
+        ORIGIN,
+        EOL,
+        FLAGS,
+        ORIGINAL,
+        RAW,
+        ENCODING,
+        END,
+        TIME,
+        PARTS,
+    )
+)
 """Keys of the pairs that the agent itself sets."""
 
 
@@ -42,6 +64,31 @@ def flatten_labels(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, s
     if tags:
         pairs[TAGS] = orjson.dumps(tags).decode()
     return list(pairs.items())
+
+
+def flatten_fields(fields: dict[str, Any], taken: Set[str]) -> list[tuple[str, str]]:
+    """Return the *fields* of one event as pairs of key and value, as `flatten_labels` does.
+
+    A field with one of the names *taken*, of the agent's own pairs or of labels, gets `fields.`
+    before its name. Of two with the same key only the first is returned: the line has them all.
+    """
+    pairs: dict[str, str] = {}
+    _flatten_into(pairs, "", fields, taken)
+    return list(pairs.items())
+
+
+def _flatten_into(
+    pairs: dict[str, str], prefix: str, fields: dict[str, Any], taken: Set[str]
+) -> None:
+    for name, value in fields.items():
+        key = prefix + name
+        if type(value) is dict:
+            _flatten_into(pairs, f"{key}.", value, taken)
+            continue
+        if key in OWN_KEYS or key in taken:
+            key = f"fields.{key}"
+        if key not in pairs and key not in taken:
+            pairs[key] = value if type(value) is str else orjson.dumps(value).decode()
 
 
 def _leaves(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, Any]]:

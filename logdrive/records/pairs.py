@@ -11,6 +11,7 @@ frames are sent: about 0.5 µs for a line of 188 bytes, from file to frame.
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, overload
 
 from logdrive.kernel.loops import place_lines
@@ -34,6 +35,38 @@ Pair = tuple[str, str]
 def encode_pairs(pairs: Sequence[Pair]) -> bytes:
     """Return *pairs* as a record: a D frame without its version, type and sequence number."""
     return KeyValueFrame(0, tuple(pairs)).encode()[_SEQUENCE.size :]
+
+
+class SamePairs:
+    """Pairs that many records share, encoded once."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self._count = len(pairs)
+        self._encoded = encode_pairs(pairs)[LENGTH.size :]
+
+    def encode_between(self, before: Sequence[Pair], after: Sequence[Pair]) -> bytes:
+        """Return a record of *before*, these pairs, and *after*.
+
+        Costs about 0.3 µs for each pair whose key came before.
+        """
+        parts = [LENGTH.pack(len(before) + self._count + len(after))]
+        _add_pairs(parts, before)
+        parts.append(self._encoded)
+        _add_pairs(parts, after)
+        return b"".join(parts)
+
+
+def _add_pairs(parts: list[bytes], pairs: Sequence[Pair]) -> None:
+    pack = LENGTH.pack
+    for key, text in pairs:
+        value = text.encode()
+        parts += (_encoded_key(key), pack(len(value)), value)
+
+
+@lru_cache(4096)
+def _encoded_key(key: str) -> bytes:
+    encoded = key.encode()
+    return LENGTH.pack(len(encoded)) + encoded
 
 
 def decode_pairs(payload: bytes) -> dict[str, str]:

@@ -27,6 +27,20 @@ NOT_WANTED: Final = "not_wanted"
 ELSEWHERE: Final = "elsewhere"
 """Another store acknowledged the bytes; the record names it."""
 
+SKIPPED: Final = "skipped"
+"""An operator had the bytes left out: `agent source skip` (rule A4)."""
+
+OVERFLOW: Final = "overflow"
+"""Datagrams that came while the spool had no room for them."""
+
+VACUUMED: Final = "vacuumed"
+"""Entries of the journal that were removed before they were read."""
+
+DAMAGED: Final = "damaged"
+"""The disk does not return the bytes as they were written to the spool; or they are of a compressed
+file that can't be unpacked, or was cut.
+"""
+
 # Reasons of end records: why a generation has no more bytes. A gap before the end record, of bytes
 # that were seen and can't be read any more, has the same reason.
 
@@ -51,7 +65,19 @@ LET_GO: Final = "let_go"
 """Deleted, and closed before it was read: over `keep_removed_days` or `keep_removed_bytes`."""
 
 SHIPPED: Final = "shipped"
-"""`agent ship` has sent the whole file."""
+"""All of it was sent, and nothing can follow: of a file by `agent ship`, of an input that has
+ended, of a compressed file.
+"""
+
+RESENT: Final = "resent"
+"""An operator has the file sent again from its beginning, under the next count: `agent source
+resend` (rule A4).
+"""
+
+FORGOTTEN: Final = "forgotten"
+"""An operator gave up a file that can't be looked for, or that no input names: `agent source
+forget`.
+"""
 
 
 _ENOUGH_RUNS: Final = 64
@@ -142,6 +168,14 @@ class Run:
 
     mark: GapOrEndMark | None = None
     """What its record says, if it is a gap or an end; None for data."""
+
+    skipped: int = 0
+    """Bytes of the file between its numbers that were left out by a rule."""
+
+    of_events: bool = False
+    """Whether its records say more, or less, than the bytes of the file: they can't be made of
+    these again.
+    """
 
     @property
     def position(self) -> int:

@@ -6,18 +6,20 @@ before it are cut off, to the byte.
 
 import base64
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END, GAP, file_bytes
+from logdrive.packs.cuts import join_cuts, split_cuts
 from logdrive.packs.pack import PackForm
 from logdrive.records.chunk import TextChunk
+from logdrive.records.dropped import DroppedForm, make_dropped_run
 from logdrive.records.full_packs import pack_records
 from logdrive.records.packed import PackEncoder
-from logdrive.records.run_pack import RunPack
+from logdrive.records.run_pack import RunPack, packed_size
 from logdrive.records.runs import Run, make_end_run, make_gap_run
 
 
@@ -37,19 +39,14 @@ def trim_run(run: Run, previous: int) -> list[Run]:
         return [make_end_run(previous, run.mark, run.read_ms)]
 
     pack = run.records if isinstance(run.records, RunPack) else None
-    if pack is not None and pack.form is not PackForm.RECORDS:
+    if run.events == 0:
+        form: DroppedForm = "pack" if pack is not None else "block"
+        return [make_dropped_run(previous, run.number, run.read_ms, form)]
+    if pack is not None and pack.form is PackForm.CUT_TEXT:
+        return [_trim_cut_text(run, pack, previous)]
+    if pack is not None and pack.form is PackForm.TEXT:
         return _trim_text(run, pack, previous)
-
-    records, events = list[bytes](), 0
-    for payload in run.records if pack is None else pack.records:
-        later = _trim_record(payload, position_of(previous))
-        if later is not None:
-            records.append(later[0])
-            events += later[1]
-
-    size = sum(map(len, records)) + EVENT_HEAD * len(records)
-    rest = replace(run, previous=previous, records=records, events=events, size=size)
-    return [rest if pack is None else pack_records(rest, pack.packing)]
+    return [_trim_records(run, pack, previous)]
 
 
 def trim_runs(runs: list[Run], previous: int) -> list[Run]:
@@ -63,6 +60,55 @@ def trim_runs(runs: list[Run], previous: int) -> list[Run]:
     return left
 
 
+def _trim_records(run: Run, pack: RunPack | None, previous: int) -> Run:
+    at, records, events, kept = position_of(previous), list[bytes](), 0, 0
+    for payload in run.records if pack is None else pack.records:
+        later = _trim_record(payload, at)
+        if later is not None:
+            records.append(later.payload)
+            events += later.events
+            kept += later.size
+    if not records:
+        # the rest was left out
+        form: DroppedForm = "pack" if pack is not None else "block"
+        return make_dropped_run(previous, run.number, run.read_ms, form)
+
+    rest = replace(
+        run,
+        previous=previous,
+        records=records,
+        events=events,
+        size=sum(map(len, records)) + EVENT_HEAD * len(records),
+        skipped=run.position - at - kept if run.skipped else 0,
+    )
+    return rest if pack is None else pack_records(rest, pack.packing)
+
+
+def _trim_cut_text(run: Run, pack: RunPack, previous: int) -> Run:
+    """Return the rest of a pack of text with lengths; an event may be cut anywhere."""
+    lengths, text = split_cuts(pack.content)
+    before, used, rest = position_of(previous) - position_of(run.previous), 0, list[int]()
+    for length in lengths:
+        cut = min(before, abs(length))
+        before -= cut
+        if length > 0:
+            used += cut
+        if cut < abs(length):
+            rest.append(length - cut if length > 0 else length + cut)
+    events = sum(length > 0 for length in rest)
+    if not events:
+        return make_dropped_run(previous, run.number, run.read_ms, "pack")
+    content = join_cuts(rest, text[used:])
+    return replace(
+        run,
+        previous=previous,
+        records=RunPack(PackForm.CUT_TEXT, content, pack.packing),
+        events=events,
+        size=packed_size(len(content)),
+        skipped=-sum(length for length in rest if length < 0),
+    )
+
+
 def _trim_text(run: Run, pack: RunPack, previous: int) -> list[Run]:
     text = pack.content[position_of(previous) - position_of(run.previous) :]
     chunk = TextChunk(position_of(previous), text, 0, len(text))
@@ -71,22 +117,33 @@ def _trim_text(run: Run, pack: RunPack, previous: int) -> list[Run]:
     return [*runs, replace(last, number=run.number)]
 
 
-def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
-    """Return the part of a data record from position *at* on, and its number of events.
+class _Rest(NamedTuple):
+    """What is left of a record."""
 
-    Returns None if the record ends before.
-    """
+    payload: bytes
+    events: int
+    size: int  # bytes of the file
+
+
+def _trim_record(payload: bytes, at: int) -> _Rest | None:
+    """Return the part of a data record from position *at* on, None if it ends before."""
     value: dict[str, Any] = orjson.loads(payload)
     log = value["log"]
     start, data = log["offset"], file_bytes(value)
+    end: int = log.get("end", start + len(data))
     # the store has all of it
-    if start + len(data) <= at:
+    if end <= at:
         return None
     # the store has nothing of it
     if start >= at:
-        return payload, log.get("lines", 1)
+        return _Rest(payload, log.get("lines", 1), end - start)
 
-    log["offset"], rest = at, data[at - start :]
+    log["offset"] = at
+    if end - start != len(data):
+        # its text is not the file's: nobody can say which part of it is new
+        value.pop("event", None)
+        return _Rest(orjson.dumps(value), 1, end - at)
+    rest = data[at - start :]
     if "lines" not in log:
         # a lean or full record: its message lacks the line end
         eol: str = log.get("eol", "\n")
@@ -94,8 +151,10 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
             log["eol"] = eol = rest.decode()
         rest = rest.removesuffix(eol.encode())
 
-    # its Base64 copy is of the whole record
+    # its exact bytes are those of the whole record, and so is its encoding
     value.pop("event", None)
+    log.pop("encoding", None)
+    log.pop("parts", None)
     try:
         value["message"] = rest.decode()
     except UnicodeDecodeError:
@@ -108,4 +167,4 @@ def _trim_record(payload: bytes, at: int) -> tuple[bytes, int] | None:
 
     if "lines" in log:
         log["lines"] = rest.count(b"\n")
-    return orjson.dumps(value), log.get("lines", 1)
+    return _Rest(orjson.dumps(value), log.get("lines", 1), end - at)

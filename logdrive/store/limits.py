@@ -28,6 +28,8 @@ class StoreLimits:
     open_files: int = 64
     # bytes read at once if entries are small
     read_ahead: int = 256 * KIB
+    # bytes of entries kept in memory for readers: checked ones, and those at a followed tail
+    kept: int = 16 * MIB
     # bytes copied to the log's end in one step, to reclaim a log file; a larger entry goes alone
     copy: int = 4 * MIB
     # whether the log is written past the page cache, if the file system allows it

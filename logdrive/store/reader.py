@@ -8,14 +8,12 @@ from itertools import islice
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk, File
 from logdrive.model.framing import Part
-from logdrive.model.units import MIB
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Extent, SegmentIndex
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import ENTRY_HEAD, crc_of, decode_head
 
-_KEPT_BYTES = 16 * MIB
 _TOLL = 128
 """Bytes that a kept entry counts besides its data."""
 _UNREAD_ENTRIES = 1000
@@ -89,7 +87,7 @@ class LogReader:
 
     def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
         """Note that a reader is at *offset* of *segment* and will want its next appends."""
-        if segment.length - offset < _KEPT_BYTES:
+        if segment.length - offset < self._limits.kept:
             segment.keep_next_appends(_UNREAD_ENTRIES)
 
     def on_committed(
@@ -197,7 +195,7 @@ class LogReader:
         self._kept[place] = data
         self._kept_times[place] = time_ms
         self._kept_bytes += len(data) + _TOLL
-        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+        while self._kept_bytes > self._limits.kept and len(self._kept) > 1:
             oldest, dropped = self._kept.popitem(last=False)
             del self._kept_times[oldest]
             self._kept_bytes -= len(dropped) + _TOLL

@@ -185,3 +185,35 @@ def test_rotated_while_everything_was_down_and_the_checkpoint_lost__G2() -> None
         assert sorted(contents(stored)) == [lines(0, 20), lines(20, 10)]
 
     run(main())
+
+
+def test_other_inputs_are_shown_with_what_a_start_would_do() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(b"text\n", "/logs/a.txt")
+        world.disk.make_directory("/state/spool")
+        world.write(b"12345", "/state/spool/log-0")
+        world.settings |= {
+            "input": [],
+            "stdin": {},
+            "pipe": [{"path": "/logs/p"}, {"path": "/none/p"}],
+            "socket": [{"path": "/logs/a.txt"}],
+            "syslog": [{"listen": "[::]", "protocol": "udp"}],
+            "journald": {"journalctl": "no-such-program"},
+        }
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+        found = {finding.name: (finding.ok, finding.detail) for finding in checked.findings}
+        kept = "up to 1,073,741,824 bytes wait in the spool"
+        assert found["stdin"] == (True, f"it would be read to its end; {kept}")
+        assert found["pipe[0]"] == (True, f"/logs/p would be made; {kept}")
+        assert not found["pipe[1]"][0]
+        assert found["socket[0]"] == (
+            False,
+            "/logs/a.txt is a file: read it as [[input]], or remove it",
+        )
+        assert found["syslog[0]"] == (True, f"it would listen at [::]:514, udp; {kept}")
+        assert not found["journald"][0]
+        assert found["spool"] == (True, "/state/spool takes 5 bytes of the disk")
+
+    run(main())

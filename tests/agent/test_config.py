@@ -33,7 +33,14 @@ MINIMAL = (
             "output.windows_in_flight",
             "write",
         ),
+        (('tls = "off"', 'tls = "off"\nmode = "spread"'), "output.mode", "balance"),
+        (
+            ('tls = "off"', 'tls = "off"\nmax_connection_seconds = 0'),
+            "output.max_connection_seconds",
+            "write",
+        ),
         (('tls = "off"', 'tls = "off"\nwindow = 1'), "output.window", "no such key"),
+        (('paths = ["/l/*"]', 'paths = ["/l/*"]\nstart = "24"'), "input[0]", "24h"),
         (('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {1 << 64}}}'), "input[0]", "JSON"),
         (
             ('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {"[" * 31}{"]" * 31}}}'),
@@ -41,6 +48,14 @@ MINIMAL = (
             "fewer than 32",
         ),
         (('paths = ["/l/*"]', f'paths = ["/l/*"]\ntags = ["{"x" * 11_000}"]'), "input[0]", "below"),
+        (('tls = "off"', 'tls = "off"\n[control]\nsocket = "c.sock"'), "control", "absolute"),
+        (
+            ('tls = "off"', f'tls = "off"\n[control]\nsocket = "/{"x" * 107}"'),
+            "control",
+            "more than 107 bytes",
+        ),
+        (('tls = "off"', 'tls = "off"\n[control]\nmetrics = "h:x"'), "control.metrics", "port"),
+        (('tls = "off"', 'tls = "off"\n[control]\nbehind_seconds = -1'), "control", "0 or more"),
     ],
 )
 def test_mistakes_name_their_key_and_remedy(
@@ -55,6 +70,54 @@ def test_mistakes_name_their_key_and_remedy(
     assert remedy in mistake.remedy
 
 
+REST = MINIMAL.replace('[[input]]\npaths = ["/l/*"]\n', "")
+
+
+@pytest.mark.parametrize(
+    ("tables", "key", "remedy"),
+    [
+        ("", "file", "at least one of [[input]], [stdin]"),
+        ("[stdin]\nspool_bytes = 1_048_576", "stdin.spool_bytes", "8388608"),
+        ('[[pipe]]\npath = "log.pipe"', "pipe[0].path", "absolute"),
+        ('[[pipe]]\npath = "/p"\nmode = "rw"', "pipe[0].mode", "write"),
+        ('[[pipe]]\npath = "/p"\n[[pipe]]\npath = "/p"', "file", "pipe[0] once more"),
+        (f'[[socket]]\npath = "/{"s" * 107}"', "socket[0]", "107 bytes"),
+        ('[[socket]]\npath = "/s"\nkind = "tcp"', "socket[0].kind", "write"),
+        ('[[syslog]]\nlisten = "h:x"\nprotocol = "udp"', "syslog[0].listen", "port"),
+        ('[[syslog]]\nlisten = "h"\nprotocol = "tls"', "syslog[0].protocol", "go together"),
+        ('[[syslog]]\nlisten = "h"', "syslog[0].protocol", "missing"),
+        (
+            '[[syslog]]\nlisten = "h"\nprotocol = "udp"\nmessage_bytes = 479',
+            "syslog[0].message_bytes",
+            "480",
+        ),
+        ('[journald]\ndirectory = "journal"', "journald.directory", "absolute"),
+    ],
+)
+def test_mistakes_in_tables_of_other_inputs_name_their_key_and_remedy(
+    tmp_path: Path, tables: str, key: str, remedy: str
+) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f"{tables}\n{REST}")
+    with pytest.raises(ConfigError) as caught:
+        load_config(str(path), AgentConfig, {})
+    (mistake,) = caught.value.mistakes
+    assert (mistake.key, remedy in mistake.remedy) == (key, True), mistake
+
+
+def test_one_input_of_any_kind_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    for tables in (
+        "[stdin]",
+        '[[pipe]]\npath = "/p"',
+        '[[socket]]\npath = "/s"',
+        '[[syslog]]\nlisten = "[::]"\nprotocol = "udp"',
+        "[journald]",
+    ):
+        path.write_text(f"{tables}\n{REST}")
+        assert load_config(str(path), AgentConfig, {}).input == []
+
+
 @pytest.mark.parametrize("dialect", ["lumberjack/1", "auto"])
 @pytest.mark.parametrize(
     ("fields", "remedy"),
@@ -62,7 +125,7 @@ def test_mistakes_name_their_key_and_remedy(
         ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields become 'a.b' when flattened"),
         (
             f"{{{', '.join(f'{n:x} = 1' for n in range(1020))}}}",
-            "input[0] has more than 1015 fields",
+            "input[0] has more than 1008 fields",
         ),
     ],
 )

@@ -1,5 +1,5 @@
-"""Histories of `start = "end"`: only the very first run begins at the end, even if the checkpoint
-is lost later (rules P2, G3).
+"""Histories of `start = "end"` and of an age: only the very first run begins at the end, even if
+the checkpoint is lost later (rules P2, G3).
 """
 
 from typing import Any
@@ -252,6 +252,59 @@ def test_after_an_upgrade_the_first_start_writes_the_record_of_the_first_run__P2
         await world.settle()
         assert _files(reader) == {LOG: lines(0, 10), LATER: lines(0, 10)}
         assert contents(world.stored()) == [lines(0, 10)]
+        await world.stop()
+
+    run(main())
+
+
+def test_of_files_that_are_there_at_the_first_run_the_old_ones_start_at_their_end__P2() -> None:
+    async def main() -> None:
+        world = World(start="2h")
+        now = world.clock.wall_ms * 1_000_000
+        world.disk.now_ns = lambda: now - 3 * 3600 * 10**9
+        world.write(lines(0, 10), "/logs/old.log")
+        world.write(lines(0, 3) + b"no end", "/logs/old, open.log")
+        world.disk.now_ns = lambda: now - 1 * 3600 * 10**9
+        world.write(lines(0, 10), "/logs/new.log")
+        reader = await world.reader()
+        world.start()
+        await world.settle()
+        world.write(lines(10, 5), "/logs/old.log")
+        world.write(b" yet\n", "/logs/old, open.log")
+        # files that come later are read, however old they are
+        world.disk.now_ns = lambda: now - 9 * 3600 * 10**9
+        world.write(lines(0, 7), LATER)
+        await world.clock.sleep(20)
+        await world.settle()
+        whole = {"/logs/new.log": lines(0, 10), LATER: lines(0, 7)}
+        rest = {"/logs/old.log": lines(10, 5), "/logs/old, open.log": b"no end yet\n"}
+        assert _files(reader) == whole | rest
+        gaps = {each.path: each.gaps for each in reader.stored.values() if each.gaps}
+        assert gaps == {
+            "/logs/old.log": [(0, 120, "not_wanted", True)],
+            "/logs/old, open.log": [(0, 36, "not_wanted", True)],
+        }
+        await world.stop()
+
+    run(main())
+
+
+def test_more_files_than_handles_all_start_at_their_end__P2() -> None:
+    """Beyond the limit on handles, files take turns; where they start does not depend on that."""
+
+    async def main() -> None:
+        world = World(start="end")
+        paths = [f"/logs/{number:03d}.log" for number in range(100)]
+        for path in paths:
+            world.write(lines(0, 10), path)
+        reader = await world.reader()
+        world.start(open_files=40)
+        await world.clock.sleep(30)
+        for path in paths:
+            world.write(lines(10, 1), path)
+        await world.clock.sleep(60)
+        await world.settle(300)
+        assert _files(reader) == dict.fromkeys(paths, lines(10, 1))
         await world.stop()
 
     run(main())

@@ -32,6 +32,7 @@ class World:
         self.network = MemoryNetwork(random.Random(seed))  # reads are split anywhere
         self.clock = VirtualClock()
         self.executor = InlineExecutor()
+        self.host = "agent"  # the agent's host on the network
         self.readers: dict[str, ReaderModel] = {}
         self.settings: dict[str, Any] = {
             "agent": {"id": "a", "host": "h", "state_dir": "/state", "rescan_seconds": 5},
@@ -66,7 +67,7 @@ class World:
             host=Host(
                 clock=self.clock,
                 disk=self.disk,
-                transport=self.network.host("agent", identity="dns:agent"),
+                transport=self.network.host(self.host, identity=f"dns:{self.host}"),
                 executor=self.executor,
                 random=self.random,
             ),
@@ -90,7 +91,7 @@ class World:
         reset.
         """
         self.disk = self.disk.killed()
-        self.network.cut("agent")
+        self.network.cut(self.host)
         await self._over()
 
     async def _over(self) -> None:
@@ -118,7 +119,10 @@ class World:
                 self._task.result()
             await asyncio.sleep(0.3)
             busy = (
-                any(source.is_behind for source in agent.registry.sources)
+                any(
+                    source.is_behind or source.ending is not None
+                    for source in agent.registry.sources
+                )
                 or not agent.connection.is_settled
             )
             quiet = 0 if busy else quiet + 1

@@ -7,10 +7,13 @@ from typing import Any
 
 from logdrive.host import faults
 from logdrive.model.units import KIB
+from tests.simulation.copying import copied
+from tests.simulation.file_histories import FILE_SEEDS, of_files
 from tests.simulation.files import APPLICATIONS
-from tests.simulation.hardship import hardened
+from tests.simulation.hardship import hardened, meddled
 from tests.simulation.mixing import mixed
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
+from tests.simulation.spreading import spread_out
 from tests.simulation.widening import widened
 
 _LONGEST_PAUSE_SECONDS = 6.0  # between two steps
@@ -50,7 +53,9 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    return mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))
+    if seed >= FILE_SEEDS:
+        return copied(meddled(of_files(plan), pick))
+    return copied(spread_out(mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))))
 
 
 def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:

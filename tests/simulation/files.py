@@ -10,6 +10,7 @@ from random import Random
 from typing import Protocol
 
 from logdrive.host.disk import FileStat
+from tests.simulation.compressing import SUFFIXES
 from tests.simulation.trace import Trace
 from tests.simulation.witnesses import Witness
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -77,6 +78,8 @@ class Life:
     owed: int = 0
     # what the agent knew of it at its end; None if nothing
     witness: Witness | None = None
+    # the copy that has all of its bytes, if its name is one that inputs match
+    copy: str = ""
 
     def __str__(self) -> str:
         return (
@@ -253,14 +256,23 @@ class Applications:
         """Copy the file to *to*, or to a name that no input matches, then truncate it."""
         life = self._current.get(file)
         if life is not None and life.path is not None:
+            if to:
+                life.copy = f"{LOGS}/{to}"
             self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", bytes(life.data))
             self.truncate(file, seed)
 
-    def compress(self, file: str, seed: int) -> None:
-        """Replace the oldest rotated file by a smaller one whose name no input matches."""
+    def compress(self, file: str, seed: int, how: str = "") -> None:
+        """Replace the oldest rotated file by a compressed one, *how* being its suffix.
+
+        Without, by one whose name no input matches.
+        """
         life = self._oldest(file)
-        if life is not None:
-            self._disk().write(f"{LOGS}/{file}-{life.number}.gz", bytes(life.data[::10]))
+        if life is not None and life.path is not None:
+            path = f"{life.path}{how}" if how else f"{LOGS}/{file}-{life.number}.gz"
+            if path not in self._disk().paths():
+                life.copy = path if how else ""
+                pack = SUFFIXES[how or ".gz"]
+                self._disk().write(path, pack(bytes(life.data)))
             self._remove(life)
 
     def remove(self, file: str, seed: int) -> None:

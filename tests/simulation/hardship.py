@@ -56,6 +56,12 @@ def hardened(plan: Plan) -> Plan:
     return _rationed(_rotten(_with_strangers(plan)))
 
 
+def meddled(plan: Plan, pick: Random) -> Plan:
+    """Return *plan* with deaths, and changes of files, between two disk calls."""
+    plan = with_more(plan, pick, pick.choice((0, 1, 2, 4)), _count_down)
+    return with_more(plan, pick, pick.choice((0, 3, 6, 12)), _within)
+
+
 def _rotten(plan: Plan) -> Plan:
     """Return *plan* with bits that flip in files that a store can do without, or with a restore.
 

@@ -13,6 +13,7 @@ from agent.app import Agent
 from agent.config.config import AgentConfig
 from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
+from agent.reload import Reloader
 from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat
 from logdrive.host.host import Host
@@ -33,8 +34,9 @@ from receiver.counters import Counters
 from receiver.memory_budget import MemoryBudget
 from receiver.outbox import WAITING_BYTES
 from receiver.source_quota import SourceQuota
-from tests.simulation.files import LOGS, OLD, Applications
+from tests.simulation.files import LOGS, OLD
 from tests.simulation.meddler import Failures
+from tests.simulation.odd_files import OddApplications
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
@@ -80,9 +82,11 @@ class AgentHost(Process):
         self.installed_old = plan.name in whole.old
         # no other store can tell such lives apart for an agent that has lost its checkpoint
         alike = len(whole.stores) == 1
-        self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
+        self.applications = OddApplications(plan.name, lambda: self.disk, self, trace, alike=alike)
         # the running agent, or the last one; None before the first start
         self.agent: Agent | None = None
+        # asks the running agent to read its settings again
+        self._hangup = asyncio.Event()
         # what each start found in the checkpoint
         self.starts = Starts()
         # witnesses of the change of files that is being made, with their generations
@@ -101,12 +105,9 @@ class AgentHost(Process):
         )
         self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
-        config = msgspec.convert(self._settings_now, AgentConfig)
-        # fewer open files than an operator may ask for
-        few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)
-        config = msgspec.structs.replace(config, agent=few)
+        self._hangup = asyncio.Event()
         agent = Agent(
-            config,
+            self._config(),
             host=Host(
                 clock=self.clock,
                 disk=self.watched_disk,
@@ -115,9 +116,50 @@ class AgentHost(Process):
                 random=self.random,
             ),
             open_files=self.plan.handles or sys.maxsize,
+            reloader=Reloader(self._config, self._hangup),
         )
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
+
+    def calm(self) -> None:
+        """End all faults; connections grow old no more, so that all comes to rest."""
+        super().calm()
+        output = self.settings["output"]
+        if "max_connection_seconds" in output:
+            lasting = {key: output[key] for key in output if key != "max_connection_seconds"}
+            self.settings["output"] = lasting
+            self._hangup.set()
+
+    def _config(self) -> AgentConfig:
+        config = msgspec.convert(self._settings_now, AgentConfig)
+        # fewer open files than an operator may ask for
+        few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)
+        return msgspec.structs.replace(config, agent=few)
+
+    def reload(self, what: str, file: str) -> None:
+        """Change the settings, and have the agent read them if it runs.
+
+        *what* is changed; "file" has no input ask for the files of the application *file* any more,
+        "all" has inputs ask for all again.
+        """
+        output, [table] = self.settings["output"], self.settings["input"]
+        match what:
+            case "labels":
+                count = table.get("fields", {}).get("reloads", 0)
+                self.settings["input"] = [{**table, "fields": {"reloads": count + 1}}]
+            case "mode":
+                mode = "failover" if output.get("mode") == "balance" else "balance"
+                self.settings["output"] = {**output, "mode": mode}
+            case "windows":
+                changed = 1 + output["windows_in_flight"] % 8
+                most = int(self.plan.output["windows_in_flight"])
+                self.settings["output"] = {**output, "windows_in_flight": min(changed, most)}
+            case "file" | "all":
+                left_out = [f"{LOGS}/{file}.*", f"{OLD}/{file}.*"] if what == "file" else []
+                self.settings["input"] = [{**table, "exclude": left_out}]
+                # what is let go is not held open any more
+                self.let_go()
+        self._hangup.set()
 
     @property
     def _settings_now(self) -> dict[str, Any]:
@@ -230,7 +272,7 @@ class AgentHost(Process):
         if any(followed.trouble for followed in agent.tailer.followed.values()):
             return False  # a file can't be read now, perhaps for want of a handle
         return agent.connection.is_settled and not any(
-            source.is_behind for source in agent.registry.sources
+            source.is_behind or source.ending is not None for source in agent.registry.sources
         )
 
     @property
@@ -244,14 +286,21 @@ class AgentHost(Process):
 
     @property
     def in_flight(self) -> int:
-        """Windows sent and not acknowledged."""
-        session = self.agent.connection.session if self.running and self.agent is not None else None
-        return session.in_flight if session is not None else 0
+        """Windows sent on one connection and not acknowledged."""
+        if not self.running or self.agent is None:
+            return 0
+        return max((session.in_flight for session in self.agent.connection.sessions), default=0)
 
     @property
     def memory_bound(self) -> int:
         """Limit on its bytes: runs of the windows in flight, and a read of the file beside each."""
-        return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
+        windows = int(self.plan.output["windows_in_flight"]) + 2
+        return self.most_connections * windows * (WINDOW_BYTES + 512 * KIB)
+
+    @property
+    def most_connections(self) -> int:
+        """Limit on its connections: after a reload some are ended while others are made."""
+        return 2 * len(self.plan.output["hosts"])
 
 
 def _look_again(witness: Witness, generation: Generation) -> None:
@@ -275,10 +324,15 @@ def _agent_settings(plan: AgentPlan, *, tls: bool) -> dict[str, Any]:
                 "start": plan.start,
                 "quiet_seconds": _QUIET_SECONDS,
                 "end_after_seconds": _END_AFTER_SECONDS,
+                **({"multiline": _SEVERAL_LINES} if plan.several_lines else {}),
             }
         ],
         "output": {**plan.output, "tls": _CLIENT_TLS if tls else "off"},
     }
+
+
+_SEVERAL_LINES = {"start": r"line \d*[05]\b", "max_lines": 20, "max_seconds": 0.5}
+"""The [input.multiline] table of some agents."""
 
 
 class ReceiverHost(Process):

@@ -19,7 +19,7 @@ _DOWN_SECONDS = 8.0  # of a receiver whose version is replaced
 def mixed(plan: Plan) -> Plan:
     """Return *plan* with forms of records, and versions of programs, that its seed adds to it."""
     plan = replace(plan, agents=tuple(_formed(agent, plan.seed) for agent in plan.agents))
-    return _versioned(_opening(_with_liars(plan)))
+    return _in_several_lines(_versioned(_opening(_with_liars(plan))))
 
 
 def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
@@ -28,6 +28,20 @@ def _formed(agent: AgentPlan, seed: int) -> AgentPlan:
     if agent.output["records"] != "block" or pick.random() < 0.15:
         return agent
     return replace(agent, output={**agent.output, "records": "packed"})
+
+
+def _in_several_lines(plan: Plan) -> Plan:
+    """Return *plan*; one agent of six, of this version, joins lines into events."""
+    return replace(
+        plan,
+        agents=tuple(
+            replace(agent, several_lines=True)
+            if agent.name not in plan.old
+            and Random(f"lines {agent.name} {plan.seed}").random() < 1 / 6
+            else agent
+            for agent in plan.agents
+        ),
+    )
 
 
 def _opening(plan: Plan) -> Plan:

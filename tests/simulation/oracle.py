@@ -41,7 +41,9 @@ def judge(
     batches = tables.batches if tables.peer is None else tables.ever
     sources = arrived(_honest(batches, liars))
     by_origin = {source.origin: source for source in sources.values()}
-    owners = _owners([life for host in hosts for life in host.applications.lives], sources)
+    forgetful = [host.applications.host for host in hosts if host.starts.lost]
+    lives = [life for host in hosts for life in host.applications.lives]
+    owners = _owners(lives, sources, forgetful)
     for host in hosts:
         if host.plan.plain:
             _plain(host, batches)
@@ -78,8 +80,13 @@ def judge(
 # Sources ----------------------------------------------------------------------------------------
 
 
-def _owners(lives: Sequence[Life], sources: Mapping[str, Arrived]) -> dict[Life, Arrived]:
-    """Return the one source as which each life arrived, all of whose bytes are the life's."""
+def _owners(
+    lives: Sequence[Life], sources: Mapping[str, Arrived], forgetful: Container[str]
+) -> dict[Life, Arrived]:
+    """Return the one source as which each life arrived, all of whose bytes are the life's.
+
+    *forgetful* are the hosts whose agents have lost a checkpoint.
+    """
     owners: dict[Life, Arrived] = {}
     # large sources first: the bytes of a small one may be in several lives
     for source in sorted(
@@ -94,6 +101,9 @@ def _owners(lives: Sequence[Life], sources: Mapping[str, Arrived]) -> dict[Life,
                 f"on {source.host}",
             )
         free = [life for life in matching if life not in owners]
+        # without its checkpoint an agent may take a copy for a file that it does not know
+        if not free and source.host in forgetful and any(life.copy for life in matching):
+            continue
         if not free:
             raise BrokenPromise(
                 "once",
@@ -139,6 +149,8 @@ def _told(
         raise BrokenPromise("an open file is read to its end", what)
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
         return  # no agent since knows of it
+    if life.copy and witness.source is not None and not host.starts.lost:
+        raise BrokenPromise("what a copy has is not lost", what)
     if named is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")
     if not named.lost and not named.open_gap:

@@ -58,6 +58,7 @@ class AgentPlan:
     inodes_reused: bool = False  # its file system gives inodes of removed files away again
     births_told: bool = True  # its file system has birth times
     devices_renumbered: bool = False  # its device numbers change with a reboot
+    several_lines: bool = False  # events are lines up to one whose number ends with 0 or 5
 
     @property
     def plain(self) -> bool:

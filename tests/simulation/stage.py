@@ -170,7 +170,9 @@ class Stage:
                     "memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight"
                 )
             if agent.registered_bytes > (
-                most := max(receiver.sources_bytes for receiver in self.receivers) // 2
+                most := agent.most_connections
+                * max(receiver.sources_bytes for receiver in self.receivers)
+                // 2
             ):
                 what = (
                     f"{agent.name} has registered sources of {agent.registered_bytes} bytes, "

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.files import FILE_KINDS
 from tests.simulation.hosts import AgentHost
 from tests.simulation.meddler import Deed
+from tests.simulation.odd_files import FILE_KINDS
 from tests.simulation.operators import scale
 from tests.simulation.plan import Step
 from tests.simulation.reader import CutTooFarError, Tables, TakenBackError, follow
@@ -106,6 +106,17 @@ class Steps(Stage):
 
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
         self._agent(who).forget(power=power, down=down)
+
+    def _reload(self, who: str, what: str, file: str, seconds: float, seed: int) -> None:
+        agent = self._agent(who)
+        agent.reload(what, file)
+
+        async def take_back() -> None:
+            await asyncio.sleep(seconds)
+            agent.reload("all", file)
+
+        if what == "file":
+            self._meanwhile(take_back())
 
     def _roll(self, who: str, down: float, seed: int) -> None:
         async def roll() -> None:

@@ -52,6 +52,11 @@ class Starts:
         settled = frozenset(entry["origin"] for entry in entries if "counting" not in entry)
         self.found[incarnation] = Start(origins, settled, lost, disk.is_durable(path))
 
+    @property
+    def lost(self) -> bool:
+        """Whether a start has found no checkpoint, or that of another time, on purpose."""
+        return any(start.lost for start in self.found.values())
+
     def remember(self, witness: Witness) -> bool:
         """Return whether each later start has found the life of *witness* in its checkpoint."""
         later = [start for number, start in self.found.items() if number > witness.incarnation]

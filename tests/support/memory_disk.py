@@ -54,18 +54,24 @@ class MemoryFile:
         """Return up to *size* bytes from *offset*."""
         return bytes(self._node_if_open().seen[offset : offset + size])
 
+    def find_data(self, offset: int) -> int:
+        """Return *offset*: there are no holes."""
+        self._node_if_open()
+        return offset
+
     def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end, or as much as the faults in force let through."""
         node = self._node_if_open()
         if not self._writable:
             raise OSError(errno.EBADF, "the file is open for reading only")
         if self._block == 1:
-            self._end = len(node.seen)
+            self._end = len(node.seen) - node.aside
         data = b"".join(parts)
         room, failure = self._disk._room_for(len(data))
         if room:
             padding = b"" if failure else bytes(-(self._end + room) % self._block)
             node.change(Write(self._end, data[:room] + padding), self._disk.now_ns())
+            node.aside = max(0, node.aside - room)
         if failure:
             raise OSError(failure, os.strerror(failure))
         self._end += room
@@ -88,6 +94,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """Cut the file, or fill it up with zeros."""
         self._node_if_open().change(Cut(size), self._disk.now_ns())
+        self._node_if_open().aside = 0
         self._end = size
 
     def stat(self) -> FileStat:
@@ -316,6 +323,24 @@ class MemoryDisk:
             file.datasync()
             self.sync_directory(os.path.dirname(path))
         file.close()
+
+    def set_aside(self, path: str, size: int) -> None:
+        """Let *path* have *size* NULs more, which its writers write in place of from now on."""
+        node = self._files[path]
+        node.change(Write(len(node.seen), bytes(size)), self.now_ns())
+        node.aside += size
+
+    def trim(self, path: str) -> None:
+        """Cut off what was set aside and not written."""
+        node = self._files[path]
+        node.change(Cut(len(node.seen) - node.aside), self.now_ns())
+        node.aside = 0
+
+    def keep_nuls(self, path: str) -> int:
+        """Let what was set aside and not written be bytes like any others; return how many."""
+        node = self._files[path]
+        kept, node.aside = node.aside, 0
+        return kept
 
     def content(self, path: str) -> bytes:
         """Return what a reader of *path* sees."""

@@ -46,6 +46,8 @@ class Node:
     pending: list[Write | Cut] = field(default_factory=list)
     links: int = 0
     handles: int = 0
+    aside: int = 0
+    """NULs at its end that were set aside, and are written next: see `MemoryDisk.set_aside`."""
 
     def change(self, operation: Write | Cut, now_ns: int) -> None:
         """Do *operation* for all to see, not yet durably."""
@@ -70,6 +72,7 @@ class Node:
             durable,
             list(self.pending),
             self.links,
+            aside=self.aside,
         )
 
     def after_crash(self, random: random.Random) -> "Node":
@@ -91,6 +94,7 @@ class Node:
             content,
             bytearray(content),
             links=self.links,
+            aside=min(self.aside, len(content)),
         )
 
 

@@ -6,13 +6,13 @@ A pack is u8 form, u8 codec, u32 size, u32 CRC-32, and the content compressed, a
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 import zstandard
 
-from tests.support.record_bytes import bytes_of, cut
+from tests.support.record_bytes import bytes_of, cut, span_of
 
 TEXT, CUT_TEXT, RECORDS = 1, 2, 3
 STORED, DEFLATE, ZSTD = 0, 1, 2
@@ -32,6 +32,14 @@ class Unpacked:
     pieces: list[tuple[int, bytes]]  # position in the file, and the bytes there
     events: int
     skipped: int = 0  # bytes of the file that were left out
+    positions: int | None = None  # how many its events take, where that is not their bytes
+
+    @property
+    def kept(self) -> int:
+        """How many positions its events take."""
+        return (
+            sum(len(data) for _, data in self.pieces) if self.positions is None else self.positions
+        )
 
 
 def packed(form: int, content: bytes, by: int = DEFLATE, /, **lies: int) -> bytes:
@@ -63,8 +71,12 @@ def unpacked(pack: bytes, header: dict[str, Any]) -> Unpacked:
     if form not in _FORMS[header["form"]]:
         raise DamagedPackError(f"a pack of form {form} below {header}")
     held = _HELD[form](content, header["previous"])
+    kept = held.kept
+    if form == RECORDS:
+        # what lies between records, and behind the last one, was left out
+        held = replace(held, skipped=header["position"] - header["previous"] - kept)
 
-    length = sum(len(data) for _, data in held.pieces) + held.skipped
+    length = kept + held.skipped
     found = header["previous"] + length, held.events, held.skipped
     if found != (header["position"], header["events"], header["skipped"]):
         raise DamagedPackError(f"position, events, skipped are {found} below {header}")
@@ -128,18 +140,19 @@ def _cut_text(content: bytes, previous: int) -> Unpacked:
 def _records(content: bytes, previous: int) -> Unpacked:
     """One record an event, each with its offset."""
     pieces: list[tuple[int, bytes]] = []
-    at, events = previous, 0
+    at, events, kept = previous, 0, 0
     for record in _events(content):
         try:
             parsed = orjson.loads(record)
             (data, count), offset = bytes_of(parsed), parsed["log"]["offset"]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedPackError(f"no record at {at}: {error}") from error
-        if offset != at:
+        if offset < at:
             raise DamagedPackError(f"a record at {offset} after {at}")
-        pieces.append((at, data))
-        at, events = at + len(data), events + count
-    return Unpacked(pieces, events)
+        pieces.append((offset, data))
+        span = span_of(parsed, data)
+        at, events, kept = offset + span, events + count, kept + span
+    return Unpacked(pieces, events, positions=kept)
 
 
 def _events(content: bytes) -> Iterator[bytes]:

@@ -14,9 +14,21 @@ def bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:
     if "lines" in log:
         return record["message"].encode(), log["lines"]
     eol = log.get("eol", "\n").encode()
-    original = record.get("event", {}).get("original_base64")
-    message = base64.b64decode(original) if original is not None else record["message"].encode()
+    event = record.get("event", {})
+    if "original_base64" in event:
+        message = base64.b64decode(event["original_base64"])
+    elif "original" in event and "end" in log:
+        message = event["original"].encode()
+    else:
+        message = record["message"].encode(log.get("encoding", "utf-8"))
     return message + eol, 1
+
+
+def span_of(record: dict[str, Any], data: bytes) -> int:
+    """Return how many positions a record of one event takes: as many as it has bytes, or 1 for an
+    entry of a journal.
+    """
+    return 1 if "entry" in record["log"].get("flags", ()) else len(data)
 
 
 def pieces_of(record: dict[str, Any], start: int) -> tuple[Pieces, int, int]:
@@ -25,7 +37,7 @@ def pieces_of(record: dict[str, Any], start: int) -> tuple[Pieces, int, int]:
     Raises AssertionError if it begins or ends elsewhere by its own account.
     """
     log, (data, events) = record["log"], bytes_of(record)
-    pieces, end = [(start, data)], start + len(data)
+    pieces, end = [(start, data)], start + span_of(record, data)
     if "lengths" in record:
         pieces, end = cut(data, record["lengths"], start)
         assert len(pieces) == events, f"{log} has {len(pieces)} events"

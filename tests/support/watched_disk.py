@@ -52,6 +52,10 @@ class WatchedFile:
         self._disk.after("pread", self._path)
         return data
 
+    def find_data(self, offset: int) -> int:
+        """Return where the first byte is, from *offset* on, that is not in a hole."""
+        return self._file.find_data(offset)
+
     def append(self, parts: Sequence[Part]) -> None:
         """Write at the end."""
         self._disk.before("append", self._path)

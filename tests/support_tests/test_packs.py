@@ -51,8 +51,12 @@ def test_records_follow_on_one_another() -> None:
     header = _header(form="records", position=14, events=2)
     held = unpacked(packed(RECORDS, framed(records)), header)
     assert held.pieces == [(7, b"one\n"), (11, b"two")]
-    with pytest.raises(DamagedPackError, match="a record at 11 after 7"):
+    with pytest.raises(DamagedPackError, match="a record at 7 after 14"):
         unpacked(packed(RECORDS, framed(records[::-1])), header)
+    left_out = packed(RECORDS, framed(records[1:]))
+    assert unpacked(left_out, header | {"events": 1, "skipped": 4}).pieces == [(11, b"two")]
+    with pytest.raises(DamagedPackError, match="skipped are"):
+        unpacked(left_out, header | {"events": 1})
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,19 @@ def test_systemd_takes_every_word_of_it(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_the_agent_may_do_little_more_than_read() -> None:
+    need_program("systemd-analyze")
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=19", str(UNITS[0])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # in tenths: the exposure is below 2.0
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_what_may_pass_is_tried_again_for_ever_and_a_mistake_in_the_configuration_is_not(
     unit: Path,

@@ -16,10 +16,14 @@ class DeletedFiles:
 
     def __init__(self, most_days: float, most_bytes: int) -> None:
         """Set the limits: `keep_removed_days` for each file, `keep_removed_bytes` for all."""
-        self._most_seconds = most_days * _DAY_SECONDS  # limit on a file's age since its removal
-        self._most_bytes = most_bytes
+        self.set_limits(most_days, most_bytes)
         self._waiting: dict[FileKey, tuple[float, int]] = {}  # since when (s), unread bytes
         self._bytes = 0  # unread bytes of all
+
+    def set_limits(self, most_days: float, most_bytes: int) -> None:
+        """Use other limits from now on; see the constructor."""
+        self._most_seconds = most_days * _DAY_SECONDS  # limit on a file's age since its removal
+        self._most_bytes = most_bytes
 
     def track_unread(self, key: FileKey, unread: int, now: float) -> str:
         """Record that a deleted file has *unread* bytes; return why to close it, "" for no reason.

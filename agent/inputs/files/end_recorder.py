@@ -41,7 +41,8 @@ class EndRecorder:
         a new source (rule P3). Without any bytes there is nothing to record.
         """
         now_ms = self._clock.now_ms()
-        first_line = FirstLine.find_in(head, ended=True)
+        line_end = generation.settings.line_end_bytes
+        first_line = FirstLine.find_in(head, ended=True, line_end=line_end)
         if source is None and first_line is not None:
             source = self._make_source(generation, head, first_line, now_ms)
 

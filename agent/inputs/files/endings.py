@@ -6,14 +6,20 @@
 
 from typing import Any
 
+from agent.inputs.files.copies.awaited import AwaitedRest
+from agent.inputs.files.copies.copies import Copies
+from agent.inputs.files.copies.judge import REST_SECONDS
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.end_recorder import EndRecorder
+from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
 from agent.sources.file_log import FileLog
 from agent.sources.place import FileKey
-from logdrive.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, GapOrEndMark
+from agent.sources.source import Source
+from logdrive.model.numbers import position_of
+from logdrive.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, RESENT, TRUNCATED, GapOrEndMark
 
 
 class Endings:
@@ -24,6 +30,7 @@ class Endings:
         followed: dict[FileKey, FollowedFile],
         recorder: EndRecorder,
         *,
+        copies: Copies | None,
         open_files: OpenFiles,
         missing: MissingFiles,
         deleted_files: DeletedFiles,
@@ -33,16 +40,29 @@ class Endings:
         self._followed = followed  # all followed files, the tailer's own
         self._recorder = recorder  # adds end records to sources
         self._open_files = open_files  # closes files that are gone
+        self._copies = copies  # None where copies are not looked for
         self._missing = missing  # closed files whose name is gone, for which scans look
         self._deleted_files = deleted_files  # files without a name that are held open
         self._log = log
         self._file_log = file_log  # warnings of which there may be one for each file
 
     def end_if_due(self, followed: FollowedFile, now: float) -> None:
-        """Release a last line without newline (P3) or end a deleted file (G1), if it is time."""
+        """Release a last event or line (P3) or end a deleted file (G1), if it is time."""
         generation, settings = followed.generation, followed.generation.settings
         quiet = now - generation.grown_at
-        if generation.unread and quiet >= settings.quiet_seconds:
+        # the store may have said that it is a copy
+        if followed.source is not None and followed.source.ending is not None:
+            followed.set_ending(followed.source.ending)
+        if followed.ending is not None:
+            self._end_if_copied(followed, quiet)
+            return
+        if followed.held and generation.unnamed_since is None:
+            return
+        event_seconds = settings.multiline.max_seconds if settings.multiline is not None else 0.0
+        if settings.multiline is not None and generation.unread and quiet >= event_seconds:
+            generation.release_last_event()
+        # the last line, and with it the event that it belongs to
+        if generation.unread and quiet >= max(settings.quiet_seconds, event_seconds):
             generation.release_last_line()
 
         # a file with a name does not end: more may be written to it at any time
@@ -52,8 +72,8 @@ class Endings:
 
         # writers may hold the deleted file open and go on, so it must be at rest, too
         rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
-        if rests:
-            generation.release_last_line()
+        if rests and generation.release_all() and followed.source is None:
+            return  # the next look sees a first line, or a longer head
         if rests and (followed.source is None or generation.unread == 0):
             self.end_removed(followed, GapOrEndMark(REMOVED))
             return
@@ -71,6 +91,9 @@ class Endings:
     def on_missing(self, followed: FollowedFile) -> None:
         """Wait for scans to find a closed file whose name is gone; end it if they don't."""
         generation = followed.generation
+        if followed.ending is not None:
+            self._leave_copy(followed)
+            return
         if not self._missing.on_file_missing(generation.place.key):
             followed.set_trouble("it is looked for under other names")
             return
@@ -91,12 +114,52 @@ class Endings:
         Look at the file afterwards: the next generation may have data.
         """
         old, source, head = followed.generation, followed.source, followed.head
+        # what replaces the bytes of a copy is found by a scan
+        if followed.ending is not None:
+            self._leave_copy(followed)
+            return
+
+        held = followed.held
         followed.start_generation(old.make_successor())
-        self._recorder.record_end(old, source, head, GapOrEndMark(TRUNCATED, exact=False))
+        if not held:
+            self._end(old, source, head, GapOrEndMark(TRUNCATED, exact=False))
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
+
+    def end_resent(self, followed: FollowedFile) -> None:
+        """End the generation of a file that an operator has sent again, and start the next (A4).
+
+        It ends where what is in flight ends: what follows comes with the next count. Look at the
+        file afterwards.
+        """
+        old, source, head = followed.generation, followed.source, followed.head
+        assert source is not None, "only a source can be sent again"
+        source.drop_unsent_runs()
+        followed.start_generation(old.make_successor())
+        followed.mark_resent()
+        old.end_at(position_of(source.cursor))
+        self._recorder.record_end(old, source, head, GapOrEndMark(RESENT))
+        self._log.info("file is sent again", path=old.place.path, position=old.position)
 
     def end_removed(self, followed: FollowedFile, mark: GapOrEndMark) -> None:
         """End the generation of a file that is gone as *mark* says, and follow it no more."""
+        if followed.ending is not None:
+            self._leave_copy(followed)
+            return
+        self.drop(followed)
+        generation = followed.generation
+        generation.retire()
+        # what a copy has is in the file that it is a copy of
+        if not followed.held:
+            self._end(generation, followed.source, followed.head, mark)
+        self._log.info(
+            "file removed",
+            path=generation.place.path,
+            position=generation.position,
+            seen=generation.seen,
+        )
+
+    def drop(self, followed: FollowedFile) -> None:
+        """Close a file, and remove it from those that are followed."""
         generation = followed.generation
         key = generation.place.key
         self._open_files.close_file(generation)
@@ -107,11 +170,39 @@ class Endings:
         if self._followed.get(key) is followed:
             del self._followed[key]
 
-        generation.retire()
-        self._recorder.record_end(generation, followed.source, followed.head, mark)
-        self._log.info(
-            "file removed",
-            path=generation.place.path,
-            position=generation.position,
-            seen=generation.seen,
-        )
+    def _end(
+        self, generation: Generation, source: Source | None, head: bytes, mark: GapOrEndMark
+    ) -> None:
+        """End a generation that can't be read any more; a copy may have what was not read of it."""
+        unknown = not mark.exact or generation.unread > 0
+        if self._copies is not None and source is not None and unknown:
+            self._copies.await_rest(AwaitedRest.from_generation(source, generation, mark))
+        else:
+            self._recorder.record_end(generation, source, head, mark)
+
+    def _end_if_copied(self, followed: FollowedFile, quiet: float) -> None:
+        """End the source of a copy once that is read and does not grow any more (rule G5)."""
+        generation = followed.generation
+        assert self._copies is not None, "only it makes copies"
+        if _is_over(followed):
+            self._copies.forget(followed)
+        elif quiet < REST_SECONDS:
+            return
+        elif generation.unread:
+            generation.release_last_line()
+        else:
+            self._copies.finish_rest(followed)
+
+    def _leave_copy(self, followed: FollowedFile) -> None:
+        """Look for another copy: this one is gone, or has changed."""
+        assert self._copies is not None, "only it makes copies"
+        if _is_over(followed):
+            self._copies.forget(followed)
+        else:
+            self._copies.await_again(followed)
+
+
+def _is_over(followed: FollowedFile) -> bool:
+    """Return whether the source of a copy has ended already."""
+    source = followed.source
+    return source is None or source.ended is not None or followed.generation.retired

@@ -6,43 +6,56 @@ than the position, it raises `SourceTruncatedError`. Of those bytes only a CRC-3
 ten thousand files.
 """
 
+from typing import ClassVar, Final
 from zlib import crc32
 
 from agent.config.files import InputTable
 from agent.events.cutter import LINES, EventCutter
+from agent.events.cutting.make import HEAD_BYTES, make_cutter, needs_head
+from agent.inputs.files.content import FileContent
+from agent.inputs.files.prefix import extend_prefix, is_prefix_due
+from agent.inputs.files.unwritten import UnwrittenTail, nuls_are_text
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
-from agent.sources.readable import SourceTruncatedError
-from logdrive.host.disk import Disk, File, FileStat
-from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
-from logdrive.model.numbers import check_in, check_of, number_of, number_with_crc, position_of
+from agent.sources.readable import DueGap, InputKind, SourceTruncatedError
+from logdrive.host.disk import Disk, FileStat
+from logdrive.model.limits import FIRST_LINE_BYTES
+from logdrive.model.numbers import check_in, number_with_crc, position_of
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
+from logdrive.records.runs import NOT_WANTED, GapOrEndMark
+
+_UNWANTED: Final = GapOrEndMark(NOT_WANTED)
 
 
-class Generation:
+class Generation(FileContent):
     """One generation of a file, the agent's `Readable` for files."""
 
     __slots__ = (
-        "_check",
-        "_crc",
         "_cutter",
         "_end",
+        "_in_line",
         "_more",
+        "_rested",
         "_searched",
-        "file",
+        "_tail",
         "final",
-        "first_line",
         "grown_at",
         "impatient",
         "modified_ns",
-        "place",
-        "position",
+        "prefix",
         "retired",
         "seen",
         "settings",
         "start",
         "unnamed_since",
+        "whole",
     )
+
+    is_unique: ClassVar = False
+    """Whether what a store has under its origin id is surely its own."""
+
+    input_kind: ClassVar = InputKind.FILES
+    """The input that restores its source after a restart."""
 
     def __init__(
         self,
@@ -58,13 +71,9 @@ class Generation:
         With *impatient* a last line without newline is read like any other: for `agent ship`, whose
         files are complete.
         """
-        self.place = place
+        super().__init__(place, first_line)
         self.settings = settings
         self.start = start
-        self.first_line = first_line  # None until it is complete
-        self.file: File | None = None  # the handle; None while closed
-
-        self.position = 0  # after the last byte read
         self.seen = 0  # the largest size seen
         self.grown_at = 0.0  # when growth was last seen (monotonic, s)
         self.modified_ns = 0  # last change by the file system's clock, as of the last look
@@ -72,46 +81,34 @@ class Generation:
         self.retired = False  # True: nothing will be read from it again
         self.final = False  # True: a last line without newline is read, until the file grows (P3)
         self.impatient = impatient
-        self._cutter: EventCutter = LINES  # says where events end
+        self.prefix = b""  # CRCs of its first bytes (rule G5)
+        # True: NULs at the end of the file are part of it, too (P5)
+        self.whole = impatient or nuls_are_text(settings)
+        # says where events end; None until the bytes are read that it depends on
+        self._cutter: EventCutter | None = None if needs_head(settings) else make_cutter(settings)
+        self._in_line = False  # the position is in a line that was too long to be read at once
+        self._rested = -1  # the size at which a last event of whole lines was released
 
         # whether there may be whole lines between position and seen
         self._more = True
         # where the search for the end of a long line goes on; below the position: at the position
         self._searched = 0
-        # CRC-32 of the up to 256 bytes before the position; None if only their check is known
-        self._crc: int | None = 0
-        self._check = 0
         # the end at the last look, if it was beyond the position, and the same CRC-32 there
         self._end: tuple[int, int] | None = None
+        # the NULs at the end of the file, beyond `seen`; None if there are none
+        self._tail: UnwrittenTail | None = None
 
-    def open_handle(self, disk: Disk) -> None:
-        """Open the file under its name.
-
-        Raises OSError; FileNotFoundError if the name is another file's now.
-        """
-        file = disk.open(self.place.name)
-        try:
-            stat = file.stat()
-        except OSError:
-            file.close()
-            raise
-        if not self.place.is_at(stat):
-            file.close()
-            raise FileNotFoundError(f"{self.place.name} is another file now")
-        if stat.birth_ns == self.place.birth_ns:
-            self.place.birth_ns = stat.birth_ns  # the object that the handle keeps
-        self.file = file
-
-    def close_handle(self) -> None:
-        """Close the file if it is open."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+    def apply_settings(self, settings: InputTable) -> None:
+        """Use the keys of another table from the position on at which is read next."""
+        self.settings = settings
+        self.whole |= nuls_are_text(settings)
+        # made of the file's first bytes once it is needed, where the table asks for that
+        self._cutter = None if needs_head(settings) else make_cutter(settings)
+        self._searched, self._more = 0, True
 
     def retire(self) -> None:
-        """Close the file: nothing will be read from it again."""
+        """Note that nothing will be read from it again; the tailer closes it at the next look."""
         self.retired = True
-        self.close_handle()
 
     def make_successor(self) -> "Generation":
         """Return the next generation of the same file, which takes over the handle."""
@@ -151,17 +148,18 @@ class Generation:
 
         # the second case is a file rewritten to the same length
         changed = stat.size > self.seen or stat.modified_ns != self.modified_ns
+        size = stat.size if self._tail is None else min(stat.size, self.seen)
         if changed and self.file is not None:
             if self.first_line is not None:
                 self.verify_content()
-            self._verify_end(stat.size)
+            size = self._verify_end(stat)
 
         self.modified_ns = stat.modified_ns
         if stat.links:
             self.unnamed_since = None
         elif self.unnamed_since is None:
             self.unnamed_since = now
-        self._grow_to(stat.size, now)
+        self._grow_to(size, now)
 
     def _grow_to(self, size: int, now: float) -> None:
         if size > self.seen:
@@ -173,7 +171,7 @@ class Generation:
         That takes one system call. False means that a close look is needed.
         """
         seen = self.seen
-        if self.position != seen or self.unnamed_since is not None:
+        if self.position != seen or self.unnamed_since is not None or self._tail is not None:
             return False
         try:
             if self.file is not None:
@@ -186,6 +184,8 @@ class Generation:
     def set_first_line(self, first_line: FirstLine) -> None:
         """Set the first line as soon as it is complete: each read compares it from now on."""
         self.first_line = first_line
+        if self._cutter is None and first_line.text:
+            self._cutter = make_cutter(self.settings, first_line.text[:HEAD_BYTES])
 
     def restore_seen(self, seen: int, now: float) -> None:
         """Set the largest size seen, from the checkpoint; the file counts as grown now."""
@@ -196,18 +196,59 @@ class Generation:
         """Let `read_lines` return a last line without newline, until the file grows (rule P3)."""
         self.final = True
 
-    def read_head(self) -> bytes:
-        """Return the file's first bytes, at most as many as a first line has."""
-        assert self.file is not None
-        return self.file.pread(FIRST_LINE_BYTES, 0)
+    def release_all(self) -> bool:
+        """Let `read_lines` return all that is left, also NULs at the end of the file (rule P5).
+
+        Returns whether there were such, so that more is seen. A file in which nothing was written
+        has none.
+        """
+        self.final = True
+        if self._tail is None or not self.seen:
+            return False
+        self.whole = True
+        self.seen, self._tail = max(self.seen, self._tail.size), None
+        return True
+
+    def may_have_grown(self, stat: FileStat) -> bool:
+        """Return whether a closed file, whose status is *stat* now, may have bytes not seen yet."""
+        if self._tail is None:
+            return stat.size > self.seen
+        return (stat.size, stat.modified_ns) != (self._tail.size, self.modified_ns)
+
+    def is_read_up_to(self, size: int) -> bool:
+        """Return whether all of a file of *size* bytes is read that is written."""
+        return self.position == (size if self._tail is None else self.seen)
+
+    def release_last_event(self) -> None:
+        """Let `read_lines` return a last event of whole lines, until the file grows (rule P3)."""
+        if self._rested != self.seen:
+            self._rested, self._more = self.seen, True
+
+    def read_head(self, size: int = FIRST_LINE_BYTES) -> bytes:
+        """Return the file's first bytes, at most *size*; by default as many as a first line has.
+
+        None if it is closed.
+        """
+        if self.file is None:
+            return b""
+        head = self.file.pread(size, 0)
+        return head if self._tail is None else head[: self.seen]
 
     def set_start(self, position: int) -> None:
         """Set the position from which bytes are wanted (rule P2)."""
         self.start = position
 
+    def gap_at(self, position: int) -> DueGap | None:
+        """Return the gap before the start, of bytes that are not wanted (rule P2)."""
+        return DueGap(self.start, _UNWANTED) if position == 0 < self.start else None
+
     def on_whole_file_read(self, size: int) -> None:
         """Note that all *size* bytes of the file are read."""
         self.position = self.seen = size
+
+    def end_at(self, position: int) -> None:
+        """Take *position* for the end: what follows belongs to the next generation (rule A4)."""
+        self.position = self.seen = position
 
     def resume_from(self, number: int) -> None:
         """Move to the position of *number*; the next read compares its check."""
@@ -215,26 +256,9 @@ class Generation:
         self._check = check_in(number)
         self._crc = None if self.position else 0
         self._more = True
+        self._in_line = False
         self._searched = 0
         self.seen = max(self.seen, self.position)
-
-    def matches_number(self, number: int) -> bool:
-        """Return whether a stored *number* can be this generation's (rule D4)."""
-        position, check = position_of(number), check_in(number)
-        assert self.file is not None
-        if position > self.file.stat().size:
-            return False
-        return not check or check_of(self._read_before(position)) == check
-
-    def number_at(self, position: int) -> int:
-        """Return the number of *position*, made from the file's bytes.
-
-        Raises `SourceTruncatedError` if the file is shorter.
-        """
-        tail = self._read_before(position)
-        if len(tail) < min(position, TAIL_BYTES):
-            raise SourceTruncatedError
-        return number_of(position, tail)
 
     def read_lines(
         self, now: float, *, limit: int = CHUNK_BYTES, longest: int = 0
@@ -245,7 +269,9 @@ class Generation:
         OSError, or `SourceTruncatedError` before any byte of another generation is returned.
         """
         self._verify_first_line()
-        if self._searched - self.position >= limit and self._line_goes_on(longest, now):
+        # other cutters than that of plain lines look at all of a long line again
+        long_line = self._searched - self.position >= limit and self._cutter is LINES
+        if long_line and self._line_goes_on(longest, now):
             return None
         chunk = self._read_chunk(limit, now)
         # its only line goes on: a writer may be about to end it
@@ -256,10 +282,18 @@ class Generation:
             return None
 
         self.position += chunk.end - chunk.begin
+        self._in_line = chunk.open_end
         self._crc = crc32(chunk.tail_at(self.position))
         if self._end is not None and self._end[0] == self.position:
             self._end = None  # the same bytes
+        self.keep_prefix()
         return chunk
+
+    def keep_prefix(self) -> None:
+        """Add the CRCs of what was read to the prefix, as far as it has bounds there (rule G5)."""
+        if is_prefix_due(self.prefix, self.position):
+            assert self.file is not None
+            self.prefix = extend_prefix(self.prefix, self.position, self.file.pread)
 
     def _line_goes_on(self, longest: int, now: float) -> bool:
         """Return whether the line at the position is still without end, and may have one.
@@ -270,7 +304,7 @@ class Generation:
         room = self.position + longest - self._searched
         if self.final or self.impatient or room <= 0:
             return False
-        data = self.file.pread(room, self._searched)
+        data = self._without_tail(self.file.pread(room, self._searched), self._searched)
         if len(data) == room or b"\n" in data:
             return False
         self._searched += len(data)
@@ -281,67 +315,68 @@ class Generation:
     def _read_chunk(self, limit: int, now: float) -> TextChunk:
         """Return the lines in the next *limit* bytes, none if these end in the first."""
         assert self.file is not None
-        # one read for the bytes before the position, to compare, and the new ones
-        crc, before = self._known_crc(), min(self.position, TAIL_BYTES)
-        data = self.file.pread(before + limit, self.position - before)
-        if crc32(data[:before]) != crc or len(data) - before < min(limit, self.unread):
-            raise SourceTruncatedError
+        data, before = self.read_on(limit, at_least=min(limit, self.unread))
+        data = self._without_tail(data, self.position - before)
 
         size = len(data) - before
         self._grow_to(self.position + size, now)
         self._more = whole = size == limit  # the file may have more
-        end, open_end = self._cutter.end_of_events(
-            data, before, whole=whole, final=self.final or self.impatient
+        end, open_end = self.cutter.end_of_events(
+            data,
+            before,
+            whole=whole,
+            final=self.final or self.impatient,
+            settled=self._rested == self.seen,
+            position=self.position,
+            in_line=self._in_line,
         )
-        return TextChunk(self.position, data, before, end, open_end)
+        return TextChunk(self.position, data, before, end, open_end, self._in_line)
+
+    @property
+    def cutter(self) -> EventCutter:
+        """What cuts its bytes into events.
+
+        After a restart the first ones may have to be read for it. Raises OSError.
+        """
+        if self._cutter is None and self.file is not None:
+            self._cutter = make_cutter(self.settings, self.file.pread(HEAD_BYTES, 0))
+        # of a closed file nothing is read that could be cut
+        return self._cutter or LINES
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
         """Move back to *position* in *chunk*, the last one read: what follows is read again."""
         self.position, self._crc, self._more = position, crc32(chunk.tail_at(position)), True
+        self._in_line = chunk.in_line and position == chunk.start
         self._searched = 0
 
-    def verify_content(self) -> None:
-        """Compare the first line and the bytes before the position (rule G4).
-
-        Raises `SourceTruncatedError` if they differ.
-        """
-        self._verify_first_line()
-        if crc32(self._read_before(self.position)) != self._known_crc():
-            raise SourceTruncatedError
-
-    def _verify_end(self, size: int) -> None:
+    def _verify_end(self, stat: FileStat) -> int:
         """Compare the bytes before the end seen last, then keep those before the new end.
 
-        Unread bytes can be replaced, too. If nothing was read, only this shows that a file with the
-        same first line is another generation.
+        Returns the new end, without NULs that nothing follows. Unread bytes can be replaced, too.
+        If nothing was read, only this shows that a file with the same first line is another
+        generation.
         """
         if self._end is not None and crc32(self._read_before(self._end[0])) != self._end[1]:
             raise SourceTruncatedError
-        self._end = (size, crc32(self._read_before(size))) if size > self.position else None
 
-    def _verify_first_line(self) -> None:
-        """Compare the first line. Raises `SourceTruncatedError` if it differs."""
-        assert self.file is not None
-        assert self.first_line is not None
-        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
-            raise SourceTruncatedError
+        size, self._end = stat.size, None
+        if size <= self.position:
+            self._tail = None
+            return size
+        before = self._read_before(size)
+        if not before.endswith(b"\0") or self.whole:
+            self._tail = None
+        else:
+            assert self.file is not None
+            self._tail, written = self._tail or UnwrittenTail(), max(self.seen, self.position)
+            size = self._tail.find_end(self.file, written, size, stat.modified_ns)
+            before = self._read_before(size)
+        if size > self.position:
+            self._end = (size, crc32(before))
+        return size
 
-    def _known_crc(self) -> int:
-        """Return the CRC-32 of the bytes before the position, as they were read.
-
-        After `resume_from` they are read again and compared with the number's check.
-        """
-        if self._crc is None:
-            tail = self._read_before(self.position)
-            if len(tail) < min(self.position, TAIL_BYTES) or (
-                self._check and check_of(tail) != self._check
-            ):
-                raise SourceTruncatedError
-            self._crc = crc32(tail)
-        return self._crc
-
-    def _read_before(self, position: int) -> bytes:
-        """Return the up to 256 bytes before *position*, fewer if the file is shorter."""
-        assert self.file is not None
-        size = min(position, TAIL_BYTES)
-        return self.file.pread(size, position - size) if size else b""
+    def _without_tail(self, data: bytes, begin: int) -> bytes:
+        """Return *data*, read at *begin*, without NULs that nothing is known to follow (P5)."""
+        if not data.endswith(b"\0") or self.whole or begin + len(data) <= self.seen:
+            return data
+        return data[: max(self.seen - begin, len(data.rstrip(b"\0")))]

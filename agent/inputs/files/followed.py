@@ -5,6 +5,7 @@ import msgspec
 from agent.inputs.files.file import Generation
 from agent.sources.incarnation_search import Counting
 from agent.sources.source import Source
+from logdrive.records.runs import GapOrEndMark
 
 
 class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
@@ -42,6 +43,20 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     lacks_handle: bool = False
     """Whether *trouble* is a lack of handles: it ends when another file is closed."""
 
+    held: bool = False
+    """Whether it begins like a file that is known, and may be a copy of it (rule G5)."""
+
+    ending: GapOrEndMark | None = None
+    """Set where the file is a copy, from which the rest of its source is read: the mark that ends
+    the source then.
+    """
+
+    owed: int = 0
+    """The largest size seen of the file that it is a copy of."""
+
+    resent: bool = False
+    """Whether its current generation is sent again on purpose: it is no copy of the one before."""
+
     dropped: bool = False
     """Whether the file is followed no more."""
 
@@ -49,6 +64,18 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         """Set the source, once there is a first line; the head is not needed any more."""
         self.source = source
         self.head = b""
+
+    def set_held(self, held: bool) -> None:
+        """Note whether the file may be a copy."""
+        self.held = held
+
+    def set_ending(self, ending: GapOrEndMark) -> None:
+        """Note that the file is a copy, and how its source ends with it."""
+        self.ending = ending
+
+    def mark_resent(self) -> None:
+        """Note that an operator has its current generation sent again (rule A4)."""
+        self.resent = True
 
     def drop(self) -> None:
         """Note that the file is followed no more; its place in the schedule is dropped later."""
@@ -69,4 +96,6 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         self.generation = generation
         self.source = None
         self.head = b""
+        self.held = False
         self.counting = Counting.KNOWN
+        self.resent = False

@@ -1,7 +1,8 @@
 """Matches files with the paths and patterns of inputs.
 
 `*`, `?` and `[…]` match within one name; they match a leading dot only if the pattern's name has
-one, too. `**` matches up to eight levels of directories, or none.
+one, too. `**` matches up to eight levels of directories, or none. It follows symbolic links to
+directories, but enters none again below itself: links may go round.
 """
 
 import fnmatch
@@ -17,6 +18,9 @@ from logdrive.host.disk import Disk, FileStat
 
 MOST_LEVELS: Final = 8
 """Limit on the levels of directories that `**` matches."""
+
+DirectoryKey = tuple[int, int, int]
+"""Device, inode and birth time (ns) of a directory: another one under the same name differs."""
 
 _SPECIAL: Final = re.compile(r"[*?\[]")
 
@@ -70,14 +74,18 @@ class PathPattern:
 
         A path without special characters is yielded even if nothing is there.
         """
-        yield from self._expand("/", 0, listing, 0)
+        yield from self._expand("/", 0, listing)
 
     def _expand(
-        self, directory: str, part: int, listing: "DirectoryListing", depth: int
+        self,
+        directory: str,
+        part: int,
+        listing: "DirectoryListing",
+        above_it: tuple[DirectoryKey | None, ...] = (),
     ) -> Iterator[str]:
         """Yield what the parts from *part* on match below *directory*.
 
-        *depth* are the levels that `**` at *part* has matched already.
+        *above_it* are the directories that `**` at *part* has matched already, one a level.
         """
         if part == len(self._parts):
             return
@@ -85,18 +93,7 @@ class PathPattern:
         text, last = self._parts[part], part == len(self._parts) - 1
         above = directory.rstrip("/") + "/"
         if text == "**":
-            # what is in this directory, then the same in each directory below it
-            if last:
-                yield from (
-                    above + name
-                    for name in listing.list_unknown(directory)
-                    if not name.startswith(".")
-                )
-            else:
-                yield from self._expand(directory, part + 1, listing, 0)
-            if depth < MOST_LEVELS:
-                for name in listing.list_directories(directory):
-                    yield from self._expand(above + name, part, listing, depth + 1)
+            yield from self._expand_any_depth(directory, part, listing, above_it)
         elif not _SPECIAL.search(text):
             path = above + text
             if last:
@@ -104,7 +101,7 @@ class PathPattern:
                 if not listing.is_known(path):
                     yield path
             else:
-                yield from self._expand(path, part + 1, listing, 0)
+                yield from self._expand(path, part + 1, listing)
         else:
             for name in (
                 listing.list_unknown(directory) if last else listing.list_directories(directory)
@@ -113,7 +110,30 @@ class PathPattern:
                     if last:
                         yield above + name
                     else:
-                        yield from self._expand(above + name, part + 1, listing, 0)
+                        yield from self._expand(above + name, part + 1, listing)
+
+    def _expand_any_depth(
+        self,
+        directory: str,
+        part: int,
+        listing: "DirectoryListing",
+        above_it: tuple[DirectoryKey | None, ...],
+    ) -> Iterator[str]:
+        """Yield what `**` at *part* matches: in *directory*, and in each directory below it."""
+        above = directory.rstrip("/") + "/"
+        if part == len(self._parts) - 1:
+            yield from (
+                above + name for name in listing.list_unknown(directory) if not name.startswith(".")
+            )
+        else:
+            yield from self._expand(directory, part + 1, listing)
+
+        if len(above_it) < MOST_LEVELS:
+            way = (*above_it, listing.directory_key(directory))
+            for name in listing.list_directories(directory):
+                key = listing.directory_key(above + name)
+                if key is None or key not in way:  # a link may lead back
+                    yield from self._expand(above + name, part, listing, way)
 
 
 class DirectoryListing:
@@ -132,14 +152,21 @@ class DirectoryListing:
         self._names: dict[str, list[str]] = {}  # by directory, sorted
         self._unknown: dict[str, list[str]] = {}  # those of no known files, likewise
         self._inodes: dict[str, dict[str, int]] = {}  # by directory and name; 0 for no file
-        self._devices: dict[str, int] = {}  # by directory
+        self._keys: dict[str, DirectoryKey] = {}  # of directories
         self._directories: dict[str, list[str]] = {}  # those in each directory, not hidden
         self.errors: dict[str, OSError] = {}  # of directories that can't be listed
+        # of directories that can be listed, but whose files can't be looked at, and of links into
+        # directories like that
+        self.forbidden: dict[str, OSError] = {}
 
     @property
-    def listed_directories(self) -> list[str]:
-        """The directories that were listed without an error."""
-        return [directory for directory in self._inodes if directory not in self.errors]
+    def listed_directories(self) -> dict[str, DirectoryKey]:
+        """The directories that were listed without an error, with what tells them from others."""
+        return {
+            directory: self._keys[directory]
+            for directory in self._inodes
+            if directory not in self.errors
+        }
 
     def list_names(self, directory: str) -> list[str]:
         """Return the names in *directory*, sorted; none if it can't be listed (see `errors`)."""
@@ -154,7 +181,7 @@ class DirectoryListing:
         """
         if directory not in self._unknown:
             inodes, known = self._list_inodes(directory), self._known
-            device, above = self._devices[directory], directory.rstrip("/") + "/"
+            device, above = self._keys[directory][0], directory.rstrip("/") + "/"
             self._unknown[directory] = sorted(
                 name
                 for name, inode in inodes.items()
@@ -166,12 +193,20 @@ class DirectoryListing:
         """Return what `Disk.inodes` does; {} if the directory can't be listed (see `errors`)."""
         if directory not in self._inodes:
             try:
-                inodes, device = self._disk.inodes(directory), self._disk.stat(directory).device
+                inodes, key = self._disk.inodes(directory), _key(self._disk.stat(directory))
             except OSError as error:
-                inodes, device = {}, 0
+                inodes, key = {}, (0, 0, 0)
                 self.errors[directory] = error
-            self._inodes[directory], self._devices[directory] = inodes, device
+            self._inodes[directory], self._keys[directory] = inodes, key
         return self._inodes[directory]
+
+    def directory_key(self, directory: str) -> DirectoryKey | None:
+        """Return what tells *directory* from others, None where the disk does not."""
+        if directory not in self._keys:
+            stat = self.stat_or_none(directory)
+            self._keys[directory] = _key(stat) if stat is not None else (0, 0, 0)
+        key = self._keys[directory]
+        return key if key[1] else None
 
     def is_known(self, path: str) -> bool:
         """Return whether *path* is a known file."""
@@ -185,7 +220,7 @@ class DirectoryListing:
         """
         directory, _, name = path.rpartition("/")
         inode = self._inodes.get(directory or "/", {}).get(name, 0)
-        return (self._devices[directory or "/"], inode) if inode else None
+        return (self._keys[directory or "/"][0], inode) if inode else None
 
     def list_directories(self, directory: str) -> list[str]:
         """Return the names of the directories in *directory*, without hidden ones."""
@@ -195,9 +230,11 @@ class DirectoryListing:
                 # hidden, or a regular file: only those have an inode here
                 if inode or name.startswith("."):
                     continue
-                stat = self.stat_or_none(os.path.join(directory, name))
+                path = os.path.join(directory, name)
+                stat = self.stat_or_none(path)
                 if stat is not None and not stat.is_file:
                     names.append(name)
+                    self._keys[path] = _key(stat)
             self._directories[directory] = sorted(names)
         return self._directories[directory]
 
@@ -205,8 +242,26 @@ class DirectoryListing:
         """Return the status of the file or directory at *path*, None if it can't be had."""
         try:
             return self._disk.stat(path)
+        except PermissionError as error:
+            self._note_forbidden(path, error)
+            return None
         except OSError:
             return None
+
+    def _note_forbidden(self, path: str, error: OSError) -> None:
+        """Note that *path* can't be looked at: its directory, once for all of its files."""
+        directory = os.path.dirname(path)
+        if directory in self.forbidden:
+            return
+        try:
+            self._disk.stat(os.path.join(directory, "."))
+        except OSError:
+            path = directory
+        self.forbidden[path] = error
+
+
+def _key(stat: FileStat) -> DirectoryKey:
+    return stat.device, stat.inode, stat.birth_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +282,10 @@ class FileInputs:
     """The inputs of a configuration. A file belongs to the first input that matches it."""
 
     def __init__(self, tables: Sequence[InputTable]) -> None:
+        self.replace_tables(tables)
+
+    def replace_tables(self, tables: Sequence[InputTable]) -> None:
+        """Use other *tables* from now on; a scan that is under way goes on with the former ones."""
         # each table with its patterns and those that it excludes
         self._inputs = [
             (table, [PathPattern(p) for p in table.paths], [PathPattern(p) for p in table.exclude])
@@ -235,8 +294,8 @@ class FileInputs:
 
     @property
     def first_from_end(self) -> InputTable | None:
-        """The first input with `start = "end"`, None without one."""
-        return next((table for table, _, _ in self._inputs if table.start == "end"), None)
+        """The first input whose files may start at their end, None without one."""
+        return next((table for table, _, _ in self._inputs if table.start != "beginning"), None)
 
     def settings_for(self, path: str) -> InputTable | None:
         """Return the input that *path* belongs to, None if no input matches it."""
@@ -246,6 +305,10 @@ class FileInputs:
             ):
                 return table
         return None
+
+    def has_table(self, table: InputTable) -> bool:
+        """Return whether *table* is one of them, itself and not its like."""
+        return any(table is other for other, _, _ in self._inputs)
 
     def mentions_path(self, path: str) -> bool:
         """Return whether any pattern matches *path*, also one that excludes it."""

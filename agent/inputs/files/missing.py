@@ -37,6 +37,14 @@ class MissingFiles:
         self._running = False
         self._ended += 1
 
+    def next_complete_scan(self) -> int:
+        """Return the scan that will have looked everywhere from now on, for `has_ended`."""
+        return self._ended + self._running + 1
+
+    def has_ended(self, scan: int) -> bool:
+        """Return whether that scan has ended, or there are no scans."""
+        return not self._scans or self._ended >= scan
+
     def on_file_missing(self, key: FileKey) -> bool:
         """Note that a file is not under its name; return whether it counts as gone.
 

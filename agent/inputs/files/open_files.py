@@ -40,12 +40,16 @@ class OpenFiles:
         """
         self._disk = disk
         self._clock = clock
-        self._most_open = min(max_open_files, handles)  # open files above which idle ones close
         self._handles = handles
-        self._close_idle_seconds = close_idle_seconds
+        self.set_limits(max_open_files, close_idle_seconds)
         self._shortage = HandleShortage(log)  # warns of files that could not be opened
         self._open = 0  # files that are open
         self._failed_at = -_SHORTAGE_SECONDS  # when an open last failed for lack of a handle (s)
+
+    def set_limits(self, max_open_files: int, close_idle_seconds: float) -> None:
+        """Use other limits from now on; see the constructor."""
+        self._most_open = min(max_open_files, self._handles)  # above which idle ones close
+        self._close_idle_seconds = close_idle_seconds
 
     def is_short(self, now: float) -> bool:
         """Return whether an open has failed lately, at *now* (s), for lack of a handle."""
@@ -117,7 +121,7 @@ class OpenFiles:
         # not all acknowledged; of a file without a first line nothing is kept, so it must be empty
         waits = source.unacknowledged if source is not None else stat.size
         # deleted files can't be opened again; others must have been read to the end
-        if waits or not stat.links or stat.size != generation.position:
+        if waits or not stat.links or not generation.is_read_up_to(stat.size):
             return
 
         # a file that was moved out of sight can't be opened again: it is closed last

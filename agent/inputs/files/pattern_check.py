@@ -11,10 +11,12 @@ from typing import Final
 
 from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.locate import ROTATED
+from agent.inputs.files.suffixes import SUFFIXES
 from agent.sources.checkpoint import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 
-_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
+_UNREADABLE: Final = (".lz4", ".zip", ".Z")
+_COMPRESSED: Final = (*SUFFIXES, *_UNREADABLE)
 _SHOWN: Final = 10
 """Limit on the paths in one text."""
 
@@ -37,7 +39,7 @@ def check_patterns(
         ),
         (
             "compressed",
-            [match.path for match in matches if match.path.endswith(_COMPRESSED)],
+            [match.path for match in matches if match.path.endswith(_UNREADABLE)],
             "{} would be shipped as lines of text: exclude them",
         ),
         (

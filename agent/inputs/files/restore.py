@@ -15,10 +15,12 @@ doubles no line; the added generation has no byte, and tells the audit that its 
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
+from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.globs import FileInputs
@@ -30,12 +32,23 @@ from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text
 from agent.sources.place import FileLocation, same_birth
-from agent.sources.readable import SourceTruncatedError
+from agent.sources.readable import InputKind, SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.numbers import position_of
-from logdrive.records.runs import REMOVED, TRUNCATED, UNSURE, GapOrEndMark
+from logdrive.records.runs import (
+    FORGOTTEN,
+    LET_GO,
+    OUT_OF_SIGHT,
+    REMOVED,
+    TRUNCATED,
+    UNSURE,
+    GapOrEndMark,
+)
+
+_FILE_GONE: Final = (TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO)
+"""Why generations end of which there may be copies."""
 
 
 class Restorer:
@@ -71,7 +84,14 @@ class Restorer:
             if entry.done is not None:
                 self._registry.add_ended(entry)
             elif entry.ended is not None:
-                self._restore_ended(entry, GapOrEndMark(entry.ended, entry.exact))
+                mark = GapOrEndMark(entry.ended, entry.exact)
+                # what was read of it and not acknowledged may be in a copy
+                if entry.ended in _FILE_GONE and entry.seen > position_of(entry.number):
+                    self._await_copy(entry, mark)
+                else:
+                    self._restore_ended(entry, mark)
+            elif entry.ending is not None:
+                self._await_copy(entry, GapOrEndMark(entry.ending, entry.exact))
             else:
                 self._restore_living(entry, locator)
 
@@ -82,7 +102,12 @@ class Restorer:
     def retry_absent(self) -> None:
         """Try again to restore absent entries. Called before each scan."""
         if self._registry.absent:
-            self.restore_entries(self._registry.take_absent())
+            self.restore_entries(self._registry.take_absent(InputKind.FILES))
+
+    def give_up_absent(self, origin: UUID) -> None:
+        """Tell the receiver that the absent entry *origin* is given up: a gap, and its end."""
+        entry = self._registry.take_forgotten(origin)
+        self._restore_ended(entry, GapOrEndMark(FORGOTTEN, exact=False))
 
     def _restore_living(self, entry: CheckpointEntry, locator: Locator) -> None:
         """Restore an entry whose file existed when the checkpoint was written."""
@@ -105,7 +130,7 @@ class Restorer:
                 settings = inputs.settings_for(location[0])  # its new name belongs to an input
 
             if settings is None:  # no input matches it: kept in the checkpoint, not read
-                self._registry.add_absent(entry)
+                self._registry.add_absent(entry, wanted=False)
             elif location is None:
                 self._file_log.warning(
                     "file gone while the agent was away",
@@ -114,7 +139,7 @@ class Restorer:
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
-                self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))
+                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False))
             else:
                 place.name, stat = location
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
@@ -122,12 +147,13 @@ class Restorer:
                 generation = Generation(
                     place, settings, start=entry.start, first_line=entry.first_line
                 )
+                generation.prefix = entry.prefix
                 self._resume(entry, generation, stat, reborn=reborn)
         except OSError as error:
             self._file_log.warning(
                 "file can't be looked for", path, reason=error.strerror or str(error)
             )
-            self._registry.add_absent(entry)
+            self._registry.add_absent(entry, wanted=True)
 
     def _resume(
         self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
@@ -145,9 +171,11 @@ class Restorer:
             generation.verify_content()
             if entry.last and not generation.matches_number(entry.last):
                 raise SourceTruncatedError
-            first_line = FirstLine.find_in(generation.read_head())
+            # of the same bytes, though the input's line end may be another one now
+            line_end = generation.settings.line_end_bytes
+            first_line = FirstLine.find_again(generation.read_head(), entry.span, line_end)
             # truncated since the comparison
-            if first_line is None or first_line.crc != entry.crc:
+            if first_line.crc != entry.crc:
                 raise SourceTruncatedError
         except OSError:
             # the next attempt opens it again
@@ -159,14 +187,15 @@ class Restorer:
                 path=generation.place.path,
                 position=generation.position,
             )
-            self._restore_ended(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))
             if reborn:
                 self._tailer.open_files.close_file(generation)
             else:
                 self._tailer.follow_file(FollowedFile(generation.make_successor()))
+            self._await_copy(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))
             return
 
         generation.set_first_line(first_line)
+        generation.keep_prefix()
         place = generation.place
         identity = self._fingerprinter.identify(stat, place, first_line)
         source = self._registry.restore_source(entry, generation, identity)
@@ -207,6 +236,17 @@ class Restorer:
             path_from_text(entry.path),
         )
         self._restore_ended(lost, GapOrEndMark(UNSURE, exact=False))
+
+    def _await_copy(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
+        """Restore a source whose file is gone, as *mark* says; a copy may have its rest (G5)."""
+        settings = self._inputs.settings_for(path_from_text(entry.path))
+        if self._tailer.copies is None or settings is None:
+            self._restore_ended(entry, mark)
+            return
+        source = self._registry.restore_source(entry, None, self._identity(entry))
+        # not all files of the checkpoint are followed yet: they are no copies
+        awaited = AwaitedRest.from_entry(source, entry, settings, mark)
+        self._tailer.copies.await_rest(awaited, at_once=False)
 
     def _restore_ended(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
         """Restore a source whose bytes are gone.

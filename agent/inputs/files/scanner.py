@@ -56,9 +56,15 @@ class Scanner:
         self._clock = clock
         self._rescan_seconds = rescan_seconds
         self._file_log = file_log
-        self._failed: dict[str, str] = {}  # directories that can't be listed, and why
+        self._failed: dict[str, str] = {}  # paths that can't be listed or looked at, and why
         self._thorough_at = 0.0  # when the next scan looks at each file itself (s)
         self.wake_event = asyncio.Event()  # set it to scan soon
+
+    def reload(self, rescan_seconds: float) -> None:
+        """Scan every *rescan_seconds* from now on, and soon: the inputs are others."""
+        self._rescan_seconds = rescan_seconds
+        self._thorough_at = 0.0
+        self.wake_event.set()
 
     async def scan_inputs(self, counting: Counting = Counting.KNOWN) -> DirectoryListing:
         """Scan all inputs once, letting other tasks run; return what was listed.
@@ -86,6 +92,8 @@ class Scanner:
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
         self._tailer.missing.on_scan_ended()
+        if self._tailer.copies is not None and not listing.errors:
+            self._tailer.copies.settled.on_scan_ended()
 
         self._warn_of_failed(listing)
         return listing
@@ -96,17 +104,24 @@ class Scanner:
         """Pass *match* to the tailer unless it may be a file of the absent entries *waiting*, which
         are by inode.
         """
+        # the configuration was reloaded during the scan: the next one finds the file
+        if not self._inputs.has_table(match.settings):
+            return
         # that file is left to the restorer: it is no new one
         if not any(self._may_be(entry, match) for entry in waiting.get(match.stat.inode, ())):
             self._tailer.on_match(match, counting)
 
     def _warn_of_failed(self, listing: DirectoryListing) -> None:
-        """Log each directory that can't be listed, once until it can."""
-        failed = {
-            directory: error.strerror or str(error) for directory, error in listing.errors.items()
-        }
-        for directory in sorted(failed.keys() - self._failed.keys()):
-            self._file_log.warning("directory can't be listed", directory, reason=failed[directory])
+        """Log each directory that can't be listed or searched, once until it can."""
+        failed = dict[str, str]()
+        for message, errors in (
+            ("directory can't be listed", listing.errors),
+            ("file or directory can't be looked at", listing.forbidden),
+        ):
+            for path, error in sorted(errors.items()):
+                failed[path] = error.strerror or str(error)
+                if path not in self._failed:
+                    self._file_log.warning(message, path, reason=failed[path])
         self._failed = failed
 
     def _may_be(self, entry: CheckpointEntry, match: MatchedFile) -> bool:

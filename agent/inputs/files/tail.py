@@ -22,9 +22,14 @@ one that sees a change, compares the file's status with the generation:
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from agent.inputs.files.compressed.compressed_files import CompressedFiles
+from agent.inputs.files.compressed.generation import CompressedGeneration
+from agent.inputs.files.compressed.unpacked import SeekingError
+from agent.inputs.files.copies.copies import Copies
+from agent.inputs.files.copy_parts import make_copy_parts
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.end_recorder import EndRecorder
 from agent.inputs.files.endings import Endings
@@ -37,8 +42,10 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.remounted import RemountedFiles
+from agent.inputs.files.suffixes import suffix_of
 from agent.sources.file_log import FileLog
-from agent.sources.identity import Fingerprinter, FirstLine
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileKey
 from agent.sources.queue import SendQueue
@@ -86,7 +93,28 @@ class Tailer:
         self.open_files = open_files  # opens and closes all followed files
         self.missing = MissingFiles(scans=scans)  # files that scans must look for
         self.followed: dict[FileKey, FollowedFile] = {}  # by device and inode
+        self._remounted = RemountedFiles(self.followed, self.missing, disk, fingerprinter)
         self._schedule = LookSchedule(clock, self.followed)  # when to look at which file
+        # recognize copies, where scans look for files
+        self.copies: Copies | None = None
+        self.compressed: CompressedFiles | None = None
+        if scans:
+            parts = make_copy_parts(
+                registry,
+                send_queue,
+                self.followed,
+                fingerprinter=fingerprinter,
+                locations=self._locations,
+                disk=disk,
+                clock=clock,
+                open_files=open_files,
+                missing=self.missing,
+                follow_file=self.follow_file,
+                look_at=self._look_at,
+                log=log,
+                file_log=file_log,
+            )
+            self.copies, self.compressed = parts.copies, parts.compressed
         self._endings = Endings(
             self.followed,
             EndRecorder(
@@ -96,6 +124,7 @@ class Tailer:
                 clock=clock,
                 encoder_of=encoder_of,
             ),
+            copies=self.copies,
             open_files=open_files,
             missing=self.missing,
             deleted_files=deleted_files,
@@ -120,7 +149,15 @@ class Tailer:
                 return
             # the inode was freed and given to another file
             self._endings.end_removed(known, GapOrEndMark(OUT_OF_SIGHT, exact=False))
+        elif self._remounted.move_returned(match, self.poll_all):
+            self._registry.mark_changed()
+            return
 
+        if self.compressed is not None and suffix_of(match.path):
+            self.compressed.add_match(match, counting)
+            return
+        if self.copies is not None and self.copies.is_settled(match.path, stat):
+            return
         place = self._locations.locate_match(match)
         self.follow_file(FollowedFile(Generation(place, match.settings), counting=counting))
 
@@ -148,7 +185,13 @@ class Tailer:
     def follow_file(self, followed: FollowedFile) -> None:
         """Follow a file from now on; the first look is due at once."""
         self.followed[followed.generation.place.key] = followed
+        self._remounted.on_device(followed.generation.place.device)
         self._schedule.add_due_now(followed)
+
+    def unfollow(self, followed: FollowedFile) -> None:
+        """Follow a file no more, as no input asks for it; its source is the caller's."""
+        self._endings.drop(followed)
+        followed.generation.retire()
 
     def enqueue_source(self, source: Source) -> None:
         """Enqueue a source whose file is gone: no look would do it."""
@@ -163,6 +206,8 @@ class Tailer:
         now, schedule = self._clock.monotonic(), self._schedule
         self.open_files.warn_if_due(now)
         self._file_log.write_due()
+        if self.copies is not None:
+            self.copies.search_due(now)
         # true for many files or for none: in a shortage of handles, or with too many open files
         tight = self.open_files.is_short(now) or self.open_files.is_crowded
 
@@ -179,6 +224,10 @@ class Tailer:
     def _is_at_rest(self, followed: FollowedFile, now: float, *, tight: bool) -> bool:
         """Return whether a file needs no close look now; *tight* if files may have to be closed."""
         if followed.trouble or (now >= followed.look_closely_at and self._may_change(followed)):
+            return False
+        # only a close look ends the source of a copy
+        source = followed.source
+        if followed.ending is not None or (source is not None and source.ending is not None):
             return False
         if tight and self.open_files.may_close(followed, now):
             return False
@@ -198,6 +247,16 @@ class Tailer:
         for followed in list(self.followed.values()):
             if not followed.dropped:
                 self._look_at(followed)
+
+    def poll_in_turn(self) -> Iterator[FollowedFile]:
+        """Look closely at every file now, and yield each while it is open.
+
+        Then it is closed where there is no room for the next one, though it is not read.
+        """
+        for followed in list(self.followed.values()):
+            self._look_at(followed)
+            yield followed
+            self.open_files.close_if_crowded(followed.generation)
 
     def release_last_lines(self) -> None:
         """Let last lines be sent without their newline, also first ones: none grows any more."""
@@ -247,13 +306,20 @@ class Tailer:
         try:
             stat = self._open_and_stat(followed)
             if stat is None:
+                self._remounted.on_look_failed(followed)
                 self._endings.on_missing(followed)
+                if followed.dropped:
+                    self._remounted.on_looked(followed)
                 return
 
             followed.generation.on_stat(stat, now)
             if followed.generation.first_line is None:
                 self._begin_source(followed, stat)
-            followed.clear_trouble()
+            if followed.dropped:
+                return
+            if followed.trouble:
+                followed.clear_trouble()
+                self._remounted.on_looked(followed)
         except SourceTruncatedError:
             self._end_truncated(followed)
         except OSError as error:
@@ -275,14 +341,17 @@ class Tailer:
             self.open_files.close_if_idle(followed, stat)
             return stat
 
-        location = Locator(self._disk, self._fingerprinter).find_file(generation.place)
+        locator = Locator(self._disk, self._fingerprinter)
+        location = locator.find_file(generation.place)
         if location is None:
-            return None
+            location = locator.find_file(generation.place, moved=True)
+            if location is None or not self._remounted.move_to_device(followed, *location):
+                return None
         generation.place.name, stat = location
         self.missing.on_file_found(generation.place.key)
 
         # a file at rest is not opened if that would close another one
-        has_grown = stat.size > generation.seen
+        has_grown = generation.may_have_grown(stat)
         may_have_first_line = generation.first_line is None and stat.size > 0
         if self.open_files.has_room or has_grown or may_have_first_line:
             self.open_files.open_file(generation)
@@ -291,7 +360,7 @@ class Tailer:
     def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
         """Add the source of a file as soon as its first line is complete (rule G2)."""
         generation = followed.generation
-        if generation.seen == len(followed.head):
+        if generation.seen == len(followed.head) and not followed.held:
             return  # nothing new
 
         self.open_files.open_file(generation)
@@ -300,8 +369,13 @@ class Tailer:
             raise SourceTruncatedError
         followed.head = head
 
-        first_line = FirstLine.find_in(head, ended=followed.ships_unfinished)
+        line_end = generation.settings.line_end_bytes
+        first_line = FirstLine.find_in(head, ended=followed.ships_unfinished, line_end=line_end)
         if first_line is None:
+            return
+        # what is sent again is no copy of what was sent before
+        copies = None if followed.resent else self.copies
+        if copies is not None and not copies.admits_source(followed, first_line):
             return
         identity = self._fingerprinter.identify(stat, generation.place, first_line)
         generation.set_first_line(first_line)
@@ -309,9 +383,18 @@ class Tailer:
             generation,
             identity,
             followed.counting,
-            closes_when_complete=FirstLine.find_in(head) is None,
+            closes_when_complete=FirstLine.find_in(head, line_end=line_end) is None,
+            siblings=self._siblings_of(followed, first_line),
         )
         followed.set_source(source)
+
+    def _siblings_of(self, followed: FollowedFile, first_line: FirstLine) -> list[Identity]:
+        """Return the identities of lives that a file may be a copy of, where there is no checkpoint
+        to tell.
+        """
+        if followed.counting is not Counting.MANY or self.copies is None:
+            return []
+        return self.copies.beside.siblings_of(followed.generation.place, first_line)
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -328,7 +411,11 @@ class Tailer:
             return True
 
         self._look_at(followed)
-        generation = followed.generation  # the next one, if the look ended that of the source
+        # the look may have ended it, or found its rest in a copy
+        followed = self._find_followed(source)
+        if followed is None:
+            return True
+        generation = followed.generation
         if source.readable and not followed.trouble:
             try:
                 self.open_files.open_file(generation)
@@ -337,13 +424,33 @@ class Tailer:
                 self.on_read_failed(source, error)
         return not followed.trouble
 
+    def resend_source(self, source: Source) -> Source | None:
+        """Have the file of *source* sent again under the next count; return its source (rule A4).
+
+        None, and nothing has changed, if the file can't be read now or was truncated.
+        """
+        if not self.verify_source(source) or not source.readable:
+            return None
+        followed = self._find_followed(source)
+        if followed is None:
+            return None
+        self._endings.end_resent(followed)
+        self._look_at(followed)
+        if followed.source is not None:
+            followed.source.mark_resent()
+        return followed.source
+
     def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Handle the *error* that reading *source* raised."""
         followed = self._find_followed(source)
         if followed is None:
             return
+        generation = followed.generation
         if isinstance(error, SourceTruncatedError):
             self._end_truncated(followed)
+        elif isinstance(error, SeekingError) and isinstance(generation, CompressedGeneration):
+            assert self.compressed is not None, "only it makes such generations"
+            self.compressed.seek(generation, source)
         else:
             self._on_error(followed, error)
 
@@ -356,7 +463,8 @@ class Tailer:
     def _end_truncated(self, followed: FollowedFile) -> None:
         """End the generation of a truncated file, and look at the next one (rule G3)."""
         self._endings.end_truncated(followed)
-        self._look_at(followed)
+        if not followed.dropped:
+            self._look_at(followed)
 
     def _on_error(self, followed: FollowedFile, error: OSError) -> None:
         """Note why a file can't be read, and log it if it is new."""
@@ -371,3 +479,4 @@ class Tailer:
         # a stale NFS handle never works again, but the file may be opened again
         if error.errno == errno.ESTALE:
             self.open_files.close_file(generation)
+        self._remounted.on_look_failed(followed)

@@ -7,7 +7,8 @@ nothing but wake the event loop.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from watchdog.events import (
@@ -23,6 +24,8 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
+from agent.inputs.files.globs import DirectoryKey
+
 _MOST_WATCHES: Final = 64
 """Limit on watched directories: each takes a thread, and one of a user's 128 inotify instances."""
 
@@ -30,8 +33,11 @@ _MOST_WATCHES: Final = 64
 class Watcher(Protocol):
     """Wakes the scanner when a name in a directory is created, moved or deleted."""
 
-    def watch_directories(self, directories: Sequence[str]) -> None:
-        """Watch *directories* and no others. Called after each scan."""
+    def watch_directories(self, directories: Mapping[str, DirectoryKey]) -> None:
+        """Watch *directories*, each with what tells it from others, and no more.
+
+        Called after each scan.
+        """
         ...
 
     def stop_watching(self) -> None:
@@ -45,7 +51,7 @@ class NoWatcher:
     For virtual time, and for a kernel that has no inotify instance left.
     """
 
-    def watch_directories(self, directories: Sequence[str]) -> None:
+    def watch_directories(self, directories: Mapping[str, DirectoryKey]) -> None:
         """Do nothing."""
 
     def stop_watching(self) -> None:
@@ -70,24 +76,28 @@ class DirectoryWatcher:
         self._wake = wake
         self._observer = Observer()  # watchdog's thread
         self._handler = _WakeHandler(lambda: loop.call_soon_threadsafe(wake))
-        self._watches: dict[str, ObservedWatch] = {}  # by directory
+        self._watches: dict[DirectoryKey, ObservedWatch] = {}
         self._observer.start()
 
-    def watch_directories(self, directories: Sequence[str]) -> None:
+    def watch_directories(self, directories: Mapping[str, DirectoryKey]) -> None:
         """Watch *directories*, at most `_MOST_WATCHES`; scans find the files of the others.
 
-        A new watch does not report names that were created before it, so it wakes the scanner.
+        The kernel watches a directory, not its name: one that was made anew, mounted over, or
+        linked to another, is watched anew. A new watch does not report names that were created
+        before it, so it wakes the scanner.
         """
-        wanted = set(directories)
-        for directory in [directory for directory in self._watches if directory not in wanted]:
+        wanted = {key: directory for directory, key in directories.items()}
+        for key in [key for key in self._watches if key not in wanted]:
             with contextlib.suppress(OSError, KeyError):
-                self._observer.unschedule(self._watches.pop(directory))
+                self._observer.unschedule(self._watches.pop(key))
 
-        for directory in directories:
-            if directory not in self._watches and len(self._watches) < _MOST_WATCHES:
+        for key, directory in wanted.items():
+            if key not in self._watches and len(self._watches) < _MOST_WATCHES:
                 with contextlib.suppress(OSError):
-                    self._watches[directory] = self._observer.schedule(
-                        self._handler, directory, event_filter=list(self._EVENTS)
+                    self._watches[key] = self._observer.schedule(
+                        self._handler,
+                        os.path.realpath(directory),  # watchdog follows no link
+                        event_filter=list(self._EVENTS),
                     )
                     self._wake()
 

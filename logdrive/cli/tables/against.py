@@ -47,7 +47,7 @@ def print_comparison(one: Comparison) -> None:
     """Print what *one* file and the tables have in common, on standard output."""
     name = escape_unprintable(one.file)
     if one.same:
-        left_out = f", but for {one.left_out:,} that were left out or erased on purpose"
+        left_out = f", but for {one.left_out:,} that were left out, redacted or erased on purpose"
         print(
             f"{name}: its {one.bytes:,} bytes are in the tables as they are"
             f"{left_out if one.left_out else ''} (source {one.source})"

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_source
-from logdrive.pipeline.audit.sources import NOT_WANTED
+from logdrive.pipeline.audit.sources import ON_PURPOSE
 from logdrive.pipeline.bronze.erased import read_erased
-from logdrive.pipeline.bronze.rebuild import COLUMNS, row_bytes
+from logdrive.pipeline.bronze.rebuild import COLUMNS, place_rows
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
+from logdrive.pipeline.decode.schema import REDACTED
 from logdrive.pipeline.tables.delta import AppendTable
 
 _ROWS: Final = 4096
@@ -43,7 +44,7 @@ class Comparison:
     bytes: int  # of the file
     different: int | None  # position of the first byte that differs; None: none does
     missing: list[Interval]  # bytes of the file that are in no row, in order
-    left_out: int  # bytes in no row that the agent was told to leave out, or that were erased
+    left_out: int  # bytes that the agent was told to leave out or redact, or that were erased
     beyond: int  # bytes of rows that lie behind the end of the file
 
     @property
@@ -56,6 +57,7 @@ class _Found(NamedTuple):
     """What a part of the rows says."""
 
     covered: list[Interval]
+    redacted: list[Interval]
     different: int | None
 
 
@@ -79,9 +81,11 @@ def compare_file(
     events, batches = open_tables(directory)
     paths = sorted(events.files)
     covered: list[Interval] = []
+    redacted: list[Interval] = []
     different: list[int] = []
     for count, found in enumerate(map_files(partial(_compare, compared), paths), 1):
         covered = union([*covered, *found.covered])
+        redacted = union([*redacted, *found.redacted])
         different += [found.different] if found.different is not None else []
         on_progress(count, len(paths))
 
@@ -89,7 +93,7 @@ def compare_file(
     lacking = subtract(whole, covered)
     left_out = _left_out(batches, compared.source)
     erased = _erased(directory, events, compared.source)
-    missing = subtract(lacking, union([*left_out, *erased]))
+    missing = subtract(lacking, union([*left_out, *erased, *redacted]))
     return Comparison(
         compared.name,
         compared.source,
@@ -97,21 +101,35 @@ def compare_file(
         min(different, default=None),
         missing,
         total_size(lacking) - total_size(missing),
-        total_size(subtract(covered, whole)),
+        total_size(subtract(union([*covered, *redacted]), whole)),
     )
 
 
 def _compare(compared: ComparedFile, path: str) -> _Found:
     """Compare the rows in one file of the table."""
     covered: list[Interval] = []
+    redacted: list[Interval] = []
     different: list[int] = []
     for rows in read_source(path, compared.source, COLUMNS, _ROWS):
         placed = pc.and_(rows["start"].is_valid(), rows["end"].is_valid())
-        some = pa.Table.from_batches([rows.filter(placed)]).sort_by("start")
+        some = pa.Table.from_batches([rows.filter(placed)])
+        secret = pc.fill_null(pc.equal(some["flag"], REDACTED), False)
+        redacted = union([*redacted, *_places(some.filter(secret))])
+        some = some.filter(pc.invert(secret))
+        try:
+            some = place_rows(some)
+        except ValueError:  # an event of which some lines are gone
+            covered = union([*covered, *_places(some)])
+            different.append(pc.min(some["start"]).as_py())
+            continue
+        covered = union([*covered, *_places(some)])
         start, end = some["start"].to_numpy(), some["end"].to_numpy()
-        covered = union([*covered, *zip(start.tolist(), end.tolist(), strict=True)])
-        different += _different(compared, start, end, row_bytes(some).combine_chunks())
-    return _Found(covered, min(different, default=None))
+        different += _different(compared, start, end, some["bytes"].combine_chunks())
+    return _Found(covered, redacted, min(different, default=None))
+
+
+def _places(rows: pa.Table) -> list[Interval]:
+    return list(zip(rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True))
 
 
 def _different(
@@ -152,7 +170,7 @@ def _left_out(batches: AppendTable, source: str) -> list[Interval]:
     marks = [
         (row["mark_start"] or 0, row["mark_end"] or 0)
         for row in rows
-        if row["kind"] == "gap" and row["mark_reason"] == NOT_WANTED
+        if row["kind"] == "gap" and row["mark_reason"] in ON_PURPOSE
     ]
     return union([*dropped, *marks])
 

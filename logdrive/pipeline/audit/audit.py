@@ -65,7 +65,7 @@ class Verdict:
     lost_events: int  # rows that headers count and `events` lacks
     duplicate_events: int
     quarantined_events: int  # could not be decoded
-    skipped_bytes: int  # dropped by agents on purpose
+    skipped_bytes: int  # left out by rules of the agents
     open_sources: int
     foreign_events: int
     gaps: list[Gap]
@@ -84,6 +84,7 @@ class Verdict:
     letters: list[AuditedLetter]
     # rows that were removed on purpose: they are proven by their record, and counted above
     erasures: list[Erasure] = field(default_factory=list)
+    redacted_events: int = 0  # whose messages the agents' rules changed
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -96,7 +97,13 @@ class Verdict:
         """Return the object that `--json` prints."""
         values = asdict(self)
         for source, whole in zip(values["by_source"], self.by_source, strict=True):
-            del source["kept"], source["gaps"], source["damaged"], source["first_heard"]
+            del (
+                source["kept"],
+                source["dropped"],
+                source["gaps"],
+                source["damaged"],
+                source["first_heard"],
+            )
             del source["complete_since"]
             source["heard"] = whole.heard_at or None
             source["complete_at"] = whole.complete_at or None
@@ -181,6 +188,7 @@ def verdict(
         dead_letter_bytes=sum(letter.bytes for letter in waiting),
         dismissed_dead_letters=sum(letter.state == "dismissed" for letter in letters),
         letters=list(letters),
+        redacted_events=proof.redacted,
     )
 
 

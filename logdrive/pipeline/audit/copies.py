@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from logdrive.pipeline.audit.engine import AuditEngine
-from logdrive.pipeline.audit.sources import AuditedSource
+from logdrive.pipeline.audit.sources import RESENT, AuditedSource
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
-_RESENT: Final = "resent"
-"""Why the first of two sources ended if a user had the file sent again on purpose (rule A4)."""
 _FEWEST_AGAIN: Final = 2
 """Equal lines that make a copy: generations that look alike share their first line anyway."""
 
@@ -59,14 +57,12 @@ def find_pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
         first, *later = sorted(alike, key=lambda source: (source.first_heard, source.source))
         pairs += [(source, first, TWO_CLIENTS) for source in later]
     for alike in by_path.values():
-        # a user who had a file sent again knows that its lines are there twice
-        if not any(source.ended == _RESENT for source in alike):
-            pairs += [
-                (again, other, SENT_AGAIN)
-                for again in alike
-                if again.resend
-                for other in _others(again, alike)
-            ]
+        pairs += [
+            (again, other, SENT_AGAIN)
+            for again in alike
+            if again.resend
+            for other in _others(again, alike)
+        ]
     return pairs
 
 
@@ -81,7 +77,9 @@ def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[Audite
         for source in alike
         if source is not again and source.first_heard <= again.first_heard
     ]
-    return [source for source in others if source.host == again.host] or others
+    near = [source for source in others if source.host == again.host] or others
+    # an operator who had a file sent again knows that its lines are there twice
+    return [source for source in near if source.ended != RESENT]
 
 
 def find_copies(engine: AuditEngine, pairs: Sequence[SourcePair]) -> list[CopiedSource]:

@@ -21,6 +21,7 @@ FIGURES: Final = (
     "changed",  # not the bytes of their file
     "cut",  # only a part of an event
     "whole",  # a whole event of which a part came before
+    "redacted",  # changed by a rule of the agent's
     "unended",  # without a line end
     "arrows",  # hashes of their starts less those of their ends: see `position_hash`
 )

@@ -13,6 +13,7 @@ from logdrive.pipeline.decode.schema import (
     DAMAGED_PACK,
     EVENTS,
     QUARANTINED,
+    REDACTED,
     WHOLE,
     plain_schema,
 )
@@ -29,6 +30,7 @@ _OF_ROW: Final = {
     "changed": f"int(flag in ('{CHANGED}', '{WHOLE}'))",
     "cut": f"int(flag = '{CUT}')",
     "whole": f"int(flag = '{WHOLE}')",
+    "redacted": f"int(flag = '{REDACTED}')",
     "unended": "int(eol = '')",
     "arrows": (
         "case when start is not null and end is not null "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from logdrive.model.dead_letters import DISMISSED
-from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
+from logdrive.pipeline.audit.sources import ON_PURPOSE, AuditedSource, Gap
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS
 
@@ -27,9 +27,9 @@ class Head(NamedTuple):
     path: str | None
     position: int | None  # in the file, behind the batch
     kept: list[Interval] | None
+    dropped: list[Interval]  # of these, what the agent left out
     rows: int
     bytes: int
-    skipped: int  # bytes of the file that the agent dropped
     received: int | None  # µs since 1970
     mark_start: int | None
     mark_end: int | None
@@ -44,10 +44,11 @@ def heads_from_table(table: pa.Table) -> list[Head]:
     columns = {name: table[name] for name in Head._fields}
     columns["received"] = columns["received"].cast(pa.int64())
     values = {name: column.to_pylist() for name, column in columns.items()}
-    values["kept"] = [
-        None if kept is None else [(one["start"], one["end"]) for one in kept]
-        for kept in values["kept"]
-    ]
+    for name, none in (("kept", None), ("dropped", [])):
+        values[name] = [
+            none if found is None else [(one["start"], one["end"]) for one in found]
+            for found in values[name]
+        ]
     return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
 
 
@@ -95,17 +96,18 @@ def _add_head(source: AuditedSource, row: Head) -> None:
         source.bytes += row.bytes
     elif row.kind == "data":
         source.kept += row.kept or []
-        source.skipped_bytes += row.skipped
+        source.dropped += row.dropped
 
 
 def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
     """Find out which bytes of [0, last) are missing, and which are there twice."""
     # What is in rows, and what the agent was told not to send.
     have = union(source.kept)
-    source.bytes += total_size(have)
+    source.skipped_bytes = total_size(union(source.dropped))
+    source.bytes += total_size(have) - source.skipped_bytes
     source.doubled_bytes = total_size(source.kept) - total_size(have)
     unwanted = union(
-        (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
+        (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason in ON_PURPOSE
     )
     fine = union([*have, *unwanted])
 
@@ -139,7 +141,7 @@ def _add_reported_gaps(
     all_lost: list[Interval] = []
     for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
         interval = (gap.mark_start or 0, gap.mark_end or 0)
-        wanted = gap.mark_reason != NOT_WANTED
+        wanted = gap.mark_reason not in ON_PURPOSE
         lost = subtract(subtract(union([interval]), fine), union(known)) if wanted else []
         known.append(interval)
         all_lost += lost

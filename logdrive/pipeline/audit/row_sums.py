@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.audit.engine import FIGURES
 from logdrive.pipeline.audit.position_hash import Integers, Mask, hash_positions
-from logdrive.pipeline.decode.schema import CHANGED, CUT, DAMAGED_PACK, QUARANTINED, WHOLE
+from logdrive.pipeline.decode.schema import (
+    CHANGED,
+    CUT,
+    DAMAGED_PACK,
+    QUARANTINED,
+    REDACTED,
+    WHOLE,
+)
 
 COLUMNS: Final = ("batch", "source", "start", "end", "flag", "eol")
 """The columns of `events` that are read, those of text as dictionaries."""
@@ -38,6 +45,7 @@ _FLAGS: Final = {
     "changed": (CHANGED, WHOLE),
     "cut": (CUT,),
     "whole": (WHOLE,),
+    "redacted": (REDACTED,),
 }
 """Figure -> the flags of the rows that it counts."""
 _HIGHEST, _LOWEST = np.int64((1 << 63) - 1), np.int64(-(1 << 63))

@@ -6,6 +6,14 @@ from datetime import UTC, datetime
 from logdrive.pipeline.decode.coverage import Interval
 
 NOT_WANTED = "not_wanted"
+SKIPPED = "skipped"
+"""Why bytes are in a gap: an operator had them left out (rule A4)."""
+RESENT = "resent"
+"""Why a source ended: an operator had its file sent again, as another source (rule A4). A gap
+before that end has this reason, too: its bytes come with the other source.
+"""
+ON_PURPOSE = (NOT_WANTED, SKIPPED, RESENT)
+"""Reasons of gaps whose bytes nobody misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class Gap:
     @property
     def end_unseen(self) -> bool:
         """True if more than [start, end) may be lost."""
-        return not self.end_exact and self.reason != NOT_WANTED
+        return not self.end_exact and self.reason not in ON_PURPOSE
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class AuditedSource:
     bytes: int = 0
     # of batches whose rows lack bytes, as of a pack that can't be opened
     damaged: list[Interval] = field(default_factory=list)
-    # dropped by the agent on purpose
+    # left out by the agent's rules, each counted once
     skipped_bytes: int = 0
     lost_bytes: int = 0
     # True: more than *lost_bytes* may be lost, since an end was not seen
@@ -66,6 +74,8 @@ class AuditedSource:
     resend: bool = False
     # intervals of its batches, in order of arrival; they may overlap
     kept: list[Interval] = field(default_factory=list)
+    # of these, what its agent left out
+    dropped: list[Interval] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     # lines in rows: a quarantined row is none
     lines: int = 0

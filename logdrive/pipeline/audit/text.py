@@ -10,7 +10,7 @@ from rich.table import Table
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
-from logdrive.pipeline.audit.sources import AuditedSource, Gap
+from logdrive.pipeline.audit.sources import RESENT, SKIPPED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault
 from logdrive.printable import escape_unprintable
 
@@ -36,6 +36,7 @@ _UNSEEN = {
     "let_go": (
         "deleted, and closed before {they} read to the end (keep_removed_days, keep_removed_bytes)"
     ),
+    "forgotten": "an operator gave {them} up",
     "unsure": "{their} agent was away, and can't know whether {they} truncated meanwhile",
 }
 
@@ -104,6 +105,10 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover."""
     if verdict.rows - verdict.lines > verdict.quarantined_events:
         yield f"{verdict.rows:,} rows: long lines are in several"
+    if verdict.skipped_bytes:
+        yield f"{_counted(verdict.skipped_bytes, 'byte')} left out by rules of the agents"
+    if verdict.redacted_events:
+        yield f"{_counted(verdict.redacted_events, 'event')} redacted by rules of the agents"
     for erasure in verdict.erasures:
         why = f" ({erasure.why})" if erasure.why else ""
         yield (
@@ -135,6 +140,7 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
             f"the first lines of {files} are there under two sources: a clone, a restored "
             "host, or a certificate with a new name"
         )
+    yield from _done_by_operators(verdict)
     if verdict.unknown_ends:
         yield _unknown_ends(verdict)
     heard = [source for source in verdict.by_source if source.is_open and source.heard]
@@ -147,6 +153,20 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     if verdict.foreign_events:
         foreign = sum(source.lines for source in verdict.by_source if source.foreign)
         yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
+
+
+def _done_by_operators(verdict: Verdict) -> Iterator[str]:
+    """Yield what was sent again, or not at all, on purpose (rule A4)."""
+    if again := sum(source.ended == RESENT for source in verdict.by_source):
+        yield (
+            f"{_counted(again, 'source')} sent again on purpose: what was sent of it before is "
+            "there twice"
+        )
+    skipped = [gap for gap in verdict.gaps if gap.reason == SKIPPED]
+    if skipped:
+        size = sum(gap.end - gap.start for gap in skipped)
+        files = _counted(len({gap.source for gap in skipped}), "file")
+        yield f"{size:,} bytes of {files} skipped on purpose"
 
 
 def _unknown_ends(verdict: Verdict) -> str:

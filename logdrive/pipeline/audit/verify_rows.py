@@ -57,6 +57,7 @@ class Proof:
     uncommitted: int  # of a commit to `events` without the one to `batches`
     faults: list[Fault]
     unended: int = 0  # without a line end
+    redacted: int = 0  # changed by a rule of the agent's
     # rows that could not be decoded, by source; "" is that of rows without one
     quarantined_of: Mapping[str, int] = field(default_factory=dict)
 
@@ -97,6 +98,7 @@ def prove_rows(engine: AuditEngine, headers: pa.Table, erased: pa.Table | None =
         batches.count_uncommitted(),
         faults,
         _total(sums, "unended"),
+        _total(sums, "redacted"),
         _quarantined_by_source(sums),
     )
 

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from logdrive.pipeline.bronze.erased import list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.decode.coverage import union
-from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS
+from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, REDACTED
 from logdrive.pipeline.tables.delta import open_table
 
-COLUMNS = ("start", "end", "message", "eol", "original")
+COLUMNS = ("start", "end", "message", "eol", "original", "flag", "fields")
 """The columns of `events` that a file is rebuilt from."""
 
 _LISTED = 20  # limit on sources that an error lists
@@ -30,12 +30,14 @@ def row_bytes(rows: pa.Table) -> pa.ChunkedArray:
 def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Yield the contiguous pieces of one source's file, as (position, bytes), in order of position.
 
-    *rows* are the source's, with `COLUMNS`. Raises ValueError if rows overlap, or are not as long
-    as their interval, as messages that a processor changed.
+    *rows* are the source's, with `COLUMNS`. Raises ValueError if rows overlap, were redacted, or
+    are not as long as their interval.
     """
-    rows = rows.select(COLUMNS).sort_by("start")
+    if pc.any(pc.equal(rows["flag"], REDACTED)).as_py():
+        raise ValueError("some messages were redacted by the agent, so the file can't be rebuilt")
+    rows = place_rows(rows)
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
-    pieces = row_bytes(rows).combine_chunks()
+    pieces = rows["bytes"].combine_chunks()
 
     if not (pc.binary_length(pieces).to_numpy(zero_copy_only=False) == end - start).all():
         raise ValueError("some messages are not the file's own bytes, so it can't be rebuilt")
@@ -47,6 +49,41 @@ def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
     for first, after in pairwise(breaks):
         if first < after:
             yield int(start[first]), b"".join(pieces.slice(first, after - first).to_pylist())
+
+
+def place_rows(rows: pa.Table) -> pa.Table:
+    """Return `start`, `end` and `bytes` of *rows*, which have `COLUMNS`, in order of position.
+
+    An event whose lines do not stand next to each other is several. Raises ValueError for one that
+    has not all of them.
+    """
+    placed = pa.table({"start": rows["start"], "end": rows["end"], "bytes": row_bytes(rows)})
+    parted = pc.fill_null(pc.match_substring(rows["fields"], '"parts":['), False)
+    if pc.any(parted).as_py():
+        elsewhere = _placed_parts(placed.filter(parted), rows["fields"].filter(parted))
+        placed = pa.concat_tables([placed.filter(pc.invert(parted)), elsewhere])
+    return placed.sort_by("start")
+
+
+def _placed_parts(rows: pa.Table, fields: pa.ChunkedArray) -> pa.Table:
+    """Return the parts of *rows* where they are in the file, as `log.parts` of their *fields* says.
+
+    A container's stdout and stderr may take turns within one event. Raises ValueError for a row
+    that has not all of its parts. One that says nothing of the kind is returned as it is.
+    """
+    starts, ends, pieces = list[int](), list[int](), list[bytes]()
+    for row, field in zip(rows.to_pylist(), fields.to_pylist(), strict=True):
+        log, data, at = orjson.loads(field).get("log"), row["bytes"], 0
+        parts = log.get("parts") if isinstance(log, dict) else None
+        for start, end in parts or [(row["start"], row["end"])]:
+            starts.append(start)
+            ends.append(end)
+            pieces.append(data[at : at + end - start])
+            at += end - start
+        if at != len(data):
+            raise ValueError("some rows have only a part of their lines: the file can't be rebuilt")
+    values = {"start": starts, "end": ends, "bytes": pieces}
+    return pa.table(values, schema=rows.schema)
 
 
 def source_pieces(

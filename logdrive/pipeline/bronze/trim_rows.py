@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from logdrive.pipeline.decode.coverage import Interval, intersect
 from logdrive.pipeline.decode.lines import LINE_ENDS
-from logdrive.pipeline.decode.schema import CUT, WHOLE
+from logdrive.pipeline.decode.schema import CUT, REDACTED, WHOLE
 
 Row = dict[str, Any]
 
@@ -43,6 +43,8 @@ def trim_rows(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
 
 def _file_bytes(row: Row) -> bytes | None:
     """Return the bytes of *row* in its file, or None if the row does not have them."""
+    if row["flag"] == REDACTED:
+        return None
     bare = row["original"] if row["original"] is not None else row["message"].encode()
     exact = bytes(bare) + (row["eol"] or "").encode()
     return exact if len(exact) == row["end"] - row["start"] else None
@@ -74,8 +76,10 @@ def _cut_row(row: Row, exact: bytes, part: Interval) -> Row:
 
 def _keep_message(row: Row, parts: Sequence[Interval]) -> list[Row]:
     first, *others = parts
-    empty = {"message": "", "original": None, "eol": "", "flag": WHOLE}
+    # one that was redacted is no fault, in parts or not
+    flag = REDACTED if row["flag"] == REDACTED else WHOLE
+    empty = {"message": "", "original": None, "eol": "", "flag": flag}
     return [
-        row | {"start": first[0], "end": first[1], "flag": WHOLE},
+        row | {"start": first[0], "end": first[1], "flag": flag},
         *(row | empty | {"start": a, "end": b} for a, b in others),
     ]

@@ -19,6 +19,7 @@ from logdrive.packs.contents import RecordsContent, open_batch
 from logdrive.packs.pack import PackError
 from logdrive.pipeline.decode.batches import place_batches
 from logdrive.pipeline.decode.blocks import BlockText, parse_block, scan_block
+from logdrive.pipeline.decode.coverage import subtract, union
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.lines import split_lengths, split_lines
@@ -204,6 +205,7 @@ class Decoder:
                 self._decode_foreign(payload, row)
             else:
                 self._decode_own(payload, row)
+        self._note_dropped(row)
 
     def _decode_pack(self, header: BatchHeader, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the pack that is the one record of a batch (rule R8)."""
@@ -221,6 +223,7 @@ class Decoder:
             self._held += sum(map(len, content.records))
             for record in content.records:
                 self._decode_packed_record(record, row)
+            self._note_dropped(row)
             return
         self._held += len(content.text)
         if content.lengths is None:
@@ -237,6 +240,17 @@ class Decoder:
             self._next_single(row).add_quarantined(record, MALFORMED)  # a block: several events
         else:
             self._next_single(row).add_own(record, value)
+
+    def _note_dropped(self, row: BatchRow) -> None:
+        """Note what the single events of one batch have left out, where it says that they did.
+
+        That is what lies between them. Blocks say it by their lengths.
+        """
+        if row.kind != "data" or not row.skipped or row.dropped or len(self._singles) < row.rows:
+            return
+        previous, position = row.previous or 0, row.position or 0
+        kept = self._singles.last_intervals(row.rows)
+        row.dropped += subtract([(previous, position)], union(kept))
 
     def _put_together(self, last: EventPiece, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the event whose last piece is *last*, with the record *payloads* (rule R6).

@@ -10,8 +10,17 @@ from typing import Any, Final
 import orjson
 
 from logdrive.model.limits import MAX_POSITION
+from logdrive.model.records import ENTRY, encode_text
+from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.exact import dump_as_written, may_have_lost_digits
-from logdrive.pipeline.decode.schema import CHANGED, DAMAGED_PACK, MALFORMED, NOT_JSON, NOT_OBJECT
+from logdrive.pipeline.decode.schema import (
+    CHANGED,
+    DAMAGED_PACK,
+    MALFORMED,
+    NOT_JSON,
+    NOT_OBJECT,
+    REDACTED,
+)
 
 TEXT: Final = "text"
 BLOCK: Final = "block"
@@ -53,6 +62,12 @@ class SingleEvents:
         """Return the columns by name; there must be at least one row."""
         return dict(zip(self.NAMES, zip(*self.rows, strict=True), strict=True))
 
+    def last_intervals(self, count: int) -> list[Interval]:
+        """Return where the last *count* events are in their file, without those that don't say."""
+        start, end = self.NAMES.index("start"), self.NAMES.index("end")
+        last = self.rows[len(self.rows) - count :]
+        return [(row[start], row[end]) for row in last if None not in (row[start], row[end])]
+
     def add_quarantined(self, payload: bytes, flag: str) -> None:
         """Add an event for a record that can't be decoded; `original` keeps all its bytes."""
         self.rows.append(
@@ -83,7 +98,7 @@ class SingleEvents:
     def add_own(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a lean or full record of our own agents, with positions in its file."""
         try:
-            self._add(record, payload, FULL if TIMESTAMP in record else LEAN, placed=True)
+            self._add(record, payload, _own_form(record), placed=True)
         except (TypeError, ValueError):
             self.add_quarantined(payload, MALFORMED)
 
@@ -112,6 +127,9 @@ class SingleEvents:
         *placed*: the event must have positions in its file. Raises ValueError if it has none.
         """
         # positions, path and host, wherever this form has them
+        redacted = placed and _has_flag(record, REDACTED)
+        is_entry = placed and _has_flag(record, ENTRY)
+        original = _encoded(record) if placed else None
         message = record.pop("message", None)
         start, end, eol, path = _of_log(record) if "log" in record else (None, None, "\n", None)
         host = record.pop("host") if type(record.get("host")) is str else _of_host(record)
@@ -121,9 +139,14 @@ class SingleEvents:
             raise ValueError("no message")
 
         # exact bytes, and where they end in the file
-        original = _original(record) if "event" in record else None
+        if "event" in record:
+            original = _original(record, placed=placed)
         flag = None
-        if placed:
+        if redacted and not is_entry:
+            end, flag = _redacted_end(message, start, end, eol), REDACTED
+        elif is_entry:
+            end, flag = _entry_end(start), REDACTED if redacted else None
+        elif placed:
             end, flag = _placed(message, start, end, eol, original)
 
         # what is left has no column of its own
@@ -181,6 +204,10 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
         "log.origin",
         "log.eol",
         "log.flags",
+        "log.encoding",
+        "log.end",
+        "log.parts",
+        "event.original",
         "event.original_base64",
     } & record.keys()
     ours = {name: record[name] for name in named}
@@ -200,8 +227,15 @@ def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
         log["eol"] = ours["log.eol"]
     if "log.flags" in named:
         log["flags"] = ours["log.flags"].split(",")
-    if "event.original_base64" in named:
-        rest["event"] = {"original_base64": ours["event.original_base64"]}
+    if "log.parts" in named:
+        spans = (span.partition("-") for span in ours["log.parts"].split(","))
+        log["parts"] = [[int(start), int(end)] for start, _, end in spans]
+    for name in ("log.encoding", "log.end"):
+        if name in named:
+            log[name.removeprefix("log.")] = ours[name]
+    for name in ("event.original", "event.original_base64"):
+        if name in named:
+            rest["event"] = {name.removeprefix("event."): ours[name]}
     return {"message": ours["line"], "log": log} | rest
 
 
@@ -261,14 +295,62 @@ def _position(values: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _original(record: dict[str, Any]) -> bytes | None:
-    event = record["event"]
-    if type(event) is not dict or type(event.get("original_base64")) is not str:
+def _own_form(record: dict[str, Any]) -> str:
+    """Return the form of a record of our own agents; a lean one may have a time, too."""
+    if TIMESTAMP not in record:
+        return LEAN
+    log = record.get("log")
+    return LEAN if type(log) is dict and "end" in log and "origin" not in log else FULL
+
+
+def _has_flag(record: dict[str, Any], flag: str) -> bool:
+    log = record.get("log")
+    flags = log.get("flags") if type(log) is dict else None
+    return type(flags) is list and flag in flags
+
+
+def _encoded(record: dict[str, Any]) -> bytes | None:
+    """Return the exact bytes of a message in another encoding than UTF-8, None for all others.
+
+    Raises ValueError if it can't be.
+    """
+    log = record.get("log")
+    if type(log) is not dict or type(encoding := log.get("encoding")) is not str:
         return None
-    exact = b64decode(event.pop("original_base64"), validate=True)
+    message = record.get("message")
+    return encode_text(message, encoding) if type(message) is str else None
+
+
+def _original(record: dict[str, Any], *, placed: bool) -> bytes | None:
+    """Move an event's exact bytes out of `event`: in Base64, or as text in our own records."""
+    event = record["event"]
+    if type(event) is not dict:
+        return None
+    if type(event.get("original_base64")) is str:
+        exact = b64decode(event.pop("original_base64"), validate=True)
+    elif placed and type(event.get("original")) is str:
+        exact = event.pop("original").encode()
+    else:
+        return None
     if not event:
         del record["event"]
     return exact
+
+
+def _redacted_end(message: str, start: int | None, end: int | None, eol: str) -> int:
+    """Return the end of an event whose message was changed on purpose. Raises ValueError."""
+    if end is None:
+        end, _ = _placed(message, start, None, eol, None)
+    if start is None or end <= start:
+        raise ValueError("no bytes")
+    return end
+
+
+def _entry_end(start: int | None) -> int:
+    """Return the end of an entry, of which each has one position. Raises ValueError without any."""
+    if start is None:
+        raise ValueError("no position")
+    return start + 1
 
 
 def _placed(
@@ -294,7 +376,7 @@ def _placed(
     if end == ends:
         return end, None
 
-    # A message may have been changed, as by a processor; exact bytes may not.
+    # A message may have been changed; exact bytes may not.
     if original is not None:
         raise ValueError("the exact bytes don't fill their interval")
     return end, CHANGED

@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from logdrive.model import records
+
 TIME: Final = pa.timestamp("us", tz="UTC")
 LABEL: Final = pa.dictionary(pa.int32(), pa.string())
 INTERVALS: Final = pa.list_(pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())]))
@@ -109,6 +111,8 @@ CHANGED: Final = "changed"
 """The message has another length than the event in its file, so it is not the file's bytes (rules
 R2, A2).
 """
+REDACTED: Final = records.REDACTED
+"""The message was changed by the operator's rules, so it is not the file's bytes."""
 CUT: Final = "cut"
 """Only a part of the event: the rest came before, in another batch (rule A2)."""
 WHOLE: Final = "whole"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource
+from logdrive.pipeline.audit.sources import ON_PURPOSE, AuditedSource
 from logdrive.pipeline.decode.coverage import Interval, union
 
 Values = npt.NDArray[np.float64]
@@ -215,7 +215,7 @@ def cover_bar(source: AuditedSource) -> list[BarPart]:
     for gap in source.gaps:
         what = (
             "unwanted"
-            if gap.reason == NOT_WANTED
+            if gap.reason in ON_PURPOSE
             else "lost"
             if gap.lost_bytes or not gap.end_exact
             else "elsewhere"

@@ -66,3 +66,20 @@ def group_into_batches(records: Iterable[T], payload_of: Callable[[T], bytes]) -
         size += more
     if group:
         yield group
+
+
+def group_units(units: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
+    """Yield the records of *units*, in order, in groups that fit a batch each; none parts a unit,
+    unless it fits no batch.
+    """
+    group: list[bytes] = []
+    size = 0  # bytes in a batch
+    for unit in units:
+        more = sum(EVENT_HEAD + len(record) for record in unit)
+        if group and (len(group) + len(unit) > RUN_RECORDS or size + more > RUN_BYTES):
+            yield group
+            group, size = [], 0
+        group += unit
+        size += more
+    if group:
+        yield group

@@ -3,7 +3,7 @@
 A pack is opened whole, and found to be what its run says, before the first of its runs is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 from uuid import UUID
@@ -23,7 +23,11 @@ from logdrive.wire.lumberjack.run_reader import RunReceived
 from receiver.config import Unpack
 from receiver.dialects.attributes import parse_attributes
 from receiver.dialects.unpacking.cut_text import CutRecord, cut_into_records
-from receiver.dialects.unpacking.runs import RunCutter, group_into_batches
+from receiver.dialects.unpacking.runs import (
+    RunCutter,
+    group_into_batches,
+    group_units,
+)
 
 _SLICE_BYTES: Final = 768 * KIB
 """Text encoded at a time, three blocks: JSON may be six times as long."""
@@ -35,8 +39,14 @@ turn meanwhile.
 _NEWLINE: Final = 0x0A
 
 
+_PARTS: Final = b'"parts":['
+"""In each record that says where the lines of its event are."""
+
+
 class _Place(msgspec.Struct):
     offset: int
+    end: int | None = None
+    parts: list[tuple[int, int]] = []
 
 
 class _PlacedRecord(msgspec.Struct):
@@ -139,22 +149,61 @@ def _slice_end(text: bytes, at: int) -> int:
 def _record_runs(records: list[bytes], received: RunReceived) -> Iterator[RunReceived]:
     """Return the runs of *records*. Raises `PackError` if their places don't say where to cut."""
     run = received.run
-    if run.skipped:
-        raise PackError("a pack of records that leaves out bytes, which no record can say")
-    groups = list(group_into_batches(records, lambda record: record))
+    groups = list(group_units(_tied_records(records)))
     # a batch ends where the first record of the next one begins
-    ends = [*(_begin_of(group[0]) for group in groups[1:]), position_of(run.number)]
-    if any(before >= after for before, after in pairwise([position_of(run.previous), *ends])):
+    begins = [position_of(run.previous), *(_place_of(group[0]).offset for group in groups[1:])]
+    ends = [*begins[1:], position_of(run.number)]
+    if any(before >= after for before, after in pairwise([begins[0], *ends])):
         raise PackError("a pack of records that don't follow one another")
+    skipped = [0] * len(groups)
+    if run.skipped:
+        skipped = [
+            end - begin - sum(map(_size_of, group))
+            for group, begin, end in zip(groups, begins, ends, strict=True)
+        ]
+    if sum(skipped) != run.skipped or min(skipped) < 0:
+        raise PackError(f"a pack of records that leave out {sum(skipped)} bytes")
     cutter = RunCutter(received, b"")
     return (
-        cutter.make_run(group, end, len(group)) for group, end in zip(groups, ends, strict=True)
+        cutter.make_run(group, end, len(group), left_out)
+        for group, end, left_out in zip(groups, ends, skipped, strict=True)
     )
 
 
-def _begin_of(record: bytes) -> int:
-    """Return where the event of *record* begins in its file. Raises `PackError`."""
+def _tied_records(records: list[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield *records*, those together whose lines take turns in their file (rule R2).
+
+    A writer that went on between them would read lines of others. Raises `PackError`.
+    """
+    unit, reach = list[bytes](), 0
+    for record in records:
+        if _PARTS not in record and not unit:
+            yield (record,)
+            continue
+        unit.append(record)
+        place = _place_of(record)
+        # where its lines end in the file, and where it ends as if they stood together
+        end = place.end or place.offset
+        reach = max(reach, end, *(part[1] for part in place.parts))
+        if end == reach:
+            yield unit
+            unit = []
+    # the rest of them was dropped: the run ends behind it
+    if unit:
+        yield unit
+
+
+def _place_of(record: bytes) -> _Place:
+    """Return where the event of *record* is in its file. Raises `PackError`."""
     try:
-        return _place_in(record).log.offset
+        return _place_in(record).log
     except (msgspec.DecodeError, RecursionError) as error:
         raise PackError(f"a pack of records with one that does not say where: {error}") from error
+
+
+def _size_of(record: bytes) -> int:
+    """Return how many bytes of its file the event of *record* has. Raises `PackError`."""
+    place = _place_of(record)
+    if place.end is None or place.end <= place.offset:
+        raise PackError("a pack of records that leaves out bytes, with one that does not say which")
+    return place.end - place.offset

@@ -5,7 +5,7 @@ refusing receivers are handled (D9, codes of E).
 import pytest
 
 from agent.delivery.logdrive1 import refusal_pause_seconds
-from agent.sources.queue import SendQueue
+from agent.sources.connection_queue import ConnectionQueue
 from logdrive.host.transport import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
@@ -116,6 +116,69 @@ def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
     run(main())
 
 
+def test_a_receiver_that_only_keeps_alive_is_left_for_another_one() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["hosts"] = ["one:5044", "two:5044"]
+        world.random.seed(2)
+        stalls: list[str] = []
+
+        async def keep_alive(stream: ByteStream) -> None:
+            stalls.append("one")
+            await stream.read()
+            while True:
+                await world.clock.sleep(3)
+                await stream.write([b"2A\0\0\0\0"])
+
+        await world.network.host("one").listen("0.0.0.0", 5044, None, keep_alive)
+        two = await world.reader("two")
+        world.write(lines(0, 10))
+        agent = world.start()
+        # from whichever host it begins with, it comes to the one that stalls, and leaves it
+        for _ in range(20):
+            if stalls:
+                break
+            await two.drain()
+            await world.clock.sleep(1)
+        world.write(lines(10, 10))
+        await world.clock.sleep(330)
+        await world.settle()
+        assert agent.status().host == "two:5044"
+        assert contents(world.stored(LOG, "two")) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+def test_each_connection_asks_for_the_addresses_of_its_name() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["hosts"] = ["logs.example:5044"]
+        one, two = await world.reader("one"), await world.reader("two")
+        two.store, two.stored = one.store, one.stored
+        asked: list[str] = []
+        answer = "one"
+
+        def resolve(host: str) -> str:
+            asked.append(host)
+            return answer
+
+        world.network.resolve = resolve
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        answer = "two"
+        await world.crash_reader("one")
+        world.write(lines(10, 10))
+        await world.settle()
+        assert asked == ["logs.example"] * 2
+        assert (one.connections, two.connections) == (1, 1)
+        assert contents(world.stored(LOG, "two")) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
 def test_a_connection_closed_while_idle_is_made_again_when_there_is_data() -> None:
     async def main() -> None:
         world = World()
@@ -198,7 +261,7 @@ def test_a_window_is_due_by_the_age_or_the_amount_of_its_data__D9() -> None:
         small, big = agent.registry.sources
         for source in (small, big):
             source.open_unregistered()
-        demand = SendQueue()
+        demand = ConnectionQueue()
         assert demand.seconds_until_due(0.0, in_flight=False, open_sources=1) is None
         demand.enqueue(small, 10.0)
         assert demand.seconds_until_due(10.0, in_flight=False, open_sources=1) == 0.0

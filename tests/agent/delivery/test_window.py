@@ -14,7 +14,7 @@ from agent.delivery.window import (
     pack_window,
     packs_inline,
 )
-from agent.sources.queue import SendQueue
+from agent.sources.connection_queue import ConnectionQueue
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from logdrive.model.limits import PACK_BYTES, RUN_RECORDS
@@ -177,7 +177,7 @@ class Reads:
 
 def gathered(room: WindowRoom, *sources: Lines) -> OutgoingWindow:
     """Return the window that *sources*, all ready, make in *room*."""
-    demand = SendQueue()
+    demand = ConnectionQueue()
     for source in sources:
         demand.enqueue(cast("Source", source), 0.0)
     return gather_window(demand, cast("SourceReader", Reads()), room, 0.0)
@@ -222,7 +222,7 @@ def test_a_window_of_long_lines_is_bounded_by_their_text() -> None:
 
 
 def test_many_sources_with_a_line_each_make_windows_of_512_runs() -> None:
-    demand, sources = SendQueue(), [Lines(100, 1, left=1) for _ in range(1100)]
+    demand, sources = ConnectionQueue(), [Lines(100, 1, left=1) for _ in range(1100)]
     for source in sources:
         demand.enqueue(cast("Source", source), 0.0)
     windows = [

@@ -1,13 +1,15 @@
 """Sources of any `Readable`: here bytes in memory, without handle or inode."""
 
+from itertools import pairwise
 from uuid import UUID
 
 from agent.config.files import InputTable
 from agent.delivery.reader import SourceReader
+from agent.events.cutter import LINES, EventCutter
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
-from agent.sources.readable import SourceTruncatedError
+from agent.sources.readable import DueGap, InputKind, SourceTruncatedError
 from agent.sources.registration import NextStep
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
@@ -17,7 +19,7 @@ from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, positi
 from logdrive.model.records import DATA, END, GAP
 from logdrive.records.blocks import BlockEncoder
 from logdrive.records.chunk import TextChunk
-from logdrive.records.runs import TRUNCATED, GapOrEndMark, Run
+from logdrive.records.runs import NOT_WANTED, TRUNCATED, GapOrEndMark, Run
 
 TEXT = b"one\ntwo\nthree\n"
 STORE = UUID(int=7)
@@ -26,14 +28,20 @@ STORE = UUID(int=7)
 class Bytes:
     """A `Readable` of whole lines in memory, returned one at a time, until they are *lost*."""
 
+    input_kind = InputKind.SPOOL
+    is_unique = False
+
     def __init__(self, text: bytes) -> None:
         self._text = text
         self.place = FileLocation("pipe", "pipe", "", 0, 0, 0)
         self.settings = InputTable(paths=["/"])
+        self.cutter: EventCutter = LINES
         self.start = self.position = self.modified_ns = 0
+        self.prefix = b""
         self.seen = len(text)
         self.first_line = FirstLine.find_in(text)
         self.retired = self.lost = False
+        self.skip = (-1, -1)  # a stretch that is not read
 
     @property
     def unread(self) -> int:
@@ -47,6 +55,11 @@ class Bytes:
     def last_number(self) -> int:
         return self.number_at(self.seen)
 
+    def gap_at(self, position: int) -> DueGap | None:
+        if position == 0 < self.start:
+            return DueGap(self.start, GapOrEndMark(NOT_WANTED))
+        return DueGap(self.skip[1], GapOrEndMark("lost")) if position == self.skip[0] else None
+
     def set_start(self, position: int) -> None:
         self.start = position
 
@@ -59,6 +72,9 @@ class Bytes:
 
     def number_at(self, position: int) -> int:
         return number_of(position, self._text[:position][-TAIL_BYTES:])
+
+    def read_head(self, size: int) -> bytes:
+        return self._text[:size]
 
     def read_lines(self, now: float, *, limit: int, longest: int) -> TextChunk | None:
         if self.lost:
@@ -134,3 +150,13 @@ def test_lost_bytes_become_a_gap_up_to_the_last_byte_seen_then_an_end__P4() -> N
     readable, source, producer = begun(TEXT, number_of(4, b"one\n"))
     readable.lost = True
     assert [(run.kind, run.position) for run in runs(producer, source)] == [(GAP, 14), (END, 14)]
+
+
+def test_bytes_that_are_not_sent_are_a_gap_in_the_middle_and_the_source_goes_on__P4() -> None:
+    readable, source, producer = begun(TEXT, ABSENT)
+    readable.skip = (4, 8)
+    sent = runs(producer, source)
+    assert [(run.kind, run.position) for run in sent] == [(DATA, 4), (GAP, 8), (DATA, 14)]
+    assert sent[1].mark == GapOrEndMark("lost")
+    assert all(one.number == two.previous for one, two in pairwise(sent))
+    assert source.ended is None

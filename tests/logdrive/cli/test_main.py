@@ -203,6 +203,14 @@ def test_tables_that_are_not_there_are_told_before_spark_starts(
     assert "Spark" not in done.output
 
 
+def test_ship_refuses_an_encoding_that_files_do_not_have(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("line\n")
+    arguments = ("agent", "ship", str(tmp_path / "a.log"), "--to", "127.0.0.1:1")
+    done = CliRunner().invoke(cli, [*arguments, "--encoding", "iso2022_jp"])
+    assert done.exit_code == 2
+    assert "--encoding: 'iso2022_jp' shifts between character sets" in done.output
+
+
 def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("line\n")
     done = _logdrive(

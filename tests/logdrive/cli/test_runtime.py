@@ -54,3 +54,19 @@ def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
         timeout=30,
     )
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_program_that_reloads_is_asked_to_by_each_hangup_and_goes_on() -> None:
+    reloading = _STOPPED.replace("run_program(program)", "run_program(program, reloads=True)")
+    reloading = reloading.replace(
+        'print(machine.stop.is_set(), end=" ")',
+        "print(machine.hangup.is_set(), machine.stop.is_set()); machine.hangup.clear()",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", reloading, "SIGHUP", "SIGHUP", "SIGTERM"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stdout.splitlines() == ["True False", "True False", "False True"]

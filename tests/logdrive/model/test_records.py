@@ -1,6 +1,7 @@
 """Marks of gap and end records, which headers repeat and every reader parses (P4, R4)."""
 
 import base64
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from logdrive.model.records import (
     end_record,
     exact_lean_record,
+    file_bytes,
     gap_record,
     lean_record,
     mark_in_record,
@@ -65,3 +67,27 @@ def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(
     assert exact_lean_record(70_000, 70_004, message, exact) == lean_record(
         70_000, 70_004, message, original=original
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "data"),
+    [
+        ({}, "ä\n".encode()),
+        ({"event": {"original_base64": "/w=="}}, b"\xff\n"),
+        ({"event": {"original": "a line", "kind": "event"}}, b"a line\n"),
+        ({"log": {"end": 9, "encoding": "utf-16-le", "eol": "\n\0"}}, b"\xe4\0\n\0"),
+        # another shipper's
+        ({"log": {}, "event": {"original": "a line"}}, "ä\n".encode()),
+        ({"log": {"encoding": "latin-1"}}, "ä\n".encode()),
+        ({"log": {"lines": 1}, "message": "ä\r\n"}, "ä\r\n".encode()),
+    ],
+)
+def test_a_record_has_the_bytes_of_its_line(more: dict[str, Any], data: bytes) -> None:
+    assert file_bytes({"log": {"offset": 0, "end": 9}, "message": "ä"} | more) == data
+
+
+@pytest.mark.parametrize("encoding", ["no such", "idna", "punycode", "undefined", "zlib", "ascii"])
+def test_an_encoding_that_no_file_has_is_refused(encoding: str) -> None:
+    log = {"offset": 0, "end": 9, "encoding": encoding}
+    with pytest.raises(ValueError, match="encod"):
+        file_bytes({"log": log, "message": "ä"})

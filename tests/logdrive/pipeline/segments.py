@@ -75,7 +75,10 @@ class Segment:
             mark=msgspec.Raw(record.mark_in_record(payload)),
         )
 
-    def ended(self, source: str, end: int, reason: str = "removed") -> None:
+    def ended(
+        self, source: str, end: int, reason: str = "removed", path: str | None = None
+    ) -> None:
+        """Append an end record; *path* is that of the source, where it has another than usual."""
         payload = record.end_record(end, reason)
         self.batch(
             "end",
@@ -85,6 +88,7 @@ class Segment:
             previous=end,
             position=end,
             mark=msgspec.Raw(record.mark_in_record(payload)),
+            attributes=None if path is None else {"host": "web-1", "path": path},
         )
 
     def foreign(self, source: str, records: Sequence[bytes], events: int | None = None) -> None:

@@ -50,10 +50,10 @@ AGENT = (
     Mutant(
         "agent.regrown_file_not_noticed",
         "a file that was cut and grew past the position is read on",
-        "agent.inputs.files.file",
+        "agent.inputs.files.content",
         (
             (
-                "        if crc32(data[:before]) != crc or len(data) - before < min(limit, self.unread):\n            raise SourceTruncatedError\n",
+                "        if crc32(data[:before]) != crc or len(data) - before < at_least:\n            raise SourceTruncatedError\n",
                 "",
             ),
             (
@@ -67,6 +67,28 @@ AGENT = (
             (
                 "            if len(tail) < min(self.position, TAIL_BYTES) or (\n                self._check and check_of(tail) != self._check\n            ):\n                raise SourceTruncatedError\n",
                 "",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.nuls_read_before_they_are_written",
+        "space that a writer has set aside is read as a line of NULs",
+        "agent.inputs.files.file",
+        (
+            (
+                '        if not before.endswith(b"\\0") or self.whole:\n',
+                "        if True:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.nuls_read_with_a_last_line",
+        "NULs beyond the end seen last are read with the lines before them",
+        "agent.inputs.files.file",
+        (
+            (
+                '        if not data.endswith(b"\\0") or self.whole or begin + len(data) <= self.seen:\n',
+                "        if True:\n",
             ),
         ),
     ),

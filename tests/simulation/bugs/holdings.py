@@ -9,8 +9,8 @@ HOLDINGS = (
         "agent.inputs.files.file",
         (
             (
-                "        self._grow_to(stat.size, now)\n",
-                "        if stat.links:\n            self._grow_to(stat.size, now)\n",
+                "        self._grow_to(size, now)\n",
+                "        if stat.links:\n            self._grow_to(size, now)\n",
             ),
         ),
     ),
@@ -20,7 +20,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "                self._restore_ended(entry, GapOrEndMark(REMOVED, exact=False))\n",
+                "                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False))\n",
                 "                pass\n",
             ),
         ),
@@ -31,7 +31,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "            self._restore_ended(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))\n",
+                "            self._await_copy(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))\n",
                 "",
             ),
         ),

@@ -26,7 +26,7 @@ PACKS = (
         "agent.delivery.encoders",
         (
             (
-                "        carried = _JSON + _PACKS if form in _PACKS else _JSON if form in _JSON else ()\n",
+                "        carried = _JSON + _PACKS if self.form in _PACKS else _JSON if self.form in _JSON else ()\n",
                 "        carried = _JSON + _PACKS\n",
             ),
         ),

@@ -78,7 +78,7 @@ def test_directories_that_were_listed_are_known_even_without_files(disk: MemoryD
             [InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]
         ).scan_files(listing)
     )
-    assert listing.listed_directories == ["/logs", "/other"]
+    assert list(listing.listed_directories) == ["/logs", "/other"]
     assert list(listing.errors) == ["/none"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.config.files import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.globs import DirectoryKey, DirectoryListing, FileInputs
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
@@ -25,7 +25,7 @@ def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:
         woken = asyncio.Event()
         watcher = DirectoryWatcher(woken.set)
         try:
-            watcher.watch_directories([str(tmp_path), str(tmp_path / "none")])
+            watcher.watch_directories(keys_of(tmp_path) | {str(tmp_path / "none"): (0, 0, 0)})
             for change in (
                 lambda: (tmp_path / "a").write_text("x"),
                 lambda: (tmp_path / "a").rename(tmp_path / "b"),
@@ -44,7 +44,7 @@ def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:
                 file.write("growth tells nobody")
             await asyncio.sleep(0.2)
             assert not woken.is_set()
-            watcher.watch_directories([])
+            watcher.watch_directories({})
             (tmp_path / "d").write_text("x")
             await asyncio.sleep(0.2)
             assert not woken.is_set()
@@ -52,6 +52,54 @@ def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:
             watcher.stop_watching()
 
     asyncio.run(main())
+
+
+def test_a_directory_that_comes_back_or_a_link_that_leads_elsewhere_is_watched_anew(
+    tmp_path: Path,
+) -> None:
+    """The kernel watches a directory, and not its name."""
+
+    async def main() -> None:
+        woken = asyncio.Event()
+        watcher = DirectoryWatcher(woken.set)
+        removed, linked = tmp_path / "removed", tmp_path / "linked"
+        removed.mkdir()
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        linked.symlink_to("one")
+
+        async def expect_wake(path: Path) -> None:
+            await asyncio.sleep(0.1)
+            woken.clear()
+            path.write_text("x")
+            async with asyncio.timeout(5):
+                await woken.wait()
+
+        try:
+            watcher.watch_directories(keys_of(removed, linked))
+            await expect_wake(removed / "a")
+            await expect_wake(linked / "a")
+
+            (removed / "a").unlink()
+            removed.rmdir()
+            removed.mkdir()  # has the same inode on many file systems
+            linked.unlink()
+            linked.symlink_to("two")
+            watcher.watch_directories(keys_of(removed, linked))
+            await expect_wake(removed / "b")
+            await expect_wake(linked / "b")
+        finally:
+            watcher.stop_watching()
+
+    asyncio.run(main())
+
+
+def keys_of(*directories: Path) -> dict[str, DirectoryKey]:
+    """Return what a scan tells of directories."""
+    listing = DirectoryListing(SystemDisk())
+    for path in directories:
+        listing.list_names(str(path))
+    return listing.listed_directories
 
 
 def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> None:

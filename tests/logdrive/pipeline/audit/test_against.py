@@ -91,6 +91,27 @@ def test_a_row_that_is_not_the_bytes_of_its_file_differs_where_it_begins(tmp_pat
     assert compared(tmp_path / "tables", b"one\n" + b"x" * 26).different == at
 
 
+def test_what_was_redacted_is_not_compared_and_parts_are_compared_where_they_are(
+    tmp_path: Path,
+) -> None:
+    segment, text = Segment(), b"one\nsecret\nA\nB\nC\n"
+    flags = {"flags": [records.REDACTED]}
+    rows = [
+        records.lean_record(0, 4, "one"),
+        records.lean_record(4, 11, "***", log=flags),
+        # the lines A and C are one event, and B has its place behind them
+        records.lean_record(11, 15, "A\nC", log={"parts": [[11, 13], [15, 17]]}),
+        records.lean_record(15, 17, "B", log={"parts": [[13, 15]]}),
+    ]
+    segment.data_batch("a", 0, 17, rows, 4)
+    catch_up(tmp_path / "tables", segment)
+    found = compared(tmp_path / "tables", text)
+    assert (found.same, found.left_out, found.missing, found.beyond) == (True, 7, [], 0)
+    found = compared(tmp_path / "tables", text.replace(b"B", b"x"))
+    assert (found.same, found.different) == (False, 13)
+    assert compared(tmp_path / "tables", text[:-2]).beyond == 2
+
+
 def audited(tables: Path, *arguments: str) -> Result:
     command = ["pipeline", "audit", str(tables), *arguments]
     return CliRunner().invoke(cli, command, standalone_mode=False)

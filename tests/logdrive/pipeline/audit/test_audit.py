@@ -12,6 +12,8 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
+from logdrive.model import records
+from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import Verdict, audit
 from logdrive.pipeline.audit.engine import EngineFactory
@@ -195,8 +197,6 @@ def test_a2_cut_batches_are_complete(tmp_path: Path, engine: EngineFactory) -> N
 def test_r1_dropped_bytes_are_proven_against_the_header(
     tmp_path: Path, engine: EngineFactory
 ) -> None:
-    from logdrive.model import records
-
     segment = Segment()
     block = records.block_record(0, 20, 1, "kept line\n", [-4, 10, -6])
     segment.data_batch("a", 0, 20, [block], 1, skipped=10)
@@ -207,6 +207,32 @@ def test_r1_dropped_bytes_are_proven_against_the_header(
     catch_up(tmp_path, segment)
     verdict = audit(str(tmp_path), engine)
     assert [fault.what for fault in verdict.faults] == ["dropped bytes do not match the header"]
+
+
+def test_r1_records_tell_what_lies_between_them_and_what_was_redacted(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
+    segment = Segment()
+    kept = records.lean_record(4, 9, "kept")
+    redacted = records.lean_record(12, 20, "***", log={"flags": [records.REDACTED]})
+    segment.data_batch("a", 0, 22, [kept, redacted], 2, skipped=9)
+    pack = make_pack(PackForm.CUT_TEXT, join_cuts([-8], b""), PackCodec.STORED)
+    segment.pack("a", 22, 30, pack, 0, skipped=8)
+    catch_up(tmp_path, segment)
+    verdict = audit(str(tmp_path), engine)
+    assert verdict.complete
+    assert (verdict.bytes, verdict.skipped_bytes, verdict.redacted_events) == (13, 17, 1)
+    assert "17 bytes left out by rules of the agents" in verdict_line(verdict)
+    assert "1 event redacted by rules of the agents" in verdict_line(verdict)
+    # the same again, and a part of it: each byte counts once
+    segment.data_batch("a", 0, 22, [kept, redacted], 2, skipped=9)
+    catch_up(tmp_path, segment)
+    assert audit(str(tmp_path), engine).skipped_bytes == 17
+    # a record that is missing is no byte that was left out
+    segment.data_batch("b", 0, 22, [kept], 1, skipped=9)
+    catch_up(tmp_path, segment)
+    (fault,) = audit(str(tmp_path), engine).faults
+    assert fault.what == "dropped bytes do not match the header"
 
 
 def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(

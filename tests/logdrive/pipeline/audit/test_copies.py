@@ -125,10 +125,33 @@ def test_a4_lives_with_the_same_first_line_are_no_copies(
     verdict = _audited(tmp_path / "one", segment, engine)
     assert (verdict.copies, verdict.complete) == ([], True)
     segment = Segment()
-    segment.ended("c", _send(segment, "c", TEMPLATE), "resent")
+    segment.ended("c", _send(segment, "c", TEMPLATE), "resent", PATH)
     _send(segment, "again", TEMPLATE, resend=True)
     verdict = _audited(tmp_path / "two", segment, engine)
     assert (verdict.copies, verdict.complete) == ([], True)
+
+
+def test_a4_a_clone_of_what_was_sent_again_on_purpose_is_found(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
+    """Only the pair that an operator knows of is no copy, not all that the path ever has."""
+    segment = Segment()
+    segment.ended("a", _send(segment, "a", TEMPLATE), "resent", PATH)
+    _send(segment, "again", TEMPLATE, resend=True)
+    _send(segment, "clone", TEMPLATE + lines("c", 0, 5), resend=True)
+    verdict = _audited(tmp_path, segment, engine)
+    assert [(copy.source, copy.other, copy.lines) for copy in verdict.copies] == [
+        (source_id("clone"), source_id("again"), 200)
+    ]
+
+
+def test_a4_a_file_that_came_back_after_it_was_given_up_is_there_twice(
+    tmp_path: Path, engine: EngineFactory
+) -> None:
+    segment = Segment()
+    segment.ended("a", _send(segment, "a", TEMPLATE), "forgotten", PATH)
+    _send(segment, "again", TEMPLATE, resend=True)
+    assert _audited(tmp_path, segment, engine).duplicate_events == 200
 
 
 def test_p2_the_record_of_a_first_run_is_no_source(tmp_path: Path, engine: EngineFactory) -> None:

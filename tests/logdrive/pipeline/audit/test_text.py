@@ -329,3 +329,26 @@ def test_a_source_that_lacks_bytes_is_listed_with_where_its_complete_part_ends(
     assert listed == [
         f"/var/log/a.log (source {source_id('a')}) is complete up to {at} of {at + 1000:,} bytes"
     ]
+
+
+def test_a4_what_operators_did_is_told_beside_the_figures() -> None:
+    segment = Segment()
+    segment.ended("a", send(segment, "a", lines("a", 0, 2)), "resent")
+    at = send(segment, "b", lines("b", 0, 2))
+    segment.gap("b", at, at + 1000, "skipped")
+    segment.ended("b", at + 1000)
+    judged = found_in(segment)
+    assert verdict_line(judged) == (
+        f"complete: 4 lines, {2 * at} bytes, 2 sources, 0 bytes lost, 0 lines duplicated; "
+        "1 source sent again on purpose: what was sent of it before is there twice; "
+        "1,000 bytes of 1 file skipped on purpose"
+    )
+
+
+def test_a4_a_source_that_was_given_up_has_lost_what_it_lacks() -> None:
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 2))
+    segment.gap("a", at, at + 10, "forgotten", exact=False)
+    judged = found_in(segment)
+    assert (judged.complete, judged.lost_bytes) == (False, 10)
+    assert "an operator gave it up" in verdict_line(judged)

@@ -21,7 +21,7 @@ FILE = b"one\r\n\xc3\xa4\xc3\xb6\n\xff\xfe\ntwo\0\n\n\xf0\x9f\xa6\xab" * 3 + b"n
 
 def rows_of(directory: Path, source: str) -> pa.Table:
     events, _ = open_tables(str(directory))
-    table = events.read_rows([*COLUMNS, "source", "form", "flag"])
+    table = events.read_rows([*COLUMNS, "source", "form"])
     return table.filter(pa.compute.equal(table["source"], source_id(source)))
 
 

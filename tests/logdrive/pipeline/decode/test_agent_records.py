@@ -144,3 +144,20 @@ def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: 
     catch_up(tmp_path, segment)
     for path in real_logs:
         assert list(source_pieces(str(tmp_path), source_id(path.name))) == [(0, path.read_bytes())]
+
+
+def test_r2_pairs_say_where_the_lines_of_an_event_are() -> None:
+    segment = Segment()
+    record = {
+        "line": "a\nc",
+        "offset": "0",
+        "file": "/l",
+        "log.origin": "0f" * 16,
+        "log.parts": "0-2,4-6",
+    }
+    other = record | {"line": "b", "offset": "4", "log.parts": "2-4"}
+    segment.foreign("ours", [orjson.dumps(record), orjson.dumps(other)])
+    decoder = Decoder(STREAM, held_bytes=GIB)
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    rows, _ = decoder.take_tables()
+    assert list(rebuild(rows)) == [(0, b"a\nb\nc\n")]

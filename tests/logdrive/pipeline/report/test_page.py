@@ -63,7 +63,7 @@ def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
                 "kept",
                 "rows",
                 "bytes",
-                "skipped",
+                "dropped",
                 "received",
                 "mark_start",
                 "mark_end",

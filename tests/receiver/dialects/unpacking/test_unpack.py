@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from logdrive.model.limits import PACK_BYTES
 from logdrive.model.numbers import check_in, check_of, position_of
+from logdrive.model.records import lean_record
 from logdrive.packs.pack import PackError, PackForm
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_records import FullEncoder
@@ -251,9 +252,29 @@ def test_packed_records_that_can_not_be_cut_are_refused(records: list[bytes], re
         opened(of_records(records, 0, 1 << 40))
 
 
-def test_packed_records_that_leave_out_bytes_are_refused() -> None:
-    with pytest.raises(PackError, match="leaves out"):
-        opened(of_records([record(0)], 0, 100, skipped=5))
+def test_packed_records_that_leave_out_bytes_say_which() -> None:
+    records = [lean_record(20 * number, 20 * number + 11, "x" * 10) for number in range(1500)]
+    packed = of_records(records, 0, 20 * 1500, skipped=9 * 1500)
+    runs = opened(packed)
+    assert [payload for run in runs for payload in run.payloads] == records
+    assert [run.run.skipped for run in runs] == [9 * 999, 9 * 501]
+    assert [position_of(run.run.number) for run in runs] == [20 * 999, 20 * 1500]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [record(0)],
+        [lean_record(0, 11, "x" * 10)],
+        [lean_record(0, 11, "x" * 10), lean_record(0, 100, "x" * 10)],
+        [lean_record(0, 0, "")],
+    ],
+)
+def test_packed_records_that_don_t_say_which_bytes_they_leave_out_are_refused(
+    records: list[bytes],
+) -> None:
+    with pytest.raises(PackError, match=r"leave(s)? out"):
+        opened(of_records(records, 0, 100, skipped=5))
 
 
 # Lies -------------------------------------------------------------------------------------------
@@ -263,3 +284,27 @@ def test_a_pack_whose_inside_is_not_what_its_run_says_is_refused_before_the_firs
     packed = received(PackForm.TEXT, LINES, 0, len(LINES), 59_999)
     with pytest.raises(PackError, match="60000 events"):
         unpack_run(packed, "blocks", ATTRIBUTES, ORIGIN)
+
+
+def test_r2_events_whose_lines_take_turns_stay_in_one_batch() -> None:
+    def tied(at: int) -> list[bytes]:
+        """Two events of 30 bytes each: the second one's lines lie between the first one's."""
+        places = [(at, [[at, at + 20], [at + 50, at + 60]]), (at + 30, [[at + 20, at + 50]])]
+        return [
+            orjson.dumps(
+                {"log": {"offset": start, "end": start + 30, "parts": parts}, "message": "x" * 29}
+            )
+            for start, parts in places
+        ]
+
+    alone = [record(20 * number) for number in range(998)]
+    at = 20 * len(alone)
+    records = [*alone, *(one for number in range(700) for one in tied(at + 60 * number))]
+    # the 999th record of the first batch would be the first of two
+    runs = opened(of_records(records, 0, at + 60 * 700))
+    assert [run.run.events for run in runs] == [998, 998, 402]
+    assert_takes_the_place(runs, of_records(records, 0, at + 60 * 700), b"")
+
+    # the agent dropped the last one
+    (run,) = opened(of_records(tied(0)[:1], 0, 60, skipped=30))
+    assert run.run.skipped == 30

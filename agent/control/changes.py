@@ -1,0 +1,212 @@
+"""What operators do with a source: skip, resend, forget (rule A4). Each can be tried before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from agent.control.finding import find_source
+from agent.control.messages import (
+    Change,
+    ChangeRequest,
+    ControlError,
+    ForgetRequest,
+    ResendRequest,
+    SkipRequest,
+)
+from agent.inputs.files.file import Generation
+from agent.inputs.files.restore import Restorer
+from agent.inputs.files.start_position import find_last_line_end
+from agent.inputs.files.tail import Tailer
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text, printable_path
+from agent.sources.queue import SendQueue
+from agent.sources.registration import SourceState
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Source
+from logdrive.errors import os_error_text
+from logdrive.host.clock import Clock
+from logdrive.model.numbers import position_of
+
+
+class SourceChanges:
+    """Does what requests ask for; the session goes on with it."""
+
+    def __init__(
+        self,
+        registry: SourceRegistry,
+        send_queue: SendQueue,
+        *,
+        tailer: Tailer,
+        restorer: Restorer,
+        clock: Clock,
+        log: Any,
+    ) -> None:
+        self._registry = registry
+        self._send_queue = send_queue
+        self._tailer = tailer
+        self._restorer = restorer
+        self._clock = clock
+        self._log = log
+
+    def change(self, request: ChangeRequest) -> Change:
+        """Do what *request* asks for, or say what would be done. Raises `ControlError`."""
+        match request:
+            case SkipRequest():
+                return self._skip(request)
+            case ResendRequest():
+                return self._resend(request)
+            case ForgetRequest():
+                return self._forget(request)
+            case _:
+                raise ControlError("not a change")
+
+    # The changes ---------------------------------------------------------------------------------
+
+    def _skip(self, request: SkipRequest) -> Change:
+        source, generation = self._find_file(request, "skipped")
+        self._settle(source)
+        try:
+            self._tailer.open_source(source)
+            end = find_last_line_end(generation)
+        except OSError as error:
+            raise ControlError(
+                f"{self._path(source)} can't be read: {os_error_text(error)}"
+            ) from error
+
+        sent = source.sent_position
+        begin = max(sent, source.skip_to)
+        if end <= begin:
+            raise ControlError(f"{self._path(source)}: there is no whole line that was not sent")
+        text = (
+            f"{end - begin:,} bytes of {self._path(source)}, from {begin:,} to {end:,}, are never "
+            "sent: a gap record says so, and the audit counts them as skipped, not as lost"
+        )
+        return self._do(
+            request,
+            Change(
+                action="skip",
+                path=self._path(source),
+                origin=str(source.origin),
+                start=begin,
+                end=end,
+                text=text,
+            ),
+            lambda: self._begin_skip(source, end),
+        )
+
+    def _begin_skip(self, source: Source, end: int) -> None:
+        source.skip(end)
+        self._registry.mark_changed()
+        self._send_queue.enqueue(source, self._clock.monotonic())
+
+    def _resend(self, request: ResendRequest) -> Change:
+        source, generation = self._find_file(request, "sent again")
+        self._settle(source)
+        path = self._path(source)
+        text = (
+            f"{path} is sent again from its beginning, {generation.seen:,} bytes so far: what was "
+            f"sent before, up to {source.sent_position:,}, is then there twice, under two sources. "
+            'The first ends as "resent", so the audit takes it for no duplicate'
+        )
+        return self._do(
+            request,
+            Change(
+                action="resend",
+                path=path,
+                origin=str(source.origin),
+                start=0,
+                end=generation.seen,
+                text=text,
+            ),
+            lambda: self._begin_resend(source),
+        )
+
+    def _begin_resend(self, source: Source) -> None:
+        if self._tailer.resend_source(source) is None:
+            raise ControlError(
+                f"{self._path(source)} can't be read now, or was truncated: look at its problem in "
+                "`logdrive agent status`"
+            )
+
+    def _forget(self, request: ForgetRequest) -> Change:
+        found = find_source(self._registry, request.source)
+        if isinstance(found, Source):
+            raise ControlError(self._why_not_forgotten(found))
+        path, position = (
+            printable_path(path_from_text(found.path)),
+            max(0, position_of(found.number)),
+        )
+        seen = max(found.seen, position)
+        ended = found.done is not None
+        text = (
+            f"{path} has ended and is acknowledged: the checkpoint forgets it now, so it is not "
+            "offered again if a receiver's store goes back in time"
+            if ended
+            else f"{path} is given up: what of it was not acknowledged, {seen - position:,} bytes "
+            "and what may have come since, is a gap `forgotten`, which the audit counts as lost. "
+            "If the file comes back, it is sent from its beginning"
+        )
+        change = Change(
+            action="forget",
+            path=path,
+            origin=str(found.origin),
+            start=position,
+            end=seen,
+            text=text,
+        )
+        if ended:
+            return self._do(request, change, lambda: self._registry.drop_ended(found.origin))
+        return self._do(request, change, lambda: self._restorer.give_up_absent(found.origin))
+
+    def _why_not_forgotten(self, source: Source) -> str:
+        path = self._path(source)
+        if source.ended is not None:
+            return (
+                f"{path} has ended, and its end record waits for a receiver: it is forgotten "
+                "keep_ended_days after that has it"
+            )
+        return (
+            f"{path} is there and an input names it, so it would be found again: take it out of "
+            "`paths`, reload, and forget it then; or leave out what it holds: `source skip`"
+        )
+
+    def _do(self, request: ChangeRequest, change: Change, action: Callable[[], None]) -> Change:
+        if request.dry_run:
+            return change
+        action()
+        self._log.info(
+            f"operator: {change.action}",
+            path=change.path,
+            origin=change.origin,
+            start=change.start,
+            end=change.end,
+        )
+        return msgspec.structs.replace(change, done=True)
+
+    # What may be changed --------------------------------------------------------------------------
+
+    def _find_file(self, request: ChangeRequest, done: str) -> tuple[Source, Generation]:
+        """Return the living source that *request* names, and its file."""
+        found = find_source(self._registry, request.source)
+        if isinstance(found, CheckpointEntry):
+            raise ControlError(f"{request.source}: its file is gone, so it can't be {done}")
+        generation = found.living
+        if not isinstance(generation, Generation):
+            raise ControlError(
+                f"{self._path(found)} is no file that can be read again, so it can't be {done}"
+            )
+        return found, generation
+
+    def _settle(self, source: Source) -> None:
+        """Refuse a source of which it is not known yet what the store has."""
+        settled = source.counting is Counting.KNOWN and not source.undecided
+        if not settled or source.state is SourceState.ASKING:
+            raise ControlError(
+                f"{self._path(source)}: no receiver has said yet what it has of it: try again when "
+                "it is connected"
+            )
+
+    def _path(self, source: Source) -> str:
+        return printable_path(self._registry.path_of(source))

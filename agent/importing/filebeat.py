@@ -1,0 +1,105 @@
+"""Reads a filebeat.yml: inputs of type log, filestream and container, and output.logstash.
+
+The names of settings are Filebeat's, of versions 7 to 9.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from agent.importing.filebeat_inputs import import_input
+from agent.importing.filebeat_output import import_output
+from agent.importing.imported import Imported
+from agent.importing.settings import Settings, as_list
+from logdrive.errors import ConfigError, Mistake
+
+_VARIABLE: Final = re.compile(r"\$\{([^}:]+)(?::([^}]*))?\}")
+
+_NOT_NEEDED: Final = {
+    "queue.": "what waits stays in its files, so there is no queue",
+    "filebeat.registry": "see --registry; the checkpoint is in [agent] state_dir",
+    "filebeat.shutdown_timeout": "[agent] drain_seconds is its counterpart, with 30 s",
+    "logging.": "logdrive logs to standard error, in a form that `--log-format` chooses",
+    "setup.": "concerns Elasticsearch and Kibana",
+    "monitoring.": "[control] metrics is its counterpart, for Prometheus",
+    "http.": "[control] metrics is its counterpart, for Prometheus",
+    "path.": "[agent] state_dir is its counterpart",
+    "max_procs": "an agent needs two threads to compress, and no more",
+}
+"""Settings of Filebeat that need no counterpart, and why."""
+
+
+def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imported:
+    """Return what the filebeat.yml *text*, which was read from *path*, means to the agent.
+
+    Raises `ConfigError` if it is no YAML, or no configuration of Filebeat.
+    """
+    imported = Imported()
+    settings = Settings(_parse(_substitute(text, environment, imported), path), "")
+    inputs = as_list(settings.take("filebeat.inputs", "filebeat.prospectors"))
+    for number, table in enumerate(inputs):
+        if isinstance(table, Mapping):
+            import_input(table, f"filebeat.inputs[{number}]", imported)
+    if not inputs:
+        imported.add_remark("filebeat.inputs", "there is none: write an [[input]] by hand")
+
+    if name := settings.take("name"):
+        imported.document["agent"] = {"host": str(name)}
+    _import_general(settings, imported)
+    import_output(settings, imported)
+    for key, value in settings.left():
+        reason = next((why for prefix, why in _NOT_NEEDED.items() if key.startswith(prefix)), "")
+        if key.endswith("enabled") and value is False:
+            continue
+        imported.add_remark(key, reason or "has no counterpart")
+    return imported
+
+
+def _parse(text: str, path: str) -> Mapping[str, Any]:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(path, [Mistake("", "", f"it is no YAML: {error}")]) from error
+    if not isinstance(document, Mapping) or not any(
+        str(key).startswith(("filebeat", "output")) for key in document
+    ):
+        remedy = "it has neither filebeat.inputs nor an output: give the filebeat.yml"
+        raise ConfigError(path, [Mistake("", "", remedy)])
+    return document
+
+
+def _substitute(text: str, environment: Mapping[str, str], imported: Imported) -> str:
+    """Return *text* with the values of its variables, as Filebeat takes them."""
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if name in environment:
+            return environment[name]
+        if default is not None:
+            return default
+        imported.add_remark(match[0], "is not set here: write its value instead")
+        return match[0]
+
+    return _VARIABLE.sub(value, text)
+
+
+def _import_general(settings: Settings, imported: Imported) -> None:
+    """Add the fields and tags of all inputs to each of them."""
+    fields, tags = settings.take_table("fields"), as_list(settings.take("tags"))
+    processors = as_list(settings.take("processors"))
+    settings.take("fields_under_root")
+    for table in imported.document.get("input", []):
+        if fields:
+            table["fields"] = fields | table.get("fields", {})
+        if tags:
+            table["tags"] = [*tags, *table.get("tags", [])]
+    for processor in processors:
+        for name in processor if isinstance(processor, Mapping) else ():
+            remark = (
+                "host and agent are part of what all events say"
+                if name == "add_host_metadata"
+                else "write [[input.processor]] for it; docs/agent.md has a table of both"
+            )
+            imported.add_remark(f"processors.{name}", remark)

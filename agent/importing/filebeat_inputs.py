@@ -1,0 +1,254 @@
+"""Reads one input of a filebeat.yml."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from agent.config.encodings import canonical_encoding
+from agent.config.lines import LONGEST_EVENT_BYTES
+from agent.importing.imported import Imported
+from agent.importing.settings import (
+    Settings,
+    as_list,
+    duration_seconds,
+    flatten_keys,
+    nest_keys,
+    size_bytes,
+)
+from agent.patterns import check_pattern
+
+_FILES: Final = ("log", "filestream", "container", "docker")
+_ENCODINGS: Final = {"plain": "utf-8", "utf-16be-bom": "utf-16", "utf-16le-bom": "utf-16"}
+_LINE_ENDS: Final = {
+    "null_terminator": "\0",
+    "vertical_tab": "\v",
+    "form_feed": "\f",
+    "record_separator": "\x1e",
+}
+_AUTOMATIC: Final = (
+    "id",
+    "close",
+    "clean",
+    "harvester_",
+    "scan_frequency",
+    "backoff",
+    "max_backoff",
+    "buffer_size",
+    "file_identity",
+    "prospector",
+    "recursive_glob",
+    "symlinks",
+    "stream",
+    "combine_partial",
+    "combine_partials",
+    "take_over",
+    "delete",
+    "rotation",
+    "compression",
+    "gzip_experimental",
+    "fields_under_root",
+    "publisher_pipeline",
+    "pipeline",
+    "index",
+    "scan",
+    "ignore_inactive",
+)
+"""Settings that the agent does not need: it finds, follows and names files by itself."""
+_COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
+
+
+def import_input(table: Mapping[str, Any], where: str, imported: Imported) -> None:
+    """Add the [[input]] of an input of Filebeat, named *where* in remarks."""
+    settings = Settings(table, where)
+    kind = str(settings.take("type", "input_type") or "log")
+    if settings.take("enabled") is False:
+        imported.add_remark(where, "is not enabled, and left out")
+        return
+    if kind == "stdin":
+        imported.document["stdin"] = {}
+        return
+    if kind not in _FILES:
+        imported.add_remark(where, f"is a {kind}: see [journald], [[syslog]], [[socket]]")
+        return
+
+    ours: dict[str, Any] = {"paths": _paths(settings, kind, imported)}
+    if not ours["paths"]:
+        imported.add_remark(where, "has no path, and is left out")
+        return
+    _take_parsers(settings, ours, imported)
+    _take_lines(settings, ours, imported)
+    _take_json(settings.take_table("json"), settings.key("json"), ours, imported)
+    _take_multiline(settings.take_table("multiline"), settings.key("multiline"), ours, imported)
+    if kind in ("container", "docker"):
+        ours["format"] = str(settings.take("format") or "auto")
+    _take_filters(settings, ours, imported)
+    _take_labels(settings, ours)
+    _say_what_is_left(settings, imported)
+    imported.add_input(ours)
+
+
+def _paths(settings: Settings, kind: str, imported: Imported) -> list[str]:
+    paths = [str(path) for path in as_list(settings.take("paths"))]
+    if kind == "docker":
+        ids = as_list(settings.take("containers.ids")) or ["*"]
+        root = settings.take("containers.path") or "/var/lib/docker/containers"
+        paths += [f"{root}/{each}/*-json.log" for each in ids]
+    for path in paths:
+        if not path.startswith("/"):
+            imported.add_remark(f"{settings.key('paths')}: {path}", "is not absolute: left out")
+
+    for pattern in as_list(settings.take("exclude_files", "prospector.scanner.exclude_files")):
+        compressed = any(str(pattern).strip("$'\"").endswith(f".{end}") for end in _COMPRESSED)
+        imported.add_remark(
+            f"{settings.key('exclude_files')}: {pattern}",
+            "is not needed: a compressed rotation is known as the file that it was"
+            if compressed
+            else "is a pattern of text: write `exclude` with patterns of paths",
+        )
+    return [path for path in paths if path.startswith("/")]
+
+
+def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    if encoding := settings.take("encoding"):
+        name = _ENCODINGS.get(str(encoding), str(encoding))
+        try:
+            canonical_encoding(name)
+        except ValueError as error:
+            imported.add_remark(f"{settings.key('encoding')}: {encoding}", f"is left out: {error}")
+        else:
+            ours["encoding"] = name
+    if (line_end := settings.take("line_terminator")) and str(line_end) in _LINE_ENDS:
+        ours["line_end"] = _LINE_ENDS[str(line_end)]
+    if longest := settings.take("message_max_bytes", "max_bytes"):
+        size = size_bytes(longest)
+        if size is not None and size <= LONGEST_EVENT_BYTES:
+            ours["longest_event_bytes"] = size
+        else:
+            imported.add_remark(
+                settings.key("max_bytes"), "is not needed: nothing is cut off a long line"
+            )
+    if settings.take("tail_files") is True:
+        ours["start"] = "end"
+    if older := settings.take("ignore_older"):
+        seconds = duration_seconds(older)
+        if seconds and "start" not in ours:
+            ours["start"] = _age(seconds)
+            imported.add_remark(
+                settings.key("ignore_older"),
+                "is `start`: of older files only what is added after the first start is sent",
+            )
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    """Take filestream's `parsers`, in their order; each of ours is there once."""
+    take: dict[str, Callable[[dict[str, Any], str, dict[str, Any], Imported], None]] = {
+        "ndjson": _take_json,
+        "multiline": _take_multiline,
+    }
+    for number, parser in enumerate(as_list(settings.take("parsers"))):
+        for name, options in parser.items() if isinstance(parser, Mapping) else ():
+            where = f"{settings.key('parsers')}[{number}].{name}"
+            flat = dict(flatten_keys(options or {}))
+            if name == "container":
+                ours["format"] = str(flat.get("format") or "auto")
+            elif name == "syslog":
+                ours["format"] = "syslog"
+            elif name in take:
+                take[name](flat or {"": None}, where, ours, imported)
+            else:
+                imported.add_remark(where, "has no counterpart")
+
+
+def _take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported) -> None:
+    """Take the options of JSON lines: by default Filebeat has them under `json`."""
+    if not flat:
+        return
+    target = flat.pop("target", None)
+    at_top = flat.pop("keys_under_root", None) is True or target == ""
+    bad_lines = "mark" if flat.pop("add_error_key", False) is True else "keep"
+    table: dict[str, Any] = {"type": "json", "bad_lines": bad_lines}
+    if not at_top:
+        table |= {"fields": "under", "key": str(target or "json")}
+    if "format" in ours:  # JSON in a container's lines
+        ours["format"] = {"type": ours["format"], "content": "json"}
+    else:
+        ours["format"] = table
+    for name in flat:
+        if name and name not in ("ignore_decoding_error", "overwrite_keys", "expand_keys"):
+            imported.add_remark(f"{where}.{name}", "has no counterpart: the line itself stays, too")
+
+
+def _take_multiline(
+    flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
+) -> None:
+    if not flat:
+        return
+    kind = str(flat.pop("type", "pattern"))
+    pattern = flat.pop("pattern", None) or flat.pop("while_pattern", None)
+    if kind == "count" or pattern is None:
+        imported.add_remark(where, f"multiline of the type {kind} has no counterpart")
+        return
+    negate = flat.pop("negate", False) is True
+    before = flat.pop("match", "after") == "before"
+    if kind == "while_pattern":
+        key = "start" if negate else "continue"
+    else:
+        key = ("end" if negate else "goes_on") if before else ("start" if negate else "continue")
+    if not _is_usable(str(pattern), f"{where}.pattern", imported):
+        return
+    table: dict[str, Any] = {key: str(pattern)}
+    if (most := flat.pop("max_lines", None)) is not None:
+        table["max_lines"] = int(most)
+    if (seconds := duration_seconds(flat.pop("timeout", None))) is not None:
+        table["max_seconds"] = seconds
+    if flush := flat.pop("flush_pattern", None):
+        if key == "start":
+            table["end"] = str(flush)
+        else:
+            imported.add_remark(f"{where}.flush_pattern", "is known beside a start pattern only")
+    ours["multiline"] = table
+    for name in flat:
+        imported.add_remark(f"{where}.{name}", "has no counterpart")
+
+
+def _take_filters(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    """Take include_lines and exclude_lines, in the order in which Filebeat applies them."""
+    for theirs, key in (("include_lines", "include"), ("exclude_lines", "exclude")):
+        if patterns := as_list(settings.take(theirs)):
+            one = "|".join(f"(?:{pattern})" for pattern in patterns)
+            pattern = str(patterns[0]) if len(patterns) == 1 else one
+            if not _is_usable(pattern, settings.key(theirs), imported):
+                continue
+            ours.setdefault("processor", []).append({key: {"pattern": pattern}})
+
+
+def _is_usable(pattern: str, where: str, imported: Imported) -> bool:
+    """Return whether the agent takes *pattern*; if not, add a remark."""
+    try:
+        check_pattern(pattern)
+    except ValueError as error:
+        imported.add_remark(f"{where}: {pattern}", f"is left out: {error}")
+        return False
+    return True
+
+
+def _take_labels(settings: Settings, ours: dict[str, Any]) -> None:
+    if fields := settings.take_table("fields"):
+        ours["fields"] = nest_keys(fields)
+    if tags := as_list(settings.take("tags")):
+        ours["tags"] = [str(tag) for tag in tags]
+
+
+def _say_what_is_left(settings: Settings, imported: Imported) -> None:
+    for key, _ in settings.left():
+        name = key.removeprefix(f"{settings.where}.")
+        if name.startswith("processors"):
+            imported.add_remark(key, "write [[input.processor]] for it")
+        elif not name.startswith(_AUTOMATIC):
+            imported.add_remark(key, "has no counterpart")

@@ -1,0 +1,112 @@
+"""Reads Filebeat's registry: how far each file was acknowledged.
+
+The registry is a directory: a checkpoint, `NUMBER.json`, whose name `active.dat` has, and what was
+changed since, `log.json`: an operation and its entry in two lines, {"op":"set","id":7} and
+{"k":"filebeat::logs::native::22-5","v":{…}}. Filebeat 5 and 6 had one file, a list of entries.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from agent.inputs.files.taken_positions import TakenPosition
+from logdrive.errors import ConfigError, Mistake
+
+_DIRECTORIES = ("", "filebeat", "registry/filebeat", "data/registry/filebeat")
+
+
+def read_registry(path: str) -> list[TakenPosition]:
+    """Return the positions in the registry at *path*: the directory of it, or of all data.
+
+    Raises `ConfigError` if there is none, OSError if it can't be read.
+    """
+    entries = _old_entries(path) if os.path.isfile(path) else _entries_below(path)
+    found = (_position(key, value) for key, value in entries.items())
+    return sorted((one for one in found if one is not None), key=lambda one: one.path)
+
+
+def _entries_below(path: str) -> dict[str, Any]:
+    for below in _DIRECTORIES:
+        directory = os.path.join(path, below)
+        log = os.path.join(directory, "log.json")
+        if os.path.exists(log) or os.path.exists(os.path.join(directory, "active.dat")):
+            entries = _checkpoint(directory)
+            _apply_log(log, entries)
+            return entries
+    remedy = (
+        "no registry of Filebeat is there: give its directory with log.json and meta.json, "
+        "such as /var/lib/filebeat/registry/filebeat"
+    )
+    raise ConfigError(path, [Mistake("--registry", "", remedy)])
+
+
+def _checkpoint(directory: str) -> dict[str, Any]:
+    """Return the entries of the checkpoint that is in force; none where there is none yet."""
+    name = ""
+    active = os.path.join(directory, "active.dat")
+    if os.path.exists(active):
+        with open(active, encoding="utf-8") as file:
+            name = os.path.basename(file.read().strip())
+    path = os.path.join(directory, name)
+    if not name or not os.path.exists(path):
+        return {}
+    with open(path, "rb") as file:
+        return {entry["_key"]: entry for entry in _loaded(path, file.read())}
+
+
+def _apply_log(path: str, entries: dict[str, Any]) -> None:
+    if not os.path.exists(path):
+        return
+    operation = ""
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                break  # a torn last line, as Filebeat takes it
+            if "op" in value:
+                operation = value["op"]
+            elif operation == "set":
+                entries[value["k"]] = value["v"]
+            elif operation == "remove":
+                entries.pop(value["k"], None)
+
+
+def _old_entries(path: str) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        listed = _loaded(path, file.read())
+    return {f"filebeat::logs::{number}": entry for number, entry in enumerate(listed)}
+
+
+def _loaded(path: str, content: bytes) -> Iterator[dict[str, Any]]:
+    try:
+        yield from orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        remedy = f"it is no JSON ({error}): stop Filebeat, and copy its registry again"
+        raise ConfigError(path, [Mistake("--registry", "", remedy)]) from error
+
+
+def _position(key: str, value: dict[str, Any]) -> TakenPosition | None:
+    """Return the position of an entry of the inputs log and filestream; None for any other."""
+    if "FileStateOS" in value or "offset" in value:  # the input log
+        state = value.get("FileStateOS") or {}
+        return TakenPosition(
+            path=str(value.get("source", "")),
+            offset=int(value.get("offset", 0)),
+            inode=int(state.get("inode", 0)),
+            device=int(state.get("device", 0)),
+        )
+    cursor = value.get("cursor") or {}
+    if not key.startswith("filestream::") or "offset" not in cursor:
+        return None
+    *_, kind, name = key.split("::")
+    inode, device = [*name.split("-"), "0"][:2] if kind == "native" else ("0", "0")
+    return TakenPosition(
+        path=str((value.get("meta") or {}).get("source", "")),
+        offset=int(cursor["offset"]),
+        inode=int(inode),
+        device=int(device),
+        fingerprint=name if kind == "fingerprint" else "",
+    )

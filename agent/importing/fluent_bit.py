@@ -1,0 +1,182 @@
+"""Reads the tail inputs of a Fluent Bit configuration, in its classic form or as YAML."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+
+from agent.importing.imported import Imported
+from agent.importing.settings import duration_seconds
+from logdrive.errors import ConfigError, Mistake
+
+_PARSERS: Final = {
+    "json": "json",
+    "docker": "docker",
+    "cri": "cri",
+    "logfmt": "logfmt",
+    "apache": "access",
+    "apache2": "access",
+    "nginx": "access",
+    "syslog-rfc5424": "syslog",
+    "syslog-rfc3164": "syslog",
+    "syslog-rfc3164-local": "syslog",
+    "klog": "klog",
+}
+"""Formats by the names of the parsers that Fluent Bit comes with."""
+_PRESETS: Final = ("java", "python", "go", "ruby")
+_AUTOMATIC: Final = (
+    "db",
+    "refresh_interval",
+    "rotate_wait",
+    "skip_long_lines",
+    "skip_empty_lines",
+    "buffer_chunk_size",
+    "buffer_max_size",
+    "mem_buf_limit",
+    "storage.",
+    "inotify_watcher",
+    "static_batch_size",
+    "event_batch_size",
+    "docker_mode",
+    "tag",
+    "path_key",
+    "offset_key",
+    "key",
+    "alias",
+    "log_level",
+    "threaded",
+    "multiline_flush",
+)
+"""Settings that the agent does not need, by how they begin."""
+
+
+def import_fluent_bit(text: str, path: str, environment: Mapping[str, str]) -> Imported:
+    """Return what the configuration *text*, which was read from *path*, means to the agent.
+
+    Raises `ConfigError` if it has no section.
+    """
+    imported = Imported()
+    text = re.sub(r"\$\{(\w+)\}", lambda match: environment.get(match[1], match[0]), text)
+    sections = list(_sections(text, path))
+    if not sections:
+        remedy = "it has no section: give the file with [INPUT], or `pipeline:` with `inputs:`"
+        raise ConfigError(path, [Mistake("", "", remedy)])
+
+    tails = 0
+    for kind, number, settings in sections:
+        where = f"{kind}[{number}]"
+        name = str(settings.get("name", "")).lower()
+        if kind == "input" and name == "tail":
+            _import_tail(settings, where, imported)
+            tails += 1
+        elif kind == "input":
+            tables = "see [stdin], [[pipe]], [[socket]], [[syslog]] and [journald]"
+            imported.add_remark(where, f"is a {name or 'plugin without a name'}: {tables}")
+        elif kind == "output":
+            imported.add_remark(where, f"is {name}: [output] names logdrive's receivers instead")
+        elif kind == "filter":
+            imported.add_remark(where, f"is {name}: write [[input.processor]] for it")
+        elif kind != "service":
+            imported.add_remark(where, "has no counterpart")
+    if not tails:
+        imported.add_remark("input", "there is no tail input: write an [[input]] by hand")
+
+    imported.output["hosts"] = ["127.0.0.1:5044"]
+    imported.output["tls"] = "off"
+    imported.add_remark("output", "write the receiver's address and the certificates")
+    return imported
+
+
+def _sections(text: str, path: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield kind, number and settings, with small letters, of each section."""
+    found = _classic(text) if re.search(r"(?m)^\s*\[\w+\]\s*$", text) else _yaml(text, path)
+    counts: dict[str, int] = {}
+    for kind, settings in found:
+        number = counts[kind] = counts.get(kind, -1) + 1
+        yield kind, number, {str(key).lower(): value for key, value in settings.items()}
+
+
+def _classic(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    kind, settings = "", dict[str, Any]()
+    for line in text.splitlines():
+        stripped = line.strip()
+        if not stripped or stripped.startswith(("#", "@")):
+            continue
+        if stripped.startswith("[") and stripped.endswith("]"):
+            if kind:
+                yield kind, settings
+            kind, settings = stripped[1:-1].lower(), {}
+        elif kind:
+            key, _, value = stripped.partition(" ")
+            settings[key] = value.strip()
+    if kind:
+        yield kind, settings
+
+
+def _yaml(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(path, [Mistake("", "", f"it is no YAML: {error}")]) from error
+    pipeline = document.get("pipeline", {}) if isinstance(document, Mapping) else {}
+    for kinds, kind in (("inputs", "input"), ("filters", "filter"), ("outputs", "output")):
+        for settings in (pipeline or {}).get(kinds) or ():
+            if isinstance(settings, Mapping):
+                yield kind, dict(settings)
+
+
+def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> None:
+    settings.pop("name", None)
+    ours: dict[str, Any] = {"paths": _listed(settings.pop("path", ""))}
+    if exclude := _listed(settings.pop("exclude_path", "")):
+        ours["exclude"] = exclude
+    for path in [*ours["paths"], *ours.get("exclude", ())]:
+        if not path.startswith("/"):
+            imported.add_remark(f"{where}.path: {path}", "is not absolute: left out")
+    ours = {key: [path for path in paths if path.startswith("/")] for key, paths in ours.items()}
+    if not ours["paths"]:
+        imported.add_remark(where, "has no path, and is left out")
+        return
+
+    # Fluent Bit starts at the end unless it is told otherwise
+    if str(settings.pop("read_from_head", "off")).lower() not in ("on", "true", "yes", "1"):
+        ours["start"] = "end"
+    if seconds := duration_seconds(settings.pop("ignore_older", None)):
+        ours.setdefault("start", f"{seconds:.0f}s")
+    _take_parser(settings, where, ours, imported)
+    if encoding := settings.pop("unicode.encoding", None):
+        ours["encoding"] = str(encoding).lower()
+    for name in settings:
+        if not name.startswith(_AUTOMATIC):
+            imported.add_remark(f"{where}.{name}", "has no counterpart")
+    imported.add_input(ours)
+
+
+def _take_parser(
+    settings: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
+) -> None:
+    """Take the parser of lines and the parsers of several lines."""
+    if name := settings.pop("parser", None):
+        if known := _PARSERS.get(str(name).lower()):
+            ours["format"] = known
+        else:
+            imported.add_remark(
+                f"{where}.parser", f"{name} is not known: write `format`, or read it in the tables"
+            )
+    for name in _listed(settings.pop("multiline.parser", "")):
+        if name in ("docker", "cri"):
+            ours["format"] = name
+        elif name in _PRESETS:
+            ours["multiline"] = {"preset": name}
+        else:
+            imported.add_remark(f"{where}.multiline.parser", f"{name}: write [input.multiline]")
+    if str(settings.pop("multiline", "off")).lower() in ("on", "true"):
+        imported.add_remark(f"{where}.multiline", "write [input.multiline] with its start pattern")
+        settings.pop("parser_firstline", None)
+
+
+def _listed(value: Any) -> list[str]:
+    """Return what is between the commas of *value*, or the items of a list."""
+    items = value if isinstance(value, list) else str(value).split(",")
+    return [str(item).strip() for item in items if str(item).strip()]

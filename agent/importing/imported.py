@@ -1,0 +1,39 @@
+"""What an import found in the configuration of another shipper: ours, and what it can't say."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Remark(NamedTuple):
+    """A setting of the other shipper that has no counterpart, or one that differs."""
+
+    key: str
+    """The setting, as the other configuration has it, with the tables that it is in."""
+
+    text: str
+    """What becomes of it."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """A configuration in the making."""
+
+    document: dict[str, Any] = field(default_factory=dict)
+    """Tables of agent.toml."""
+
+    remarks: list[Remark] = field(default_factory=list)
+    """What the operator has to know, in the order of the other configuration."""
+
+    def add_remark(self, key: str, text: str) -> None:
+        """Add a remark about the setting *key*."""
+        self.remarks.append(Remark(key, text))
+
+    def add_input(self, table: dict[str, Any]) -> None:
+        """Add an [[input]] table."""
+        self.document.setdefault("input", []).append(table)
+
+    @property
+    def output(self) -> dict[str, Any]:
+        """The [output] table."""
+        table: dict[str, Any] = self.document.setdefault("output", {})
+        return table

@@ -1,0 +1,123 @@
+"""What is compared of a generation that the agent knows, to tell copies of it (rule G5)."""
+
+import os
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from agent.inputs.files.file import Generation
+from agent.inputs.files.prefix import compared_bytes
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.identity import FirstLine
+from agent.sources.paths import path_from_text
+from agent.sources.source import Source
+from logdrive.model.numbers import CLOSED, is_closed, position_of
+from logdrive.model.units import KIB
+
+EVIDENCE_BYTES = KIB
+"""Bytes after the first line that must agree: fewer may be equal in files that are no copies."""
+
+
+class LifeState(Enum):
+    """What is left of a generation."""
+
+    LIVING = auto()
+    """Its file is there, or open."""
+    ABSENT = auto()
+    """Its file can't be looked for now."""
+    AWAITED = auto()
+    """Its file is gone, and its rest is looked for."""
+    ENDED = auto()
+    """All of it was read, or told as a gap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLife:
+    """A generation, as far as copies of it are compared."""
+
+    state: LifeState
+    source: Source | None
+    """None of one that has ended and been acknowledged."""
+    path: str
+    """The path that its lines are known by."""
+    name: str
+    """The path at which its file was seen last."""
+    first_line: FirstLine
+    prefix: bytes
+    """CRCs of its first bytes."""
+    number: int
+    """The number of the position up to which it was read, or told as a gap; not closed."""
+    last: int
+    """The number of a later position before which the bytes are known; 0 without one."""
+
+    @property
+    def position(self) -> int:
+        """The position up to which it was read."""
+        return position_of(self.number)
+
+    def is_strong(self, size: int, prefix: bytes) -> bool:
+        """Return whether *size* bytes that begin as *prefix* says are too many for chance."""
+        needed = self.first_line.span + EVIDENCE_BYTES
+        return min(size, self.position) >= needed and compared_bytes(prefix, self.prefix) > 0
+
+    def is_related(self, path: str) -> bool:
+        """Return whether *path* is a name as copies of this file get."""
+        return is_name_like((self.path, self.name), path)
+
+
+def is_name_like(own: tuple[str, str], path: str) -> bool:
+    """Return whether the name in *path* goes on after that in one of the paths *own*."""
+    name = os.path.basename(path)
+    return any(
+        name.startswith(os.path.splitext(os.path.basename(one))[0]) and path != one for one in own
+    )
+
+
+def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
+    """Return what is compared of *source*, whose entry is given where its bytes are gone.
+
+    None for what is no file.
+    """
+    generation = source.generation
+    number = source.cursor - CLOSED if is_closed(source.cursor) else source.cursor
+    state = LifeState.LIVING
+    if source.ended is not None:
+        state = LifeState.ENDED
+    elif source.ending is not None:
+        state = LifeState.AWAITED
+    if isinstance(generation, Generation) and generation.first_line is not None:
+        return KnownLife(
+            state=state,
+            source=source,
+            path=generation.place.path,
+            name=generation.place.name,
+            first_line=generation.first_line,
+            prefix=generation.prefix,
+            number=number,
+            last=generation.last_number,
+        )
+    if entry is None or generation is not None:
+        return None
+    return KnownLife(
+        state=state,
+        source=source,
+        path=path_from_text(entry.path),
+        name=path_from_text(entry.name),
+        first_line=entry.first_line,
+        prefix=entry.prefix,
+        number=number,
+        last=entry.last,
+    )
+
+
+def life_of_entry(entry: CheckpointEntry) -> KnownLife:
+    """Return what is compared of a generation that has ended, or whose file is absent."""
+    return KnownLife(
+        state=LifeState.ABSENT if entry.done is None else LifeState.ENDED,
+        source=None,
+        path=path_from_text(entry.path),
+        name=path_from_text(entry.name),
+        first_line=entry.first_line,
+        prefix=entry.prefix,
+        number=entry.number - CLOSED if is_closed(entry.number) else entry.number,
+        last=0,
+    )

@@ -1,0 +1,120 @@
+"""Looks beside a file that is gone for a copy of it (rule G5)."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+from zlib import crc32
+
+from agent.inputs.files.copies.awaited import AwaitedRest
+from agent.inputs.files.copies.judge import NEW, REST_SECONDS, Judgement, Suspect
+from agent.inputs.files.copies.recognizer import CopyRecognizer
+from agent.inputs.files.copies.samples import PlainSample
+from agent.inputs.files.followed import FollowedFile
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.place import FileKey, FileLocation
+from agent.sources.registry import SourceRegistry
+from logdrive.host.disk import Disk, FileStat
+
+_SUFFIX: Final = re.compile(r"[.-][^.-]+$")
+_MOST_BASES: Final = 3
+"""Names that are tried for one copy: of app.log.1.bak, app.log.1 and app.log and app."""
+
+
+class CopySearch:
+    """Finds files whose names go on after that of a file, and judges them. Changes nothing."""
+
+    def __init__(
+        self,
+        registry: SourceRegistry,
+        followed: Mapping[FileKey, FollowedFile],
+        recognizer: CopyRecognizer,
+        fingerprinter: Fingerprinter,
+        disk: Disk,
+    ) -> None:
+        self._registry = registry
+        self._followed = followed
+        self._recognizer = recognizer
+        self._fingerprinter = fingerprinter
+        self._disk = disk
+
+    def paths_beside(self, awaited: AwaitedRest) -> list[str]:
+        """Return the paths in the file's directories whose names begin as its own do."""
+        found: dict[str, None] = {}
+        for own in dict.fromkeys((awaited.path, awaited.name)):
+            directory, _, name = own.rpartition("/")
+            try:
+                names = sorted(self._disk.names(directory or "/"))
+            except OSError:
+                continue
+            stem = os.path.splitext(name)[0]
+            found |= {f"{directory}/{other}": None for other in names if other.startswith(stem)}
+        return list(found)
+
+    def siblings_of(self, place: FileLocation, first_line: FirstLine) -> list[Identity]:
+        """Return the identities of lives that the file at *place* may be a copy of.
+
+        These are lives of the files beside it whose names it goes on after, with its first line.
+        """
+        directory, _, name = place.name.rpartition("/")
+        identities = []
+        for base in _bases_of(name):
+            try:
+                stat = self._disk.stat(f"{directory}/{base}")
+            except OSError:
+                continue
+            if stat.is_file and stat.inode != place.inode:
+                identities.append(
+                    Identity(
+                        self._fingerprinter.agent,
+                        self._fingerprinter.host,
+                        place.mount,
+                        stat.inode,
+                        stat.birth_ns,
+                        first_line.text,
+                    )
+                )
+        return identities
+
+    def judge_path(self, awaited: AwaitedRest, path: str, now: float) -> tuple[Judgement, FileStat]:
+        """Return what the plain file *path* is to *awaited*, and its status. Raises OSError."""
+        stat = self._disk.stat(path)
+        if not self._may_be_copy(awaited, stat):
+            return NEW, stat
+        file = self._disk.open(path)
+        try:
+            if crc32(file.pread(awaited.first_line.span, 0)) != awaited.first_line.crc:
+                return NEW, stat
+            stat = file.stat()
+            key = stat.device, stat.inode
+            rests = now - awaited.rests_since(key, stat.size, now) >= REST_SECONDS
+            suspect = Suspect(path, PlainSample(file, stat.size), rests)
+            return self._recognizer.judge_for(suspect, awaited.source), stat
+        finally:
+            file.close()
+
+    def _may_be_copy(self, awaited: AwaitedRest, stat: FileStat) -> bool:
+        """Return whether a file is no other's."""
+        key = stat.device, stat.inode
+        known = self._followed.get(key)
+        if not stat.is_file or key == awaited.key:
+            return False
+        if known is not None and known.source is not None:
+            return False
+        # the file of an absent entry is left to the restorer
+        return all(entry.inode != stat.inode for entry in self._registry.absent.values())
+
+
+def _bases_of(name: str) -> list[str]:
+    """Return the names that copies named *name* are made of: `app.log` for `app.log.1`, for
+    `app.log-20261123` and for `app-20261123.log`.
+    """
+    bases: list[str] = []
+    stem = name
+    while len(bases) < _MOST_BASES and (shorter := _SUFFIX.sub("", stem)) != stem:
+        stem = shorter
+        bases.append(stem)
+    root, extension = os.path.splitext(name)
+    if extension and (shorter := _SUFFIX.sub("", root)) != root:
+        bases.append(shorter + extension)
+    return bases

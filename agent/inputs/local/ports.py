@@ -1,0 +1,101 @@
+"""Ports to what this host's programs write into: standard input, pipes, datagrams, Unix sockets.
+
+Connections over TCP and TLS come by the `Transport`. `system.py` has the real ones.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from logdrive.host.executor import Executor
+from logdrive.host.transport import Accept
+
+
+class ByteInput(Protocol):
+    """Bytes that come in order, of one program or of several in turn."""
+
+    async def read(self, limit: int) -> bytes:
+        """Return what is there, at most *limit* bytes, and wait for some; b"" at the end."""
+        ...
+
+    def end(self) -> None:
+        """Let `read` return b"" once nothing waits to be read."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class DatagramInput(Protocol):
+    """A bound socket that datagrams come to."""
+
+    async def receive(self, limit: int) -> list[tuple[bytes, str]]:
+        """Return the datagrams that are there, each with its sender's address, "" for none.
+
+        Waits for some. A datagram is cut after *limit* bytes. [] once `end` was called and none is
+        there.
+        """
+        ...
+
+    def end(self) -> None:
+        """Let `receive` return [] once no datagram waits."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class LocalListener(Protocol):
+    """A bound Unix socket."""
+
+    async def close(self) -> None:
+        """Accept no more connections; open ones stay."""
+        ...
+
+
+class RunningProgram(Protocol):
+    """A program that writes what is read, such as journalctl."""
+
+    async def read(self) -> bytes:
+        """Return what it has written, some; b"" once it has ended."""
+        ...
+
+    async def end(self) -> str:
+        """End it, if it has not; return what it said of its end, "" for nothing."""
+        ...
+
+
+class LocalInputs(Protocol):
+    """Makes them. All methods raise `ConfigError` for what can't be opened or bound."""
+
+    def open_stdin(self) -> ByteInput:
+        """Return the process's standard input."""
+        ...
+
+    def open_pipe(self, path: str, mode: int) -> ByteInput:
+        """Return the named pipe *path*, made with the permissions *mode* where it is missing.
+
+        It has no end: programs may open and close it.
+        """
+        ...
+
+    def bind_udp(self, host: str, port: int) -> DatagramInput:
+        """Return a UDP socket bound to an address of this host."""
+        ...
+
+    def bind_unix(self, path: str, mode: int) -> DatagramInput:
+        """Return a Unix socket for datagrams, with the permissions *mode*."""
+        ...
+
+    async def listen_unix(self, path: str, mode: int, accept: Accept) -> LocalListener:
+        """Listen at a Unix socket, and run *accept* for each connection, as `Transport` does."""
+        ...
+
+    async def start_program(self, command: Sequence[str]) -> RunningProgram:
+        """Start *command*, a program with its arguments."""
+        ...
+
+    def make_executor(self) -> Executor:
+        """Return an executor with one thread, for the spool's store; the caller closes it."""
+        ...

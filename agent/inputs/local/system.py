@@ -1,0 +1,358 @@
+"""The real standard input, pipes, datagrams and Unix sockets, on the running event loop."""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import socket
+import stat
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from agent.inputs.local.ports import ByteInput, DatagramInput, LocalListener, RunningProgram
+from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
+from logdrive.host.executor import Executor, ThreadExecutor
+from logdrive.host.transport import Accept, Peer
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB, MIB
+from logdrive.net.listener import peer_name
+
+_BATCH_BYTES: Final = 256 * KIB
+"""Bytes of datagrams that are received before other tasks run."""
+_SOCKET_BYTES: Final = 4 * MIB
+"""The kernel's buffer for datagrams that wait, as far as the system allows it."""
+_PIPE_BYTES: Final = 1 * MIB
+"""The kernel's buffer of a pipe, as far as the system allows it."""
+_STREAM_BYTES: Final = 256 * KIB
+"""Limit on one read of a connection."""
+
+
+class _Readiness:
+    """Waits until a descriptor can be read, or `end` was called."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiter: asyncio.Future[None] | None = None
+        self.ended = False
+
+    async def wait(self) -> None:
+        """Return once there may be something to read, or `end` was called."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        loop.add_reader(self._descriptor, self._wake)
+        try:
+            await self._waiter
+        finally:
+            loop.remove_reader(self._descriptor)
+            self._waiter = None
+
+    def end(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class DescriptorInput:
+    """Standard input or a pipe, without making it non-blocking: others may share it."""
+
+    def __init__(self, descriptor: int, *, owned: bool, has_end: bool) -> None:
+        """Read *descriptor*; close it if it is *owned*. One without an end has a writer always."""
+        self._descriptor = descriptor
+        self._owned = owned
+        self._has_end = has_end
+        self._readiness = _Readiness(descriptor)
+        # epoll takes no regular file, which can always be read
+        self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._last = _PIPE_BYTES  # how much is read after `end`: what a pipe may hold
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    async def read(self, limit: int) -> bytes:
+        """Return what is there; see `ByteInput`."""
+        while not (self._readiness.ended and self._last <= 0):
+            if self._is_file or self._can_read():
+                data = os.read(self._descriptor, limit)
+                if data or self._has_end:
+                    self._last -= len(data) if self._readiness.ended else 0
+                    return data
+            if self._readiness.ended:
+                break
+            await self._readiness.wait()
+        return b""
+
+    def _can_read(self) -> bool:
+        """Return whether a read would return at once."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def end(self) -> None:
+        """Let `read` return b"" once nothing waits to be read."""
+        self._readiness.end()
+
+    def close(self) -> None:
+        """Close it, if it is ours."""
+        if self._owned:
+            os.close(self._descriptor)
+            self._owned = False
+
+
+class SocketInput:
+    """A bound socket for datagrams."""
+
+    def __init__(self, bound: socket.socket, path: str = "") -> None:
+        self._socket = bound
+        self._path = path  # of a Unix socket
+        self._readiness = _Readiness(bound.fileno())
+        self._last = 2 * _SOCKET_BYTES  # how much is read after `end`: what may wait
+
+    async def receive(self, limit: int) -> list[tuple[bytes, str]]:
+        """Return the datagrams that are there; see `DatagramInput`."""
+        await asyncio.sleep(0)  # a flood must not keep other tasks from running
+        while True:
+            if self._last > 0 and (found := self._receive_waiting(limit)):
+                self._last -= _BATCH_BYTES if self._readiness.ended else 0
+                return found
+            if self._readiness.ended:
+                return []
+            await self._readiness.wait()
+
+    def _receive_waiting(self, limit: int) -> list[tuple[bytes, str]]:
+        found, size = list[tuple[bytes, str]](), 0
+        while size < _BATCH_BYTES:
+            try:
+                data, address = self._socket.recvfrom(limit)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                # such as ICMP's answer to an earlier datagram of ours: there is none
+                if error.errno == errno.EBADF:
+                    break
+                continue
+            found.append((data, "" if self._path else peer_name(address)))
+            size += len(data) + 64
+        return found
+
+    def end(self) -> None:
+        """Let `receive` return [] once no datagram waits."""
+        self._readiness.end()
+
+    def close(self) -> None:
+        """Close it, and remove the name of a Unix socket."""
+        if self._socket.fileno() >= 0:
+            self._socket.close()
+            if self._path:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path)
+
+
+class _UnixStream:
+    """A connection to a Unix socket, as a `ByteStream`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peer = Peer("")
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        """Return the next bytes."""
+        try:
+            return await self._reader.read(_STREAM_BYTES)
+        except OSError as error:
+            raise TransientError(os_error_text(error)) from error
+
+    async def write(self, parts: Sequence[Part]) -> None:
+        """Write nothing: nothing is answered."""
+
+    async def close(self) -> None:
+        """Close it."""
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Reset it."""
+        self._writer.transport.abort()
+
+
+class _UnixListener:
+    """A bound Unix socket that accepts connections."""
+
+    def __init__(self, server: asyncio.Server, path: str) -> None:
+        self._server = server
+        self._path = path
+
+    async def close(self) -> None:
+        """Accept no more, and remove the socket's name."""
+        self._server.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+
+class SystemProgram:
+    """A child process whose output is read."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        assert process.stderr is not None
+        self._said = asyncio.ensure_future(_last_words(process.stderr))
+
+    async def read(self) -> bytes:
+        """Return what it has written; see `RunningProgram`."""
+        assert self._process.stdout is not None
+        return await self._process.stdout.read(_STREAM_BYTES)
+
+    async def end(self) -> str:
+        """End it; return the last of what it said."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                self._process.kill()
+        status = await self._process.wait()
+        said = await self._said
+        return said or (f"it ended with {status}" if status else "")
+
+
+async def _last_words(stream: asyncio.StreamReader) -> str:
+    """Return the end of what is written to *stream*."""
+    said = b""
+    while data := await stream.read(4 * KIB):
+        said = (said + data)[-KIB:]
+    return said.decode(errors="replace").strip()
+
+
+class SystemInputs:
+    """Implements `LocalInputs`."""
+
+    def open_stdin(self) -> ByteInput:
+        """Return descriptor 0. Raises `ConfigError` where there is none."""
+        try:
+            return DescriptorInput(0, owned=False, has_end=True)
+        except OSError as error:
+            _refuse("stdin", "0", error, "start the agent behind a pipe, as in `app | logdrive …`")
+
+    def open_pipe(self, path: str, mode: int) -> ByteInput:
+        """Return the named pipe *path*. Raises `ConfigError`."""
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(path)
+                os.chmod(path, mode)  # whatever the umask is
+            if not stat.S_ISFIFO(os.stat(path).st_mode):
+                raise OSError(errno.EINVAL, "it is no named pipe")
+            # open for writing, too: the pipe then never ends, whoever closes it
+            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            _refuse(
+                "path",
+                path,
+                error,
+                "name a pipe, or a path in a directory, that the agent's user may read and write",
+            )
+        return DescriptorInput(descriptor, owned=True, has_end=False)
+
+    def bind_udp(self, host: str, port: int) -> DatagramInput:
+        """Return a bound UDP socket. Raises `ConfigError`."""
+        text = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            bound = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            _bind(bound, address)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
+        except (OSError, OverflowError) as error:
+            _refuse(
+                "listen",
+                text,
+                error,
+                "write host:port of this host, which nothing uses; "
+                "ports below 1024 need CAP_NET_BIND_SERVICE",
+            )
+        return SocketInput(bound)
+
+    def bind_unix(self, path: str, mode: int) -> DatagramInput:
+        """Return a Unix socket for datagrams. Raises `ConfigError`."""
+        bound = _bind_unix(path, mode, socket.SOCK_DGRAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
+        return SocketInput(bound, path)
+
+    async def listen_unix(self, path: str, mode: int, accept: Accept) -> LocalListener:
+        """Listen at a Unix socket. Raises `ConfigError`."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            stream = _UnixStream(reader, writer)
+            try:
+                await accept(stream)
+            finally:
+                stream.abort()
+
+        bound = _bind_unix(path, mode, socket.SOCK_STREAM)
+        return _UnixListener(
+            await asyncio.start_unix_server(serve, sock=bound, limit=_STREAM_BYTES), path
+        )
+
+    async def start_program(self, command: Sequence[str]) -> RunningProgram:
+        """Start *command*. Raises `ConfigError` where there is no such program."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=_STREAM_BYTES,
+                start_new_session=True,  # signals of a terminal are not meant for it
+            )
+        except OSError as error:
+            _refuse("journalctl", command[0], error, "name the program that reads the journal")
+        return SystemProgram(process)
+
+    def make_executor(self) -> Executor:
+        """Return one thread."""
+        return ThreadExecutor("spool")
+
+
+def _bind_unix(path: str, mode: int, kind: int) -> socket.socket:
+    bound = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path, kind)
+        _bind(bound, path)
+        os.chmod(path, mode)
+    except OSError as error:
+        bound.close()
+        _refuse(
+            "path",
+            path,
+            error,
+            "name a path, in a directory that the agent's user may write "
+            "to, which no program listens at",
+        )
+    return bound
+
+
+def _remove_stale(path: str, kind: int) -> None:
+    """Remove a socket that no program listens at: one that an earlier run left behind."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+
+
+def _bind(bound: socket.socket, address: Any) -> None:
+    try:
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+
+
+def _refuse(key: str, value: str, error: Exception, remedy: str) -> NoReturn:
+    reason = os_error_text(error) if isinstance(error, OSError) else str(error)
+    may_pass = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    kind = UnavailableError if may_pass else ConfigError
+    raise kind("listen", [Mistake(key, value, f"it can't be used ({reason}): {remedy}")]) from error

@@ -1,0 +1,48 @@
+"""Options by which commands name the running agent that they ask."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from agent.config.config import AgentConfig
+from logdrive.config.credentials import VARIABLE
+from logdrive.config.load import load_config
+from logdrive.errors import ConfigError, Mistake
+
+_DEFAULT_CONFIG: Final = "/etc/logdrive/agent.toml"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def agent_target(command: Command) -> Command:
+    """Give *command* the options --config and --socket, as its arguments *config* and *socket*."""
+    socket = click.option(
+        "--socket",
+        type=click.Path(dir_okay=False),
+        help="The agent's control socket, instead of --config.",
+    )
+    config = click.option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        help=f"The agent's TOML file, which names its socket.  [default: {_DEFAULT_CONFIG}]",
+    )
+    return config(socket(command))
+
+
+def control_socket(config: str | None, socket: str | None) -> str:
+    """Return the path of the control socket that the options name. Raises `ConfigError`."""
+    if socket is not None:
+        if config is not None:
+            raise click.UsageError("--config and --socket exclude each other")
+        return socket
+    path = config or _DEFAULT_CONFIG
+    # keys are of no interest here, so their directory need not be known
+    loaded = load_config(path, AgentConfig, {VARIABLE: "/run/credentials", **os.environ})
+    if not (named := loaded.control.socket_path(loaded.agent.state_dir)):
+        raise ConfigError(
+            path,
+            [Mistake("control.socket", "", "this agent has none: name one, and start it anew")],
+        )
+    return named

@@ -1,0 +1,91 @@
+"""`logdrive agent import`: agent.toml made of the configuration of another shipper."""
+
+import os
+from pathlib import Path
+
+import click
+
+from agent.importing.filebeat import import_filebeat
+from agent.importing.filebeat_registry import read_registry
+from agent.importing.fluent_bit import import_fluent_bit
+from agent.importing.imported import Imported
+from agent.importing.toml_text import toml_text
+from agent.inputs.files.taken_positions import TakenPosition, TakenPositions
+from logdrive.cli.output import print_error
+from logdrive.errors import ConfigError, Mistake
+from logdrive.host.disk import SystemDisk
+
+_STATE_DIR = "/var/lib/logdrive-agent"
+
+
+@click.command(
+    "import",
+    short_help="Make agent.toml of a filebeat.yml or a Fluent Bit configuration.",
+    epilog="Example: logdrive agent import /etc/filebeat/filebeat.yml --registry "
+    "/var/lib/filebeat/registry --to /etc/logdrive/agent.toml",
+)
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+@click.option("--to", type=click.Path(dir_okay=False), help="Where to write it; default: print it.")
+@click.option(
+    "--registry",
+    type=click.Path(exists=True),
+    help="Filebeat's registry: the agent's first start goes on from its positions. Stop Filebeat "
+    "before.",
+)
+@click.option(
+    "--state-dir",
+    default=_STATE_DIR,
+    show_default=True,
+    help="[agent] state_dir; the positions are written there.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing; print what would be written.")
+def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry_run: bool) -> None:
+    """Make agent.toml of FILE: a filebeat.yml, or a Fluent Bit configuration with tail inputs.
+
+    What has no counterpart is listed on standard error, and in comments of the file. Nothing that
+    exists is overwritten.
+    """
+    text = Path(file).read_text(encoding="utf-8")
+    imported = _import(text, file)
+    made = toml_text(imported, origin=os.path.basename(file), state_dir=state_dir)
+    positions = read_registry(registry) if registry is not None else []
+    if registry is not None:
+        _write_positions(positions, state_dir, dry_run=dry_run)
+
+    if to is None or dry_run:
+        click.echo(made, nl=False)
+    else:
+        try:
+            with open(to, "x", encoding="utf-8") as target:
+                target.write(made)
+        except FileExistsError:
+            remedy = "it exists: give another name, or remove it"
+            raise ConfigError(to, [Mistake("--to", "", remedy)]) from None
+    for remark in imported.remarks:
+        click.echo(f"{remark.key}: {remark.text}", err=True)
+    if to is not None and not dry_run:
+        click.echo(f"{to} is written: try `logdrive agent check --config {to}`", err=True)
+
+
+def _import(text: str, path: str) -> Imported:
+    """Return what *text* means; which shipper's it is shows in it."""
+    if "[INPUT]" in text.upper() or "pipeline:" in text:
+        return import_fluent_bit(text, path, os.environ)
+    return import_filebeat(text, path, os.environ)
+
+
+def _write_positions(positions: list[TakenPosition], state_dir: str, *, dry_run: bool) -> None:
+    """Write the positions for the first start, and say which they are."""
+    if not positions:
+        print_error("the registry has no position of a file")
+        return
+    if os.path.exists(os.path.join(state_dir, "checkpoint.json")):
+        remedy = "this agent ran already, and knows its positions: give another --state-dir"
+        raise ConfigError(state_dir, [Mistake("--registry", "", remedy)])
+    if dry_run:
+        for one in positions:
+            click.echo(f"{one.path}: from byte {one.offset:,}", err=True)
+        return
+    taken = TakenPositions(SystemDisk(), state_dir)
+    taken.save(positions)
+    click.echo(f"{len(positions):,} positions are in {taken.path}", err=True)

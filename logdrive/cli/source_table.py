@@ -1,0 +1,90 @@
+"""Tables of an agent's sources, and its figures in a few lines."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from agent.control.messages import AgentStatus
+from agent.status import SourceStatus
+from logdrive.model.units import KIB
+from logdrive.printable import escape_unprintable
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def sum_line(status: AgentStatus) -> Iterable[str]:
+    """Yield the figures of the whole agent, in two lines."""
+    where = f"connected to {status.host}" if status.host else "not connected"
+    yield (
+        f"agent {status.agent} {status.phase} for {duration(status.uptime_seconds)}, {where}; "
+        f"version {status.version}"
+    )
+    gone = f", {status.absent:,} absent" if status.absent else ""
+    yield (
+        f"{status.files:,} files, {status.living:,} sources, {status.behind:,} behind by "
+        f"{size(status.lag_bytes)} and {duration(status.lag_seconds)}; {size(status.rate)}/s; "
+        f"{status.events:,} events acknowledged, {size(status.bytes)}{gone}"
+    )
+
+
+def source_table(sources: Sequence[SourceStatus]) -> Table:
+    """Return a table of *sources*, in their order."""
+    names = ["path", "state", "position", "size", "lag", "waits", "rate"]
+    with_formats = any(source.format for source in sources)
+    columns = [*names, *(["format"] if with_formats else []), "last error"]
+    table = Table(*columns, box=None, header_style="bold")
+    for column in range(2, 7):
+        table.columns[column].justify = "right"
+        table.columns[column].no_wrap = True
+    for source in sources:
+        table.add_row(
+            _text(source.path),
+            source.state,
+            f"{source.position:,}",
+            f"{source.seen:,}",
+            f"{source.lag_bytes:,}" if source.lag_bytes else "",
+            duration(source.lag_seconds) if source.lag_seconds else "",
+            f"{size(source.rate)}/s" if source.rate else "",
+            *([_format(source)] if with_formats else []),
+            f"[red]{_text(source.problem)}[/]" if source.problem else "",
+        )
+    return table
+
+
+def rule_lines(status: AgentStatus) -> Iterable[str]:
+    """Yield what each processor did, a line each."""
+    for rule in status.rules:
+        name = f"{rule.input}.processor[{rule.processor}] {rule.action} {rule.rule}".rstrip()
+        places = f" in {rule.matches:,} places" if rule.matches else ""
+        dropped = f", {size(rule.bytes)} dropped" if rule.bytes else ""
+        yield f"{name}: {rule.events:,} events{places}{dropped}"
+
+
+def size(count: float) -> str:
+    """Return *count* bytes in the unit that gives few digits."""
+    for unit in _UNITS[:-1]:
+        if abs(count) < KIB:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= KIB
+    return f"{count:,.1f} {_UNITS[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """Return *seconds* in the unit that gives few digits."""
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.1f} h" if seconds < _DAY else f"{seconds / _DAY:.1f} days"
+
+
+def _format(source: SourceStatus) -> str:
+    failed = f" [red]({source.failed:,} lines are not)[/]" if source.failed else ""
+    return f"{_text(source.format)}{failed}"
+
+
+def _text(text: str) -> str:
+    """Return *text*, which files or peers chose, as rich takes it."""
+    return escape(escape_unprintable(text))

@@ -1,0 +1,315 @@
+"""Skip, resend and forget: what operators do with a source is told to the receiver (rule A4)."""
+
+from typing import Any
+
+import pytest
+
+from tests.agent.control.asking import ask
+from tests.agent.world import LOG, World, contents, lines
+from tests.receiver.world import configuration, receiver
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+
+def test_a_resend_ends_the_old_count_and_the_new_one_has_all_lines_again__A4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 100))
+        answer = await ask(world, "resend", source=LOG)
+        assert answer.ok
+        assert answer.change is not None
+        assert (answer.change.done, answer.change.start, answer.change.end) == (True, 0, 1200)
+        world.write(lines(100, 10))
+        await world.settle()
+        old, new = world.stored()
+        assert (old.content, old.ended, old.gaps) == (lines(0, 100), (1200, "resent"), [])
+        assert new.content == world.disk.content(LOG)
+        assert (new.ended, new.attributes["resend"]) == (None, True)
+        assert "resend" not in old.attributes
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint lost"])
+@pytest.mark.parametrize("seconds", [0.0, 0.4, 3.0])
+def test_a_resend_that_a_kill_interrupts_sends_no_line_a_third_time__A4(
+    seconds: float, forget: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 100))
+        await ask(world, "resend", source=LOG)
+        await world.clock.sleep(seconds)
+        await world.kill()
+        if forget:
+            world.forget()
+        world.start()
+        await world.settle()
+        # what the receiver had before the kill decides whether the wish survives
+        old, *new = world.stored()
+        assert old.content == lines(0, 100)
+        assert [each.content for each in new] in ([], [lines(0, 100)])
+        assert bool(new) == (old.ended is not None)
+        assert old.ended in (None, (1200, "resent"))
+        await world.stop()
+
+    run(main())
+
+
+def test_a_resend_while_lines_are_on_the_way_loses_none__A4() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        reader.ack_seconds = 2.0
+        world.write(lines(10, 40_000))
+        await world.clock.sleep(1)
+        assert world.agent is not None
+        (source,) = world.agent.registry.sources
+        assert source.position == 120 < source.sent_position
+        answer = await ask(world, "resend", source=LOG)
+        assert answer.ok, answer.error
+        await world.settle(300)
+        old, new = world.stored()
+        assert old.ended == (len(old.content), "resent")
+        assert world.disk.content(LOG).startswith(old.content)
+        assert new.content == world.disk.content(LOG)
+        await world.stop()
+
+    run(main())
+
+
+def test_what_is_skipped_is_a_gap_and_later_lines_follow__A4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 90) + b"half a li")
+        await world.clock.sleep(1)
+        answer = await ask(world, "skip", source=LOG)
+        assert answer.change is not None, answer.error
+        assert (answer.change.start, answer.change.end) == (120, 1200)
+        await world.reader()
+        world.write(b"ne\n")
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert stored.content == lines(0, 10) + b"half a line\n"
+        assert stored.gaps == [(120, 1200, "skipped", True)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_restart_keeps_what_is_to_be_skipped__A4(end: str) -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["agent"]["drain_seconds"] = 1
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        assert (await ask(world, "skip", source=LOG)).ok
+        await world.clock.sleep(3)  # the checkpoint has it
+        await (world.stop() if end == "stop" else world.kill())
+        world.write(lines(20, 10))
+        await world.reader()
+        world.start()
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert stored.content == lines(0, 10) + lines(20, 10)
+        assert stored.gaps == [(120, 240, "skipped", True)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_is_removed_before_its_skip_was_sent_says_what_was_skipped__A4_P4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        assert (await ask(world, "skip", source=LOG)).ok
+        world.write(lines(20, 10))
+        await world.clock.sleep(1)
+        world.truncate()
+        await world.clock.sleep(10)
+        await world.reader()
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert stored.content == lines(0, 10)
+        assert stored.gaps == [(120, 240, "skipped", True), (240, 360, "truncated", False)]
+        await world.stop()
+
+    run(main())
+
+
+def test_nothing_is_skipped_where_all_was_sent() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10) + b"no whole line")
+        answer = await ask(world, "skip", source=LOG)
+        assert (answer.ok, "no whole line" in answer.error) == (False, True)
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("do", ["skip", "resend"])
+def test_a_dry_run_changes_nothing(do: str) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        answer = await ask(world, do, source=LOG, dry_run=True)
+        assert answer.change is not None, answer.error
+        assert not answer.change.done
+        await world.reader()
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert (stored.content, stored.gaps) == (world.disk.content(LOG), [])
+        await world.stop()
+
+    run(main())
+
+
+def test_a_source_that_no_input_names_is_given_up_and_the_audit_can_tell__A4_P4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(3)
+        await world.kill()
+        world.settings["input"] = [{"paths": ["/logs/other*"]}]
+        await world.reader()
+        world.start()
+        await world.clock.sleep(5)
+        refused = await ask(world, "skip", source=LOG)
+        assert "its file is gone" in refused.error
+        tried = await ask(world, "forget", source=LOG, dry_run=True)
+        assert tried.change is not None
+        assert (tried.change.done, tried.change.start, tried.change.end) == (False, 120, 240)
+        assert (await ask(world, "forget", source=LOG)).ok
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert stored.ended == (240, "forgotten")
+        assert stored.gaps == [(120, 240, "forgotten", False)]
+
+        # it has ended: now the checkpoint forgets it
+        again = await ask(world, "forget", source=LOG)
+        assert again.change is not None, again.error
+        assert "forgets it now" in again.change.text
+        assert not (await ask(world, "forget", source=LOG)).ok
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_comes_back_after_it_was_given_up_says_that_it_is_sent_again__A4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.stop()
+        paths = world.settings["input"]
+        world.settings["input"] = [{"paths": ["/logs/other*"]}]
+        world.start()
+        await world.clock.sleep(5)
+        assert (await ask(world, "forget", source=LOG)).ok
+        await world.settle()
+        await world.stop()
+        world.settings["input"] = paths
+        world.start()
+        await world.settle()
+        old, new = world.stored()
+        assert (old.ended, new.content) == ((120, "forgotten"), lines(0, 10))
+        assert new.attributes["resend"] is True
+        await world.stop()
+
+    run(main())
+
+
+def test_what_is_there_is_not_forgotten() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        answer = await ask(world, "forget", source=LOG)
+        assert "would be found again" in answer.error
+        assert contents(world.stored()) == [lines(0, 10)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("do", ["skip", "resend"])
+def test_a_source_of_which_no_receiver_has_said_anything_is_left_alone(do: str) -> None:
+    """Without a checkpoint, only the receiver knows which count it has (rule G3)."""
+
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 10))
+        world.start()
+        await world.clock.sleep(3)
+        answer = await ask(world, do, source=LOG)
+        assert "no receiver has said yet" in answer.error
+        await world.stop()
+
+    run(main())
+
+
+def test_sources_are_named_by_path_or_by_the_beginning_of_their_id() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        assert world.agent is not None
+        (source,) = world.agent.registry.sources
+        for name in (LOG, str(source.origin), str(source.origin)[:8], source.origin.hex[:12]):
+            assert (await ask(world, "resend", source=name, dry_run=True)).ok, name
+        for name in ("/logs/none", "zzzzzzzz", str(source.origin)[:4]):
+            assert "no source has this path" in (await ask(world, "resend", source=name)).error
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("settings", "end"),
+    [
+        ({"encoding": "utf-16-le"}, "\n"),
+        ({"encoding": "utf-16"}, "\n"),
+        ({"encoding": "utf-16-be"}, "\n"),
+        ({"line_end": "||"}, "||"),
+        ({"line_end": "\0", "encoding": "latin-1"}, "\0"),
+    ],
+    ids=["utf-16-le", "utf-16 with a mark", "utf-16-be", "delimiter", "NUL"],
+)
+def test_a_skip_ends_where_a_line_of_the_file_ends__A4(settings: dict[str, Any], end: str) -> None:
+    """Characters whose bytes look like a line end, on both sides of it."""
+
+    async def main() -> None:
+        world, disk = World(**settings), MemoryDisk()
+        world.settings["agent"]["drain_seconds"] = 1
+        world.settings["output"]["hosts"] = ["receiver:5044"]
+        encoding = settings.get("encoding", "utf-8")
+        mark = "\ufeff".encode("utf-16-be") if encoding == "utf-16" else b""
+        codec = "utf-16-be" if mark else encoding
+        letters = "\u0a00\u000b\u0a0b" if "utf-16" in encoding else "|x"
+        first = f"first{letters}{end}".encode(codec)
+        skipped = f"skipped{letters}{end}".encode(codec) * 9000  # more than is read at once
+        world.write(mark + first)
+        async with receiver(network=world.network, disk=disk, config=configuration(tls="off")):
+            world.start()
+            await world.settle()
+        world.write(skipped + f"half{letters}".encode(codec))
+        await world.clock.sleep(2)
+        answer = await ask(world, "skip", source=LOG)
+        assert answer.change is not None, answer.error
+        begin = len(mark + first)
+        assert (answer.change.start, answer.change.end) == (begin, begin + len(skipped))
+        await world.stop()
+
+    run(main())

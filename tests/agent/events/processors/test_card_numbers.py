@@ -1,0 +1,40 @@
+"""Card numbers are told from other digits by issuer, length and check digit."""
+
+import pytest
+
+from agent.events.processors.card_numbers import find_card_numbers
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "4111111111111111",
+        "4222222222222",
+        "5105105105105100",
+        "2223003122003222",
+        "371449635398431",
+        "30569309025904",
+        "6011000990139424",
+        "3530111333300000",
+        "6200000000000005",
+        "4111 1111 1111 1111",
+        "3714-496353-98431",
+        "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+    ],
+)
+def test_a_card_number_is_found_among_other_digits(number: str) -> None:
+    text = f"17 {number} 12-2029, 1700000000"
+
+    assert [text[a:b] for a, b in find_card_numbers(text.encode())] == [number]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["4111111111111112", "1234567812345670", "411111111111", "5" * 40, "4111  1111 1111 1111"],
+)
+def test_other_digits_are_left_alone(text: str) -> None:
+    assert list(find_card_numbers(text.encode())) == []
+
+
+def test_a_long_row_of_digits_takes_no_long_time() -> None:
+    assert list(find_card_numbers(b"1 " * 200_000)) == []

@@ -1,0 +1,153 @@
+"""A filebeat.yml becomes an agent.toml that means the same, and says where it does not."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from agent.config.config import AgentConfig
+from agent.importing.filebeat import import_filebeat
+from agent.importing.imported import Imported
+from agent.importing.toml_text import toml_text
+from logdrive.config.load import parse_config
+from logdrive.errors import ConfigError
+
+OUTPUT = 'output.logstash:\n  hosts: ["logs.example.org"]\n'
+
+
+def imported(inputs: str, **environment: str) -> Imported:
+    return import_filebeat(f"filebeat.inputs:\n{inputs}{OUTPUT}", "filebeat.yml", environment)
+
+
+def only_input(inputs: str) -> dict[str, Any]:
+    (table,) = imported(inputs).document["input"]
+    assert isinstance(table, dict)
+    return table
+
+
+def remarks(made: Imported) -> dict[str, str]:
+    return {remark.key: remark.text for remark in made.remarks}
+
+
+def loaded(made: Imported) -> AgentConfig:
+    text = toml_text(made, origin="filebeat.yml", state_dir="/state")
+    return parse_config("agent.toml", text, AgentConfig)
+
+
+@pytest.mark.parametrize("kind", ["log", "filestream"])
+def test_paths_labels_and_the_start_of_both_kinds_of_files(kind: str) -> None:
+    table = only_input(
+        f"- type: {kind}\n  paths: [/var/log/a.log, /var/log/b/*.log]\n  encoding: latin1\n"
+        "  fields: {service: shop, app.name: x}\n  tags: [a, b]\n  ignore_older: 24h\n"
+    )
+    assert table == {
+        "paths": ["/var/log/a.log", "/var/log/b/*.log"],
+        "encoding": "latin1",
+        "fields": {"service": "shop", "app": {"name": "x"}},
+        "tags": ["a", "b"],
+        "start": "1d",
+    }
+
+
+@pytest.mark.parametrize(
+    ("negate", "match", "key"),
+    [
+        ("true", "after", "start"),
+        ("false", "after", "continue"),
+        ("true", "before", "end"),
+        ("false", "before", "goes_on"),
+    ],
+)
+@pytest.mark.parametrize("form", ["multiline", "parser"])
+def test_multiline_means_the_same(negate: str, match: str, key: str, form: str) -> None:
+    options = f"{{pattern: '^x', negate: {negate}, match: {match}, max_lines: 9, timeout: 1m}}"
+    inputs = (
+        f"- type: log\n  paths: [/a]\n  multiline: {options}\n"
+        if form == "multiline"
+        else f"- type: filestream\n  paths: [/a]\n  parsers: [multiline: {options}]\n"
+    )
+    assert only_input(inputs)["multiline"] == {key: "^x", "max_lines": 9, "max_seconds": 60.0}
+
+
+def test_include_goes_before_exclude_as_in_filebeat() -> None:
+    table = only_input(
+        "- type: log\n  paths: [/a]\n  exclude_lines: ['^DBG', '^TRC']\n  include_lines: ['x']\n"
+    )
+    assert table["processor"] == [
+        {"include": {"pattern": "x"}},
+        {"exclude": {"pattern": "(?:^DBG)|(?:^TRC)"}},
+    ]
+
+
+def test_json_lines_go_where_filebeat_puts_them() -> None:
+    under = only_input("- type: log\n  paths: [/a]\n  json.keys_under_root: false\n")
+    assert under["format"] == {
+        "type": "json",
+        "bad_lines": "keep",
+        "fields": "under",
+        "key": "json",
+    }
+    top = only_input('- type: filestream\n  paths: [/a]\n  parsers: [ndjson: {target: ""}]\n')
+    assert top["format"] == {"type": "json", "bad_lines": "keep"}
+
+
+def test_lines_of_containers_are_recognized() -> None:
+    table = only_input("- type: container\n  paths: [/var/log/containers/*.log]\n")
+    assert table["format"] == "auto"
+    table = only_input("- type: docker\n  containers.ids: ['*']\n")
+    assert table["paths"] == ["/var/lib/docker/containers/*/*-json.log"]
+
+
+def test_the_output_is_lumberjack_with_its_certificates() -> None:
+    made = import_filebeat(
+        "filebeat.inputs: [{type: log, paths: [/a]}]\noutput.logstash:\n"
+        '  hosts: ["a", "b:5045", "[::1]"]\n  loadbalance: true\n  pipelining: 2\n  ttl: 5m\n'
+        "  ssl: {certificate_authorities: [/ca.pem], certificate: /c.pem, key: /c.key}\n",
+        "filebeat.yml",
+        {},
+    )
+    output = loaded(made).output
+    assert output.hosts == ["a:5044", "b:5045", "[::1]:5044"]
+    assert (output.dialect, output.mode, output.windows_in_flight) == ("lumberjack/2", "balance", 3)
+    assert output.max_connection_seconds == 300
+    assert output.tls != "off"
+    assert (output.tls.ca, output.tls.cert, output.tls.key) == ("/ca.pem", "/c.pem", "/c.key")
+
+
+def test_what_has_no_counterpart_is_named_and_left_out() -> None:
+    made = imported(
+        "- type: log\n  paths: [/a, b]\n  include_lines: ['(?=x)']\n  encoding: rot13\n"
+        "  publisher_pipeline.disable_host: true\n  unknown_key: 1\n"
+        "- type: udp\n- type: log\n  enabled: false\n  paths: [/c]\n"
+    )
+    (table,) = made.document["input"]
+    assert table == {"paths": ["/a"]}
+    assert {key.split(":")[0] for key in remarks(made)} == {
+        "filebeat.inputs[0].paths",
+        "filebeat.inputs[0].include_lines",
+        "filebeat.inputs[0].encoding",
+        "filebeat.inputs[0].unknown_key",
+        "filebeat.inputs[1]",
+        "filebeat.inputs[2]",
+        "output.logstash",
+    }
+    assert loaded(made).input[0].paths == ["/a"]
+
+
+def test_every_remark_is_a_comment_of_the_file() -> None:
+    made = imported("- type: log\n  paths: [/a]\n  unknown_key: 1\n")
+    text = toml_text(made, origin="filebeat.yml", state_dir="/state")
+    assert all(remark.key in text for remark in made.remarks)
+    assert tomllib.loads(text)["agent"] == {"state_dir": "/state"}
+
+
+def test_variables_have_the_values_of_the_environment_or_their_defaults() -> None:
+    made = imported("- type: log\n  paths: ['${LOGS}', '${MORE:/b}', '/${NONE}']\n", LOGS="/a")
+    assert made.document["input"][0]["paths"] == ["/a", "/b", "/${NONE}"]
+    assert "${NONE}" in remarks(made)
+
+
+@pytest.mark.parametrize("text", ["a: [", "just text", "- 1", "services: {}"])
+def test_what_is_no_configuration_of_filebeat_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"filebeat\.yml"):
+        import_filebeat(text, "filebeat.yml", {})

@@ -1,0 +1,81 @@
+"""Positions of Filebeat's registry, as its versions 5 to 9 write it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.importing.filebeat_registry import read_registry
+from agent.inputs.files.taken_positions import TakenPosition
+from logdrive.errors import ConfigError
+
+LOG_ENTRY = {
+    "source": "/var/log/a.log",
+    "offset": 100,
+    "FileStateOS": {"inode": 7, "device": 5},
+    "identifier_name": "native",
+    "type": "log",
+    "ttl": -1,
+}
+STREAM_ENTRY = {
+    "cursor": {"offset": 200},
+    "meta": {"source": "/var/log/b.log", "identifier_name": "native"},
+    "ttl": 0,
+}
+
+
+def written(directory: Path, *operations: object, checkpoint: list[object] | None = None) -> str:
+    place = directory / "registry" / "filebeat"
+    place.mkdir(parents=True)
+    (place / "meta.json").write_text('{"version":"1"}')
+    if checkpoint is not None:
+        (place / "12.json").write_text(json.dumps(checkpoint))
+        (place / "active.dat").write_text(f"{place}/12.json")
+    (place / "log.json").write_text("".join(json.dumps(one) + "\n" for one in operations))
+    return str(directory / "registry")
+
+
+def put(key: str, value: object) -> tuple[object, object]:
+    return {"op": "set", "id": 1}, {"k": key, "v": value}
+
+
+def test_the_log_holds_over_the_checkpoint(tmp_path: Path) -> None:
+    old = LOG_ENTRY | {"offset": 1, "_key": "filebeat::logs::native::7-5"}
+    gone = LOG_ENTRY | {"source": "/gone", "_key": "filebeat::logs::native::8-5"}
+    path = written(
+        tmp_path,
+        *put("filebeat::logs::native::7-5", LOG_ENTRY),
+        *put("filestream::my-id::native::9-5", STREAM_ENTRY),
+        *put("filestream::my-id::fingerprint::ab12", STREAM_ENTRY),
+        *put("filestream::my-id::path::/var/log/b.log", STREAM_ENTRY),
+        *({"op": "remove", "id": 2}, {"k": "filebeat::logs::native::8-5"}),
+        *put("journald::x", {"cursor": {"position": "s=1"}}),
+        checkpoint=[old, gone],
+    )
+    stream = {"path": "/var/log/b.log", "offset": 200}
+    assert read_registry(path) == [
+        TakenPosition(path="/var/log/a.log", offset=100, inode=7, device=5),
+        TakenPosition(**stream, inode=9, device=5),  # type: ignore[arg-type]
+        TakenPosition(**stream, fingerprint="ab12"),  # type: ignore[arg-type]
+        TakenPosition(**stream),  # type: ignore[arg-type]
+    ]
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, *put("filebeat::logs::native::7-5", LOG_ENTRY)))
+    with (path / "filebeat" / "log.json").open("a") as log:
+        log.write('{"op":"set","id":2}\n{"k":"filebeat::lo')
+    assert [one.offset for one in read_registry(str(path))] == [100]
+
+
+def test_the_one_file_of_old_versions(tmp_path: Path) -> None:
+    (tmp_path / "registry").write_text(json.dumps([LOG_ENTRY]))
+    assert [one.offset for one in read_registry(str(tmp_path / "registry"))] == [100]
+
+
+def test_what_is_no_registry_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no registry of Filebeat"):
+        read_registry(str(tmp_path))
+    (tmp_path / "registry").write_text("[{")
+    with pytest.raises(ConfigError, match="copy its registry again"):
+        read_registry(str(tmp_path / "registry"))

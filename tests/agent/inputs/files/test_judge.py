@@ -1,0 +1,146 @@
+"""What a file is that begins like a known generation: the table of `judge.py` (G5)."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from agent.inputs.files.copies.judge import (
+    Judgement,
+    Suspect,
+    Verdict,
+    judge,
+    judge_unpacked,
+)
+from agent.inputs.files.copies.known_life import KnownLife, LifeState
+from agent.inputs.files.copies.samples import LivingPlainFile, PlainSample
+from agent.inputs.files.prefix import BOUNDARIES, extend_prefix
+from agent.sources.identity import FirstLine
+from logdrive.model.numbers import number_of
+from tests.agent.world import lines
+from tests.support.memory_disk import MemoryDisk
+
+HEADER = b"# constant header\n"
+READ = HEADER + lines(0, 400)  # 4818 bytes
+LOG, COPY = "/logs/app.log", "/logs/app.log.1"
+
+
+@dataclass
+class Case:
+    """A generation of which READ was read, and a file that may be a copy."""
+
+    state: LifeState
+    content: bytes
+    path: str = COPY
+    rests: bool = False
+    file: bytes | None = None  # what the living file has
+    named: bool = True
+    read: bytes = READ
+    seen: bytes = b""  # what was seen of it beyond what was read
+
+    def life(self) -> KnownLife:
+        first_line = FirstLine.find_in(self.read)
+        assert first_line is not None
+        end = self.read + self.seen
+        return KnownLife(
+            state=self.state,
+            source=None,
+            path=LOG,
+            name=LOG,
+            first_line=first_line,
+            prefix=extend_prefix(b"", len(self.read), lambda size, at: self.read[at : at + size]),
+            number=number_of(len(self.read), self.read),
+            last=number_of(len(end), end) if self.seen else 0,
+        )
+
+    def judge(self, *, unpacked: bool = False) -> Judgement:
+        disk = MemoryDisk(["/logs", "/old"])
+        disk.write(self.path, self.content)
+        sample = PlainSample(disk.open(self.path), len(self.content))
+        living = None
+        if self.file is not None:
+            disk.write("/logs/living", self.file)
+            handle = disk.open("/logs/living")
+            if not self.named:
+                disk.remove("/logs/living")
+            living = LivingPlainFile(handle)
+        if unpacked:
+            return judge_unpacked(self.path, sample, [(self.life(), living)])
+        return judge(Suspect(self.path, sample, self.rests), [(self.life(), living)])
+
+
+SHORT = HEADER + lines(0, 5)
+MORE = READ + lines(400, 5)
+OTHER = HEADER + lines(0, 500, prefix="other")
+AWAITED, ENDED, LIVING, ABSENT = (
+    LifeState.AWAITED,
+    LifeState.ENDED,
+    LifeState.LIVING,
+    LifeState.ABSENT,
+)
+
+CASES = {
+    "rest": (Case(AWAITED, MORE), Verdict.REST),
+    "all, at a place without relation": (Case(AWAITED, READ, path="/old/x"), Verdict.REST),
+    "rest with other bytes than seen": (Case(AWAITED, MORE, seen=b"others"), Verdict.NEW),
+    "in its place": (Case(AWAITED, MORE, path=LOG), Verdict.MOVED),
+    "next life in its place": (Case(AWAITED, READ[:3000], path=LOG), Verdict.NEW),
+    "copy that grows": (Case(AWAITED, READ[:3000]), Verdict.HELD),
+    "copy that was cut": (Case(AWAITED, READ[:3000], rests=True), Verdict.COPY),
+    "another file": (Case(AWAITED, OTHER), Verdict.NEW),
+    "few bytes, related": (Case(AWAITED, SHORT, read=SHORT), Verdict.REST),
+    "few bytes, unrelated": (Case(AWAITED, SHORT, read=SHORT, path="/old/x"), Verdict.NEW),
+    "first line only, and more": (Case(AWAITED, SHORT, read=HEADER), Verdict.NEW),
+    "copy of an ended one": (Case(ENDED, READ, rests=True), Verdict.COPY),
+    "part of an ended one": (Case(ENDED, READ[:3000], rests=True), Verdict.COPY),
+    "that grows": (Case(ENDED, READ[:3000]), Verdict.HELD),
+    "few bytes of an ended one": (Case(ENDED, SHORT, rests=True), Verdict.NEW),
+    "all of a short one": (Case(ENDED, SHORT, read=SHORT, rests=True), Verdict.COPY),
+    "next life of an ended one": (Case(ENDED, READ, path=LOG, rests=True), Verdict.NEW),
+    "copy of a living one": (Case(LIVING, READ, file=MORE, rests=True), Verdict.HELD),
+    "few bytes of a living one": (Case(LIVING, SHORT, file=MORE), Verdict.HELD),
+    "the same at rest": (Case(LIVING, SHORT, file=MORE, rests=True), Verdict.NEW),
+    "other than a living one": (Case(LIVING, OTHER, file=MORE), Verdict.NEW),
+    "more than a living one": (Case(LIVING, MORE, file=READ, rests=True), Verdict.NEW),
+    "instead of one without name": (Case(LIVING, MORE, file=READ, named=False), Verdict.MOVED),
+    "less than one without name": (Case(LIVING, READ, file=MORE, named=False), Verdict.HELD),
+    "of one that can't be read": (Case(LIVING, READ), Verdict.HELD),
+    "of an absent one": (Case(ABSENT, READ, rests=True), Verdict.HELD),
+}
+
+
+@pytest.mark.parametrize(("case", "verdict"), CASES.values(), ids=CASES.keys())
+def test_each_row_of_the_table__G5(case: Case, verdict: Verdict) -> None:
+    assert case.judge().verdict is verdict
+
+
+def test_a_continuation_of_an_ended_one_starts_where_that_ended__G5() -> None:
+    assert Case(ENDED, MORE).judge().start == len(READ)
+    changed = READ[:-300] + b"x" * 300 + lines(400, 5)
+    assert Case(ENDED, changed).judge().start == 0
+
+
+@pytest.mark.parametrize("at", [*(bound - 1 for bound in BOUNDARIES[:-1]), BOUNDARIES[-1] - 500])
+def test_each_byte_of_the_first_64_kib_is_compared__G5(at: int) -> None:
+    read = HEADER + lines(0, 8000)
+    content = bytearray(read)
+    content[at] ^= 1
+    assert Case(AWAITED, read, read=read).judge().verdict is Verdict.REST
+    assert Case(AWAITED, bytes(content), read=read).judge().verdict is Verdict.NEW
+
+
+def test_of_several_generations_the_one_that_waits_gets_the_file__G5() -> None:
+    case = Case(AWAITED, MORE)
+    disk = MemoryDisk(["/logs", "/old"])
+    disk.write(COPY, MORE)
+    suspect = Suspect(COPY, PlainSample(disk.open(COPY), len(MORE)), rests=True)
+    ended = replace(case.life(), state=ENDED)
+    judged = judge(suspect, [(ended, None), (case.life(), None), (ended, None)])
+    assert judged.verdict is Verdict.REST
+
+
+def test_a_compressed_copy_of_a_living_file_needs_no_further_look__G5() -> None:
+    assert Case(LIVING, READ, file=MORE).judge(unpacked=True).verdict is Verdict.COPY
+    assert Case(LIVING, OTHER, file=MORE).judge(unpacked=True).verdict is Verdict.NEW
+    assert Case(LIVING, READ).judge(unpacked=True).verdict is Verdict.HELD
+    assert Case(AWAITED, MORE).judge(unpacked=True).verdict is Verdict.REST
+    assert Case(ENDED, READ).judge(unpacked=True).verdict is Verdict.COPY

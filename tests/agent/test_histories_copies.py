@@ -1,0 +1,289 @@
+"""Histories of copies: what copytruncate leaves, and files that replace others (G5)."""
+
+import pytest
+
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.reader_model import ReaderModel, Stored
+from tests.support.virtual_time import run
+
+COPY = f"{LOG}.1"
+NEXT = lines(0, 10, prefix="next")
+
+
+def _sources(reader: ReaderModel) -> list[Stored]:
+    """Return the sources of which anything is stored."""
+    return [each for each in reader.stored.values() if each.data or each.gaps]
+
+
+async def _over(world: World) -> None:
+    """Wait until a copy that is at rest counts as whole, and all is sent."""
+    await world.clock.sleep(15)
+    await world.settle()
+
+
+def _copytruncate(world: World, to: str = COPY) -> bytes:
+    data = world.disk.content(LOG)
+    world.write(data, to)
+    world.truncate()
+    return data
+
+
+@pytest.mark.parametrize("size", [1, 20, 200, 20_000], ids=lambda size: f"{size} lines")
+@pytest.mark.parametrize("to", [COPY, "/logs/app-1.log", "/logs/app.bak"])
+def test_lines_that_only_the_copy_has_are_read_from_it__G5_G3_h06_h27(size: int, to: str) -> None:
+    """They were written while no receiver was there; the copy's name may match an input or not."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, size))
+        await world.crash_reader()
+        world.write(lines(size, 50))
+        await world.clock.sleep(1)
+        data = _copytruncate(world, to)
+        world.write(NEXT)
+        await world.clock.sleep(1)
+        await world.reader()
+        await _over(world)
+        old, new = _sources(reader)
+        assert (old.content, old.ended, old.gaps) == (data, (len(data), "truncated"), [])
+        assert (new.content, new.ended) == (NEXT, None)
+        await world.stop()
+
+    run(main())
+
+
+def test_a_copy_that_was_truncated_between_two_looks_has_what_was_never_seen__G5() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 200))
+        world.write(lines(200, 100))
+        data = _copytruncate(world)  # no look came between
+        world.write(NEXT)
+        await _over(world)
+        assert contents(_sources(reader)) == [data, NEXT]
+        assert [each.ended for each in _sources(reader)] == [(len(data), "truncated"), None]
+        assert not any(each.gaps for each in _sources(reader)), "its end is known exactly"
+        await world.stop()
+
+    run(main())
+
+
+def test_a_copy_that_grows_for_a_while_is_no_source_of_its_own__G5_h14() -> None:
+    """cp is slow: the copy is looked at many times before it is whole."""
+
+    async def main() -> None:
+        world = World()
+        data = lines(0, 4000)
+        reader = await world.ships(data)
+        for begin in range(0, len(data), 5000):
+            world.write(data[begin : begin + 5000], COPY)
+            await world.clock.sleep(2)
+        world.truncate()
+        world.write(NEXT)
+        await _over(world)
+        assert contents(_sources(reader)) == [data, NEXT]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_copy_that_appears_after_the_truncation_is_found__G5() -> None:
+    """Such as one that is moved here from another file system."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 200))
+        world.write(b"half a line")
+        await world.clock.sleep(1)
+        data = world.disk.content(LOG)
+        world.truncate()
+        await world.clock.sleep(4)
+        world.write(data, COPY)
+        await _over(world)
+        (old,) = _sources(reader)
+        assert (old.content, old.ended, old.gaps) == (data, (len(data), "truncated"), [])
+        await world.stop()
+
+    run(main())
+
+
+def test_without_a_copy_what_was_not_read_is_a_gap__G5_P4() -> None:
+    """A file beside it that begins alike but is another does not count."""
+
+    async def main() -> None:
+        world = World()
+        header = b"# constant header of every life\n"
+        reader = await world.ships(header + lines(0, 200))
+        world.write(b"half a line")
+        await world.clock.sleep(1)
+        world.write(header + lines(0, 300, prefix="other"), COPY)
+        end = len(world.disk.content(LOG))
+        world.truncate()
+        await _over(world)
+        old, other = _sources(reader)
+        assert old.gaps == [(end - 11, end, "truncated", False)]
+        assert other.content == world.disk.content(COPY)
+        await world.stop()
+
+    run(main())
+
+
+def test_the_copy_is_looked_for_again_after_a_restart__G5_h27() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 200))
+        await world.crash_reader()
+        world.write(lines(200, 5000))
+        await world.clock.sleep(2)
+        data = _copytruncate(world)
+        world.write(NEXT)
+        await world.clock.sleep(3)
+        await world.kill()
+        world.disk.replace(COPY, f"{LOG}.2")
+        await world.reader()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data, NEXT]
+        assert not any(each.gaps for each in _sources(reader))
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_truncated_while_the_agent_was_away_is_read_on_from_its_copy__G5() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 200))
+        await world.kill()
+        world.write(lines(200, 100))
+        data = _copytruncate(world)
+        world.write(NEXT)
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data, NEXT]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_copy_is_settled_for_good__G5() -> None:
+    """Also after its generation was forgotten, and over restarts; not once it has changed."""
+
+    async def main() -> None:
+        world = World()
+        world.settings["agent"]["keep_ended_days"] = 0.01
+        reader = await world.ships(lines(0, 200))
+        data = _copytruncate(world)
+        world.write(NEXT)
+        await _over(world)
+        await world.clock.sleep(2000)
+        world.write(lines(10, 10, prefix="next"))
+        await world.settle()
+        assert world.agent is not None
+        assert not world.agent.registry.ended, "it is forgotten"
+        await world.stop()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data, world.disk.content(LOG)]
+        world.write(b"another line\n", COPY)
+        await _over(world)
+        assert len(_sources(reader)) == 3
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_is_copied_and_written_on_becomes_two_sources__G5() -> None:
+    """As long as the copy has nothing that the file lacks it is held, then it is one of its own."""
+
+    async def main() -> None:
+        world = World()
+        data = lines(0, 300)
+        reader = await world.ships(data)
+        world.write(data, "/logs/other.log")
+        await world.clock.sleep(60)
+        assert contents(_sources(reader)) == [data]
+        world.write(lines(300, 10, prefix="more"), "/logs/other.log")
+        world.write(lines(300, 10))
+        await _over(world)
+        assert contents(_sources(reader)) == [
+            world.disk.content(LOG),
+            world.disk.content("/logs/other.log"),
+        ]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_an_editor_has_replaced_lives_on_in_the_new_one__G5() -> None:
+    async def main() -> None:
+        world = World()
+        data = lines(0, 300)
+        reader = await world.ships(data)
+        world.write(data + lines(300, 5), "/logs/app.swp")
+        world.disk.replace("/logs/app.swp", LOG)
+        await world.clock.sleep(20)
+        world.write(lines(305, 5))
+        await _over(world)
+        (only,) = _sources(reader)
+        assert (only.content, only.ended) == (lines(0, 310), None)
+        await world.kill()
+        world.write(lines(310, 5))
+        world.start()
+        await world.settle()
+        assert contents(_sources(reader)) == [lines(0, 315)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("seen_by", ["open", "closed"])
+def test_the_copies_of_a_host_without_a_checkpoint_are_known_by_the_store__G5_D4_h14(
+    seen_by: str,
+) -> None:
+    """Their lives' ids are made of the inode that the truncated file has still."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 300, prefix="first"))
+        if seen_by == "open":
+            await world.kill()
+            world.write(lines(300, 50, prefix="first"))
+        first = _copytruncate(world)
+        world.write(lines(0, 300, prefix="second"))
+        if seen_by == "closed":
+            await _over(world)
+            await world.kill()
+        world.forget()
+        world.write(lines(300, 10, prefix="second"))
+        world.start()
+        await _over(world)
+        assert sorted(contents(_sources(reader))) == sorted([first, world.disk.content(LOG)])
+        by_content = {each.content: each for each in _sources(reader)}
+        assert by_content[first].ended == (len(first), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+def test_a_lost_acknowledgement_of_a_copy_s_end_sends_nothing_again__G5_D3() -> None:
+    """The store has the end record, the checkpoint does not, and the copy is still there."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 300))
+        await world.kill()
+        kept = world.disk.content("/state/checkpoint.json")
+        data = _copytruncate(world)
+        world.write(NEXT)
+        world.start()
+        await _over(world)
+        await world.kill()
+        world.forget()
+        world.write(kept, "/state/checkpoint.json")
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data, NEXT]
+        await world.stop()
+
+    run(main())

@@ -1,0 +1,153 @@
+"""The screen of `agent status`, and what is said where no agent runs."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from agent.control.client import NoAgentError
+from agent.control.messages import AgentStatus, Answer, Request, RuleStatus, StatusRequest
+from agent.status import SourceStatus
+from logdrive.cli import agent_status
+from logdrive.cli.main import cli
+from logdrive.cli.source_table import duration, size
+
+_SOURCE = SourceStatus(
+    path="/var/log/[red]a\x1b[2J.log",
+    origin="0" * 36,
+    count=0,
+    state="open",
+    position=1000,
+    seen=5000,
+    store=None,
+    events=10,
+    bytes=1000,
+    gap_bytes=0,
+    acknowledged_ms=0,
+    problem="can't be read",
+    lag_bytes=4000,
+    lag_seconds=90.0,
+    rate=2048.0,
+    format="json",
+    failed=3,
+)
+_STATUS = AgentStatus(
+    agent="web-1",
+    version="0.1",
+    phase="running",
+    uptime_seconds=7200.0,
+    host="receiver:5044",
+    problem="",
+    files=2,
+    living=2,
+    ended=0,
+    absent=1,
+    behind=1,
+    events=10,
+    bytes=1000,
+    gap_bytes=0,
+    rate=2048.0,
+    lag_bytes=4000,
+    lag_seconds=90.0,
+    rules=[
+        RuleStatus(
+            input="input[0]",
+            processor=1,
+            action="redact",
+            rule="email",
+            events=2,
+            bytes=0,
+            matches=3,
+        )
+    ],
+    matching=2,
+    sources=[_SOURCE],
+)
+
+
+class _Agent:
+    """Answers, or not; then the user presses Ctrl-C."""
+
+    def __init__(self, *answers: AgentStatus | NoAgentError) -> None:
+        self.answers = list(answers)
+        self.asked: list[StatusRequest] = []
+
+    def ask(self, path: str, request: Request) -> Answer:
+        assert isinstance(request, StatusRequest)
+        self.asked.append(request)
+        if not self.answers:
+            raise KeyboardInterrupt
+        answer = self.answers.pop(0)
+        if isinstance(answer, NoAgentError):
+            raise answer
+        return Answer(ok=True, status=answer)
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, agent: _Agent, *options: str) -> Any:
+    monkeypatch.setattr(agent_status, "ask_agent", agent.ask)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return CliRunner().invoke(cli, ["agent", "status", "--socket", "/s", *options])
+
+
+def test_figures_rules_and_sources_are_shown_safely(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = _Agent(_STATUS)
+    result = _run(monkeypatch, agent, "--sort", "age", "--behind", "--limit", "1")
+    assert result.exit_code == 0, result.output
+    text = result.output
+    assert "agent web-1 running for 2.0 h, connected to receiver:5044; version 0.1" in text
+    assert "1 behind by 3.9 KiB and 2 min; 2.0 KiB/s" in text
+    assert "input[0].processor[1] redact email: 2 events in 3 places" in text
+    assert r"/var/log/[red]a\x1b[2J.log" in text
+    for word in ("1,000", "5,000", "4,000", "2 min", "json (3 lines are not)", "can't be read"):
+        assert word in text
+    assert "… and 1 more" in text
+    assert agent.asked == [StatusRequest(limit=1, sort="age", behind=True)]
+
+
+def test_json_is_what_the_agent_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _run(monkeypatch, _Agent(_STATUS), "--json")
+    assert orjson.loads(result.output) == msgspec.to_builtins(_STATUS)
+
+
+def test_a_watch_goes_on_while_the_agent_is_restarted_and_ends_with_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = _Agent(_STATUS, NoAgentError("no agent runs here"), _STATUS)
+    result = _run(monkeypatch, agent, "--watch")
+    assert (result.exit_code, len(agent.asked)) == (0, 4)
+    result = _run(monkeypatch, _Agent(_STATUS, _STATUS), "--watch", "--json")
+    assert [orjson.loads(line)["agent"] for line in result.output.splitlines()] == ["web-1"] * 2
+
+
+def test_where_no_agent_runs_the_message_says_what_to_do(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        f'[agent]\nstate_dir = "{tmp_path}"\n[[input]]\npaths = ["/l/*"]\n'
+        '[output]\nhosts = ["h"]\ntls = "off"\n'
+    )
+    result = CliRunner().invoke(cli, ["agent", "status", "--config", str(config)])
+    assert isinstance(result.exception, NoAgentError)
+    assert f"there is no socket {tmp_path}/control.sock" in str(result.exception)
+    config.write_text(config.read_text() + '[control]\nsocket = ""\n')
+    result = CliRunner().invoke(cli, ["agent", "status", "--config", str(config)])
+    assert "control.socket: this agent has none" in str(result.exception)
+    result = CliRunner().invoke(cli, ["agent", "status", "--config", "x", "--socket", "y"])
+    assert "exclude each other" in result.output
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (5 << 40, "5.0 TiB")]
+)
+def test_sizes_have_few_digits(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59, "59 s"), (90, "2 min"), (7200, "2.0 h"), (1e6, "11.6 days")],
+)
+def test_durations_have_few_digits(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,68 @@
+"""`logdrive agent import` writes agent.toml and positions, and overwrites nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agent.inputs.files.taken_positions import FILE_NAME
+from logdrive.cli.agent import agent
+from logdrive.errors import ConfigError
+
+FILEBEAT = """\
+filebeat.inputs:
+- {type: log, paths: [/var/log/a.log], unknown: 1}
+output.logstash.hosts: [a]
+"""
+
+
+@pytest.fixture
+def filebeat(tmp_path: Path) -> Path:
+    path = tmp_path / "filebeat.yml"
+    path.write_text(FILEBEAT)
+    return path
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    path = tmp_path / "registry"
+    entry = {"source": "/var/log/a.log", "offset": 7, "FileStateOS": {"inode": 1, "device": 2}}
+    path.write_text(json.dumps([entry]))
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(agent, ["import", *map(str, arguments)])
+
+
+def test_it_prints_the_file_and_says_on_standard_error_what_has_no_counterpart(
+    filebeat: Path,
+) -> None:
+    done = run(filebeat)
+    assert done.exit_code == 0
+    assert 'paths = [\n    "/var/log/a.log",\n]' in done.stdout
+    assert "filebeat.inputs[0].unknown: has no counterpart" in done.stderr
+
+
+def test_a_file_that_exists_is_not_overwritten(filebeat: Path, tmp_path: Path) -> None:
+    target = tmp_path / "agent.toml"
+    assert run(filebeat, "--to", target).exit_code == 0
+    before = target.read_text()
+    done = run(filebeat, "--to", target)
+    assert isinstance(done.exception, ConfigError)
+    assert "it exists" in str(done.exception)
+    assert target.read_text() == before
+
+
+def test_positions_are_written_for_the_first_start_alone(
+    filebeat: Path, registry: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    arguments = (filebeat, "--registry", registry, "--state-dir", state)
+    assert "/var/log/a.log: from byte 7" in run(*arguments, "--dry-run").stderr
+    assert not state.exists()
+    assert run(*arguments).exit_code == 0
+    assert json.loads((state / FILE_NAME).read_text())[0]["offset"] == 7
+    (state / "checkpoint.json").write_text("{}")
+    assert "knows its positions" in str(run(*arguments).exception)

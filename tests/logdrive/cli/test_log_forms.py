@@ -1,0 +1,117 @@
+"""Forms of log lines, and warnings that say the same again."""
+
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+from structlog import DropEvent
+
+from logdrive.cli.repeats import RepeatFilter
+
+_PROGRAM = """
+import os, sys, structlog
+if os.environ.get("STREAM") == "ours":
+    stat = os.fstat(2)
+    os.environ["JOURNAL_STREAM"] = f"{stat.st_dev}:{stat.st_ino}"
+from logdrive.cli.output import configure_logging
+configure_logging("debug", sys.argv[1], one_a_minute=True)
+log = structlog.get_logger("test")
+log.info("started", lines=3)
+for _ in range(5):
+    log.warning("refused", reason="a\\nb", again_in=0.5)
+try:
+    raise ValueError("one\\ntwo")
+except ValueError:
+    log.exception("failed")
+"""
+
+
+def _logged(form: str, **environ: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, form],
+        capture_output=True,
+        timeout=30,
+        check=True,
+        env={"PYTHONUTF8": "1", **environ},
+    )
+    lines = done.stderr.decode().split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == 3, lines
+    return lines
+
+
+def test_the_journal_gets_priorities_and_no_time() -> None:
+    started, refused, failed = _logged("journal")
+    assert started == "<6>event=started lines=3"
+    assert refused == r"<4>event=refused reason=a\nb again_in=0.5"
+    assert failed.startswith("<3>event=failed ")
+    assert "ValueError" in failed
+
+
+def test_auto_is_the_journal_only_where_it_reads_our_standard_error() -> None:
+    assert _logged("auto", STREAM="ours")[0].startswith("<6>event=started")
+    # inherited from a service that started us with another standard error
+    assert _logged("auto", JOURNAL_STREAM="1:2")[0].startswith("timestamp=")
+    assert _logged("auto")[0].startswith("timestamp=")
+
+
+def test_json_is_an_object_a_line() -> None:
+    started, refused, failed = map(orjson.loads, _logged("json"))
+    assert list(started) == ["timestamp", "level", "event", "lines"]
+    assert (started["event"], started["lines"], started["level"]) == ("started", 3, "info")
+    assert refused["reason"] == r"a\nb"
+    assert "ValueError: one" in failed["exception"]
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _passes(held_back: RepeatFilter, **event: Any) -> dict[str, Any] | None:
+    try:
+        return dict(held_back(None, "warning", event))
+    except DropEvent:
+        return None
+
+
+def test_a_cause_is_logged_once_a_minute_and_the_next_line_counts_the_others() -> None:
+    clock = _Clock()
+    held_back = RepeatFilter(clock)
+    shown = []
+    for second in range(0, 200, 5):
+        clock.now = float(second)
+        shown.append(_passes(held_back, event="refused", reason="away", again_in=second / 7))
+    assert [(each["again_in"] * 7, each.get("repeated")) for each in shown if each] == [
+        (0.0, None),
+        (60.0, 11),
+        (pytest.approx(120.0), 11),
+        (180.0, 11),
+    ]
+
+
+def test_another_cause_is_not_held_back() -> None:
+    held_back = RepeatFilter(_Clock())
+    assert _passes(held_back, event="refused", reason="away", host="a")
+    assert _passes(held_back, event="refused", reason="full", host="a")
+    assert _passes(held_back, event="refused", reason="away", host="b")
+    assert _passes(held_back, event="closed", reason="away", host="a")
+    assert not _passes(held_back, event="refused", reason="away", host="a")
+
+
+def test_what_is_no_warning_is_never_held_back() -> None:
+    held_back = RepeatFilter(_Clock())
+    for _ in range(3):
+        assert held_back(None, "info", {"event": "connected"}) == {"event": "connected"}
+
+
+def test_causes_without_end_take_no_memory_without_end() -> None:
+    held_back = RepeatFilter(_Clock())
+    for number in range(3000):
+        assert _passes(held_back, event="refused", reason=str(number))
+    assert len(held_back._written) == 1000

@@ -1,0 +1,133 @@
+"""Deliberate bugs in what recognizes copies and compressed files (rule G5)."""
+
+from tests.simulation.bugs.mutant import Mutant
+
+COPIES = (
+    Mutant(
+        "copies.rest_not_looked_for",
+        "what a truncated file lacked is told as a gap, copy or not",
+        "agent.inputs.files.endings",
+        (
+            (
+                "        if self._copies is not None and source is not None and unknown:\n",
+                "        if False and self._copies is not None and source is not None and unknown:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.end_before_the_rest",
+        "a source that is read from a copy ends before all of that is read",
+        "agent.inputs.files.endings",
+        (
+            (
+                "        elif generation.unread:\n            generation.release_last_line()\n        else:\n            self._copies.finish_rest(followed)\n",
+                "        else:\n            self._copies.finish_rest(followed)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.read_from_the_beginning",
+        "a copy is read from its beginning, not from where the truncated life stopped",
+        "agent.inputs.files.copies.copies",
+        (
+            (
+                "        source.continue_with(generation, living=moved)\n",
+                "        source.continue_with(generation, living=moved)\n        generation.resume_from(0)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.each_file_is_new",
+        "a copy gets a source of its own",
+        "agent.inputs.files.copies.copies",
+        (
+            (
+                "        if not self._registry.first_lines.find(first_line.crc):\n",
+                "        if True:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.position_not_compared",
+        "the bytes before the position are not compared with those of a copy",
+        "agent.inputs.files.copies.judge",
+        (("        and sample.agrees_at(life.number)\n", ""),),
+    ),
+    Mutant(
+        "copies.prefix_not_compared",
+        "a file with the same first line is taken for a copy, whatever follows",
+        "agent.inputs.files.prefix",
+        (
+            (
+                "    return one[:length] == other[:length]\n",
+                "    return one[:0] == other[:0]\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.forgotten_by_a_restart",
+        "a source that waits for its copy is told as ended by the next start",
+        "agent.inputs.files.restore",
+        (
+            (
+                "        if self._tailer.copies is None or settings is None:\n",
+                "        if True:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.absent_are_unknown",
+        "a copy of a file that can't be looked for is taken for a new one",
+        "agent.inputs.files.copies.judge",
+        (
+            (
+                "    if strong or (is_likely(suspect, life) and not suspect.rests):\n",
+                "    if False:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.closed_is_another",
+        "a number that is closed is taken for another's while a copy is read",
+        "agent.sources.resume",
+        (
+            (
+                "    if not known.readable or known.awaited or is_own_end or known.complete_at(number):\n",
+                "    if not known.readable or is_own_end or known.complete_at(number):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.cut_is_whole",
+        "a compressed file without its trailer counts as whole",
+        "agent.inputs.files.compressed.codecs",
+        (
+            (
+                "        if not (data := self._read_input()):\n            raise IncompleteError\n        return data\n",
+                "        if not (data := self._read_input()):\n            self._stream = None\n        return data\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.packed_beginning_again",
+        "a compressed file is sent again from its beginning",
+        "agent.inputs.files.compressed.compressed_files",
+        (
+            (
+                "        self._copies.take_over(awaited, generation, moved=False)\n",
+                "        awaited.source.number = 0\n        self._copies.take_over(awaited, generation, moved=False)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.packed_is_unknown",
+        "a compressed file of a living source's bytes is sent as another",
+        "agent.inputs.files.copies.judge",
+        (
+            (
+                "    return Judgement(Verdict.COPY, life) if has_no_more else NEW\n",
+                "    return NEW\n",
+            ),
+        ),
+    ),
+)

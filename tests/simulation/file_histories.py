@@ -1,0 +1,106 @@
+"""Draws histories of files: one or two hosts whose applications do to their files whatever can be
+done, while agents die at any fault point and lose their checkpoints.
+
+Each byte must be in exactly one event or gap. `FILE_SEEDS` and the seeds that follow are theirs:
+
+    python -m tests.simulation run --first 1000000000000000 --seeds 5000
+"""
+
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+from logdrive.host import faults
+from tests.simulation.files import APPLICATIONS
+from tests.simulation.plan import Plan, Step
+
+FILE_SEEDS: Final = 10**15
+"""The first of the seeds that are histories of files."""
+
+_WEIGHTS: Final = {
+    "write": 40,
+    "rotate": 5,
+    "shift": 3,
+    "archive": 2,
+    "unlink": 3,
+    "truncate": 4,
+    "copytruncate": 4,
+    "compress": 3,
+    "remove": 3,
+    "set_aside": 4,
+    "trim": 2,
+    "kill": 3,
+    "arm": 6,
+    "stop": 2,
+    "forget": 2,
+    "cut": 2,
+}
+"""How often each kind of step comes."""
+
+_STEPS: Final = 40, 120
+_POINTS: Final = tuple(point for point in faults.POINTS if point.startswith("agent."))
+
+
+def of_files(plan: Plan) -> Plan:
+    """Return a history of files on the hosts of *plan*: its agents, and one receiver."""
+    pick = Random(f"files {plan.seed}")
+    receivers = plan.receivers[:1]
+    agents = tuple(
+        replace(
+            agent,
+            output={**agent.output, "hosts": [f"{receivers[0]}:5044"]},
+            start="beginning",
+            handles=0,
+            keep_removed_bytes=0,
+        )
+        for agent in plan.agents[: pick.choice((1, 1, 2))]
+    )
+    steps, at = list[Step](), 0.0
+    for number in range(pick.randint(*_STEPS)):
+        kind = pick.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        values = {**_values(kind, pick), "seed": pick.getrandbits(32)}
+        steps.append(Step(round(at, 3), kind, pick.choice(agents).name, values, number))
+        at += pick.choice((0.0, 0.01, 0.1, 1.0, 4.0)) * pick.random()
+    return Plan(
+        seed=plan.seed,
+        agents=agents,
+        receivers=receivers,
+        beats=(),
+        shared=False,
+        balanced=False,
+        delay=plan.delay,
+        jitter=plan.jitter,
+        capacity=plan.capacity,
+        sync_seconds=plan.sync_seconds,
+        log_file_bytes=plan.log_file_bytes,
+        steps=tuple(steps),
+    )
+
+
+def _values(kind: str, pick: Random) -> dict[str, Any]:
+    """Return the values of a step of this *kind*."""
+    down = pick.choice((0.0, 0.2, 2.0, 8.0))
+    if kind in ("kill", "forget"):
+        return {"power": kind == "kill" and pick.random() < 0.3, "down": down}
+    if kind == "stop":
+        return {"down": down}
+    if kind == "arm":
+        return {
+            "point": pick.choice(_POINTS),
+            "passages": pick.choice((1, 1, 2, 5)),
+            "power": pick.random() < 0.3,
+            "down": down,
+            "then_off": 0.0,
+        }
+    if kind == "cut":
+        return {"how": pick.choice(("reset", "half_open", "stall")), "seconds": 3.0}
+
+    values: dict[str, Any] = {"file": pick.choice(APPLICATIONS)}
+    if kind == "write":
+        values["lines"] = pick.choice((1, 3, 10, 40, 200))
+        values["style"] = pick.choice(("plain", "plain", "odd"))
+    elif kind in ("rotate", "unlink"):
+        values["late"] = pick.choice((0, 0, 2))
+    elif kind == "set_aside":
+        values["size"] = pick.choice((1, 100, 5000, 70_000))
+    return values
