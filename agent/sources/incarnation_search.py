@@ -5,7 +5,7 @@ to 7 are asked for at once, then 56 more, and so on until the store has never se
 source takes the highest open count whose number fits its bytes, else the lowest one never seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -50,6 +50,10 @@ class IncarnationIds(Protocol):
         """Return whether the counts of all sources but *source* are known."""
         ...
 
+    def living_counts(self, source: object) -> Collection[int]:
+        """Return the counts of all living sources but *source*, of which these are known."""
+        ...
+
     def add(self, source: Any) -> None:
         """Add a living source."""
         ...
@@ -80,12 +84,14 @@ class IncarnationSearch:
         self._asked: list[int] = []  # the counts asked for so far, lowest first
         self._answers: dict[int, StoredNumber] = {}  # by count
 
-    def next_counts(self) -> list[int]:
-        """Return the counts to ask for now."""
-        size = 1 if not self._many else MORE_COUNTS if self._asked else FIRST_COUNTS
-        counts = list(range(self._next, self._next + size))
+    def next_counts(self, taken: Collection[int] = ()) -> list[int]:
+        """Return the counts to ask for now, one at least; never those *taken* by other sources."""
+        counts: list[int] = []
+        while not counts:
+            size = 1 if not self._many else MORE_COUNTS if self._asked else FIRST_COUNTS
+            counts = [at for at in range(self._next, self._next + size) if at not in taken]
+            self._next += size
         self._asked += counts
-        self._next += size
         return counts
 
     @property

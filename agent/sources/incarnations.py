@@ -44,6 +44,14 @@ class Incarnations:
             member.counting is Counting.MANY for member in self.members if member is not source
         )
 
+    def living_counts(self, source: object) -> list[int]:
+        """Return the counts of all living sources but *source*, of which these are known."""
+        return [
+            member.count
+            for member in self.members
+            if member is not source and member.counting is Counting.KNOWN
+        ]
+
     def add(self, source: Source) -> None:
         """Add a living source."""
         self.members += (source,)

@@ -36,7 +36,7 @@ A plain Lumberjack peer knows no registration: there, IDLE sources become OPEN b
         PAUSE_OVER
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -189,15 +189,16 @@ class SourceRegistration(msgspec.Struct, gc=False):  # in no cycle
         """Let the source register on this connection or the next, with or without data to send."""
         self.required = True
 
-    def ask(self, first: int, *, many: bool) -> list[int]:
+    def ask(self, first: int, *, many: bool, taken: Collection[int] = ()) -> list[int]:
         """Return the counts to send S frames for.
 
-        *first* is the source's count, or, with *many*, the lowest one that may be its own.
+        *first* is the source's count, or, with *many*, the lowest one that may be its own; those
+        *taken* are other sources'.
         """
         self._change(RegistrationEvent.ASK)
         if self._search is None:
             self._search = IncarnationSearch(first, many=many)
-        return self._search.next_counts()
+        return self._search.next_counts(taken)
 
     @property
     def awaits_more_answers(self) -> bool:

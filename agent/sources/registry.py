@@ -41,11 +41,16 @@ class InputTotals(msgspec.Struct):
     """Lines that their format read."""
     failed: int = 0
     """Lines that it could not read."""
+    truncated: int = 0
+    """Events of which a part was left out, as they were over the limit on their bytes."""
 
     def add_source(self, source: Source) -> None:
         """Add what was counted of *source*."""
         self.acknowledged.add(source.acknowledged)
-        if source.events is not None and source.events.format is not None:
+        if source.events is None:
+            return
+        self.truncated += source.events.truncated
+        if source.events.format is not None:
             counts = source.events.format.counts
             self.parsed += counts.parsed
             self.failed += counts.failed
@@ -103,13 +108,13 @@ class SourceRegistry:
         counting: Counting,
         *,
         closes_when_complete: bool = False,
-        siblings: Sequence[Identity] = (),
+        siblings: Sequence[tuple[str, Identity]] = (),
     ) -> Source:
         """Make the source of a generation as soon as its first line is known.
 
         *counting* says how it comes by its count, if it is the first of those that look alike.
-        *closes_when_complete*: see `Source`. *siblings* are identities of files that it may be a
-        copy of, where only the store can tell (rule G5).
+        *closes_when_complete*: see `Source`. *siblings* are paths and identities of files that
+        it may be a copy of, where only the store can tell (rule G5).
         """
         incarnations = self.incarnations_of(identity.stem, identity)
         # the count of a generation that looks alike must be known first
@@ -126,8 +131,7 @@ class SourceRegistry:
             counting=counting,
             closes_when_complete=closes_when_complete,
         )
-        if siblings and counting is Counting.MANY:
-            source.search_siblings([self.incarnations_of(one.stem, one) for one in siblings])
+        self.search_siblings(source, siblings)
         if identity.stem in self.forgotten:
             source.mark_resent()
         incarnations.add(source)
@@ -142,6 +146,13 @@ class SourceRegistry:
         self.incarnations_of(source.incarnations.stem).add(source)
         self.sources[source] = _new_entry(source, place, first_line)
         self.changed = True
+
+    def search_siblings(self, source: Source, siblings: Sequence[tuple[str, Identity]]) -> None:
+        """Let *source* be asked for under the ids of *siblings*, too: it may be a copy (G5)."""
+        if siblings:
+            source.search_siblings(
+                [(path, self.incarnations_of(one.stem, one)) for path, one in siblings]
+            )
 
     def restore_source(
         self, entry: CheckpointEntry, generation: Readable | None, identity: Identity | None
@@ -402,12 +413,13 @@ class SourceRegistry:
         if source.sibling_search is not None:
             entry.stem = entry.origin = source.sibling_search.own.stem
             entry.count, entry.counting = 0, Counting.MANY.value
+            entry.path = path_to_text(source.sibling_search.own_path)
         else:
             entry.stem = source.incarnations.stem
 
         # the first line is needed for further origin ids, where the count is not known
         identity = self.incarnations_of(entry.stem).identity
-        counted = source.counting is Counting.KNOWN
+        counted = entry.counting == Counting.KNOWN.value
         entry.first = identity.first_line if identity is not None and not counted else None
 
         if generation is not None:

@@ -15,17 +15,22 @@ from agent.sources.incarnation_search import IncarnationIds
 class SiblingSearch:
     """The ids that a file is asked for in turn; its own are asked for first."""
 
-    __slots__ = ("_left", "own", "own_count", "trying")
+    __slots__ = ("_left", "own", "own_count", "own_path", "trying")
 
-    def __init__(self, own: IncarnationIds, siblings: Sequence[IncarnationIds]) -> None:
+    def __init__(
+        self, own: IncarnationIds, own_path: str, siblings: Sequence[tuple[str, IncarnationIds]]
+    ) -> None:
+        """Search under the ids of *siblings*, each with its path, once *own* ids are unknown."""
         # Its own ids, and which count of them was never seen.
         self.own = own
         self.own_count = 0
+        # Its own path: the lines of a copy are known by that of its sibling.
+        self.own_path = own_path
         # Whether those asked for now are of a sibling.
         self.trying = False
         self._left = list(siblings)
 
-    def next_sibling(self) -> IncarnationIds | None:
-        """Return the ids to ask for next, None if all were."""
+    def next_sibling(self) -> tuple[str, IncarnationIds] | None:
+        """Return the path of the next sibling and the ids to ask for, None if all were."""
         self.trying = True
         return self._left.pop(0) if self._left else None

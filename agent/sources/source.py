@@ -234,9 +234,12 @@ class Source:
     @property
     def may_register(self) -> bool:
         """Whether it can register now, not only after the answer for another source."""
-        return not self.undecided and (
-            self.counting is not Counting.AFTER or self.incarnations.counts_known(self)
-        )
+        if self.undecided:
+            return False
+        # the counts that others have taken are no copies' (rule G5)
+        search = self.sibling_search
+        needs_counts = self.counting is Counting.AFTER or (search is not None and search.trying)
+        return not needs_counts or self.incarnations.counts_known(self)
 
     def next_registrations(self) -> list[tuple[int, UUID]]:
         """Return the counts to register now, each with its origin id.
@@ -248,7 +251,9 @@ class Source:
 
         # the answers for several counts decide which one it is
         many = self.counting is Counting.MANY
-        counts = self.registration.ask(0 if many else self.count, many=many)
+        # a source that lives on the same connection would lose its registration
+        taken = self.incarnations.living_counts(self) if many else ()
+        counts = self.registration.ask(0 if many else self.count, many=many, taken=taken)
         return [
             (count, self.origin if count == self.count else self.incarnations.origin_for(count))
             for count in counts
@@ -260,7 +265,11 @@ class Source:
         Raises OSError where the bytes to compare with can't be read.
         """
         search, check = self.sibling_search, self._stored_number_check()
-        fits = check.may_be_own if search is None or not search.trying else check.may_be_copied
+        fits = check.may_be_own
+        if search is not None and search.trying:
+            fits = check.may_be_copied
+        elif self.ending is not None:
+            fits = check.may_be_own_or_copied
         decided = self.registration.add_answer(answer, fits)
         if isinstance(decided, NextStep):
             return decided
@@ -269,9 +278,14 @@ class Source:
         self._take_count(decided.count)
         return self.on_position(decided.number, decided.store, now_ms)
 
-    def search_siblings(self, siblings: Sequence[IncarnationIds]) -> None:
-        """Let it be asked for under the ids of *siblings*, too, if the store has never seen it."""
-        self.sibling_search = SiblingSearch(self.incarnations, siblings)
+    def search_siblings(self, siblings: Sequence[tuple[str, IncarnationIds]]) -> None:
+        """Let it be asked for under the ids of *siblings*, too, if the store has never seen it.
+
+        Each comes with its path. Its bytes must be readable.
+        """
+        assert self.generation is not None
+        own_path = self.generation.place.path
+        self.sibling_search = SiblingSearch(self.incarnations, own_path, siblings)
 
     def _asks_other(self, search: SiblingSearch, decided: StoredNumber) -> bool:
         """Take other ids if *decided* says that the store does not know it under these.
@@ -289,15 +303,31 @@ class Source:
 
         if not search.trying:
             search.own_count = decided.count
-        ids = search.next_sibling()
-        self.counting = Counting.KNOWN if ids is None else Counting.MANY
-        self.count = search.own_count if ids is None else 0
-        self.incarnations = search.own if ids is None else ids
-        self.origin = self.incarnations.origin_for(self.count)
-        if ids is None:
-            self.sibling_search = None
+        if (sibling := search.next_sibling()) is None:
+            self._end_sibling_search()
+        else:
+            path, ids = sibling
+            self.counting, self.count, self.incarnations = Counting.MANY, 0, ids
+            self.origin = ids.origin_for(0)
+            self._set_path(path)
         self.registration.misfit("")
         return True
+
+    def _end_sibling_search(self) -> None:
+        """Take its own ids again: it is no copy of a sibling."""
+        if (search := self.sibling_search) is None:
+            return
+        self.sibling_search = None
+        if search.trying:
+            self.counting, self.count = Counting.KNOWN, search.own_count
+            self.incarnations = search.own
+            self.origin = search.own.origin_for(search.own_count)
+            self._set_path(search.own_path)
+
+    def _set_path(self, path: str) -> None:
+        """Let its lines be known by *path*: that of the file that it may be a copy of."""
+        if self.generation is not None:
+            self.generation.place.path = path
 
     def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Handle the *number* that *store* has: the first P frame or a later one (rule D3).
@@ -341,6 +371,7 @@ class Source:
     def open_unregistered(self) -> None:
         """Let it send, from what was acknowledged last, to a peer that keeps no numbers."""
         self.registration.open_unregistered()
+        self._end_sibling_search()
         self.counting = Counting.KNOWN
         self._read_from_cursor()
 

@@ -34,9 +34,18 @@ class StoredNumberCheck:
         generation = self._living
         if generation is None or generation.first_line is None or not check_in(number):
             return False
-        if position_of(number) <= generation.first_line.span:
+        # of so few bytes only the first line is compared: they must be all that there is
+        position = position_of(number)
+        if position <= generation.first_line.span and position != generation.seen:
             return False
         return generation.matches_number(number - CLOSED if is_closed(number) else number)
+
+    def may_be_own_or_copied(self, number: int) -> bool:
+        """Return whether *number* can be that of a generation which is read from its copy.
+
+        The store may have its end, as the checkpoint lags behind.
+        """
+        return self.may_be_own(number) or (is_closed(number) and self.may_be_copied(number))
 
     def matches(self, number: int) -> bool:
         """Return whether *number*, which is not closed, can be this generation's."""

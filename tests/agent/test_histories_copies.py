@@ -200,16 +200,36 @@ def test_a_file_that_is_copied_and_written_on_becomes_two_sources__G5() -> None:
         world = World()
         data = lines(0, 300)
         reader = await world.ships(data)
-        world.write(data, "/logs/other.log")
+        world.write(data, "/logs/app-2.log")
         await world.clock.sleep(60)
         assert contents(_sources(reader)) == [data]
-        world.write(lines(300, 10, prefix="more"), "/logs/other.log")
+        world.write(lines(300, 10, prefix="more"), "/logs/app-2.log")
         world.write(lines(300, 10))
         await _over(world)
         assert contents(_sources(reader)) == [
             world.disk.content(LOG),
-            world.disk.content("/logs/other.log"),
+            world.disk.content("/logs/app-2.log"),
         ]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_of_another_name_is_sent_though_it_has_the_same_bytes__G5() -> None:
+    """As the log of the next build has, of the same program: it is held until it is at rest."""
+
+    async def main() -> None:
+        world = World()
+        data = lines(0, 300)
+        reader = await world.ships(data)
+        world.write(data, "/logs/other.log")
+        await _over(world)
+        assert contents(_sources(reader)) == [data, data]
+        world.disk.remove(LOG)
+        await world.clock.sleep(300)
+        world.write(data, "/logs/third.log")
+        await _over(world)
+        assert contents(_sources(reader)) == [data] * 3, "of a file that has ended, too"
         await world.stop()
 
     run(main())
@@ -261,6 +281,213 @@ def test_the_copies_of_a_host_without_a_checkpoint_are_known_by_the_store__G5_D4
         assert sorted(contents(_sources(reader))) == sorted([first, world.disk.content(LOG)])
         by_content = {each.content: each for each in _sources(reader)}
         assert by_content[first].ended == (len(first), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 2, 300], ids=lambda size: f"{size} lines")
+@pytest.mark.parametrize("asked", ["at once", "after a restart"])
+def test_the_store_knows_copies_of_lives_that_the_checkpoint_lacks__G5_D4(
+    size: int, asked: str
+) -> None:
+    """It lags behind: the life was sent after it was written."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 5), "/logs/other.log")
+        await world.clock.sleep(2)
+        kept = world.disk.content("/state/checkpoint.json")
+        world.write(lines(0, size))
+        await world.clock.sleep(1)
+        await world.settle()
+        await world.kill()
+        world.forget()
+        world.write(kept, "/state/checkpoint.json")
+        data = _copytruncate(world)
+        if asked == "after a restart":
+            await world.crash_reader()
+            world.start()
+            await world.clock.sleep(3)
+            await world.kill()
+            await world.reader()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [lines(0, 5), data]
+        assert _sources(reader)[1].ended == (len(data), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 2, 300], ids=lambda size: f"{size} lines")
+def test_a_copy_that_the_store_knew_is_known_to_the_next_start__G5(size: int) -> None:
+    """It is killed while the copy waits for its rest; the name is that of the truncated file."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, size))
+        await world.kill()
+        world.forget()
+        data = _copytruncate(world)
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data]
+        assert _sources(reader)[0].ended == (len(data), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("then", ["renamed", "removed"])
+def test_a_copy_is_known_though_the_truncated_file_has_gone_before_the_store_was_asked__G5_D4(
+    then: str,
+) -> None:
+    """The checkpoint has its inode by then."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 300))
+        await world.kill()
+        world.forget()
+        data = _copytruncate(world)
+        world.write(NEXT)
+        await world.crash_reader()
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        if then == "renamed":
+            world.disk.replace(LOG, f"{LOG}.2")
+        else:
+            world.disk.remove(LOG)
+        await world.reader()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader))[0] == data
+        assert data not in contents(_sources(reader))[1:]
+        await world.stop()
+
+    run(main())
+
+
+def test_the_store_says_what_was_read_of_a_life_whose_first_line_the_checkpoint_has__G5_D4() -> (
+    None
+):
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 1))
+        await world.clock.sleep(2)
+        kept = world.disk.content("/state/checkpoint.json")
+        world.write(lines(1, 1))
+        await world.clock.sleep(1)
+        await world.settle()
+        await world.kill()
+        world.forget()
+        world.write(kept, "/state/checkpoint.json")
+        data = _copytruncate(world)
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data]
+        assert _sources(reader)[0].ended == (len(data), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_begins_as_another_does_not_take_its_registration__G5_D4() -> None:
+    """The store is asked for the ids of the file beside it, but for that of its living source."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(b"header\n" + lines(0, 300))
+        await world.clock.sleep(2)
+        await world.kill()
+        world.write(b"header\n" + lines(0, 300, prefix="other"), COPY)
+        world.start()
+        await _over(world)
+        own = f'"{LOG}"'.encode()
+        named_so = [frame.origin for frame in reader.registered if own in frame.attributes]
+        assert len(set(named_so)) == 8, "the ids of the file's other lives"
+        assert named_so.count(named_so[0]) == 2, "once a start"
+        assert len(_sources(reader)) == 2
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_may_be_a_copy_can_be_counted_after_its_removal__G5_G3() -> None:
+    """It is gone before the store has said what it is; the checkpoint has its first line."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 5), "/logs/other.log")
+        await world.clock.sleep(2)
+        await world.kill()
+        await world.crash_reader()
+        world.write(lines(0, 300, prefix="one"))
+        world.write(lines(0, 300, prefix="two"), COPY)
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        world.disk.remove(COPY)
+        await world.reader()
+        world.start()
+        await _over(world)
+        gone = [each for each in _sources(reader) if each.gaps]
+        assert [each.ended for each in gone] == [(len(lines(0, 300, prefix="two")), "removed")]
+        by_origin = {
+            frame.origin for frame in reader.registered if COPY.encode() in frame.attributes
+        }
+        assert len(by_origin) == 8, "each of the counts asked for has an id of its own"
+        await world.stop()
+
+    run(main())
+
+
+def test_the_store_has_the_end_of_a_life_whose_count_the_checkpoint_lacks__G5_D4() -> None:
+    """Its first line is known, and no answer of the store."""
+
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 300))
+        world.start()
+        await world.clock.sleep(3)  # no receiver has said what it has
+        kept = world.disk.content("/state/checkpoint.json")
+        reader = await world.reader()
+        await _over(world)
+        data = _copytruncate(world)
+        await _over(world)
+        await world.kill()
+        world.forget()
+        world.write(kept, "/state/checkpoint.json")
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [data]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 20], ids=lambda size: f"{size} lines")
+def test_a_copy_of_a_file_that_lives_on_does_not_take_over_its_source__G5_D4(size: int) -> None:
+    """The store has the lines of both under one name: they are the living file's."""
+
+    async def main() -> None:
+        world = World()
+        data = lines(0, size)
+        reader = await world.ships(data)
+        await world.kill()
+        world.forget()
+        world.write(data, COPY)
+        world.start()
+        await _over(world)
+        world.write(lines(size, 5))
+        await _over(world)
+        assert sorted(contents(_sources(reader))) == [data, world.disk.content(LOG)]
+        assert [each.ended for each in _sources(reader)] == [None, None]
         await world.stop()
 
     run(main())

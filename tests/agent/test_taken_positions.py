@@ -1,13 +1,19 @@
 """Positions that were taken over from another shipper hold for the first start, and only once."""
 
+import errno
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 import pytest
 
-from agent.inputs.files.taken_positions import FILE_NAME, TakenPosition
+from agent.check import check_agent
+from agent.config.config import AgentConfig
+from agent.inputs.files.taken_positions import FILE_NAME, TakenPosition, TakenPositions
+from logdrive.errors import UnavailableError
 from tests.agent.world import LOG, World, contents, lines
 from tests.receiver.world import in_virtual_time
+from tests.support.memory_disk import MemoryFile
 
 BEFORE = lines(0, 100)
 AFTER = lines(100, 50)
@@ -73,3 +79,91 @@ async def test_a_position_beyond_the_end_is_of_another_file__P2() -> None:
     await world.settle()
     assert contents(world.stored()) == [AFTER]
     await world.stop()
+
+
+@in_virtual_time
+async def test_a_file_with_a_position_is_no_copy_of_one_that_begins_like_it__P2() -> None:
+    """A log that was rotated just now, and whose successor has only their common header yet."""
+    world = World()
+    rotated = f"{LOG}.1"
+    header = lines(0, 10)
+    world.write(header)
+    world.write(header + BEFORE, rotated)
+    stat = world.disk.stat(rotated)
+    _taken(world, offset=len(header + BEFORE), inode=stat.inode, device=stat.device)
+    world.write(AFTER, rotated)
+    await world.reader()
+    world.start()
+    await world.settle()
+    assert contents(world.stored()) == [header]
+    assert contents(world.stored(rotated)) == [AFTER]
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_check_says_from_where_the_first_start_goes_on__P2() -> None:
+    world = World()
+    world.write(BEFORE + AFTER)
+    _taken(world, **_keys(world, "inode"))
+    await world.reader()
+    config = msgspec.convert(world.settings, AgentConfig)
+    checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+    assert [file.plan for file in checked.files] == [
+        "from 1200, where another shipper stopped: 600 bytes are new"
+    ]
+    findings = {finding.name: finding for finding in checked.findings}
+    assert findings["positions"].ok
+    assert _path(world) in findings["positions"].detail
+
+    world.disk.write(_path(world), b"[")
+    checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+    findings = {finding.name: finding for finding in checked.findings}
+    assert not findings["positions"].ok
+    assert "write it again by `logdrive agent import`" in findings["positions"].detail
+
+
+@in_virtual_time
+async def test_a_file_with_a_position_that_can_not_be_read_keeps_the_first_start_from_sending__P2(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be sent from its beginning as soon as it can be read."""
+    world = World()
+    world.write(BEFORE + AFTER)
+    _taken(world, **_keys(world, "inode"))
+    await world.reader()
+    opened = world.disk.open
+
+    def refuse(path: str, **keys: Any) -> MemoryFile:
+        if path == LOG:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, **keys)
+
+    monkeypatch.setattr(world.disk, "open", refuse)
+    world.start()
+    with pytest.raises(UnavailableError, match=rf"{LOG}: another shipper had a position in it"):
+        await world.stop()
+    monkeypatch.undo()
+    world.start()
+    await world.settle()
+    assert contents(world.stored()) == [AFTER]
+    await world.stop()
+
+
+@in_virtual_time
+async def test_positions_that_can_not_be_read_stop_the_start_and_say_what_to_do__P2(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may be root's, who imported them; without them all would be sent again."""
+    world = World()
+    world.write(BEFORE + AFTER)
+    _taken(world, **_keys(world, "inode"))
+    opened = world.disk.open
+
+    def refuse(path: str, **keys: Any) -> MemoryFile:
+        if path == _path(world):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, **keys)
+
+    monkeypatch.setattr(world.disk, "open", refuse)
+    with pytest.raises(UnavailableError, match=r"json: it can't be read .*give it, and its dir"):
+        TakenPositions(world.disk, world.settings["agent"]["state_dir"]).load()

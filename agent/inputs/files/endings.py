@@ -135,7 +135,7 @@ class Endings:
         assert source is not None, "only a source can be sent again"
         source.drop_unsent_runs()
         followed.start_generation(old.make_successor())
-        followed.mark_resent()
+        followed.mark_no_copy()
         old.end_at(position_of(source.cursor))
         self._recorder.record_end(old, source, head, GapOrEndMark(RESENT))
         self._log.info("file is sent again", path=old.place.path, position=old.position)
@@ -188,7 +188,8 @@ class Endings:
             self._copies.forget(followed)
         elif quiet < REST_SECONDS:
             return
-        elif generation.unread:
+        # its application may have written NULs at its end: that file is gone, so they are all
+        elif generation.unread or generation.release_all():
             generation.release_last_line()
         else:
             self._copies.finish_rest(followed)

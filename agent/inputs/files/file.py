@@ -215,9 +215,12 @@ class Generation(FileContent):
             return stat.size > self.seen
         return (stat.size, stat.modified_ns) != (self._tail.size, self.modified_ns)
 
-    def is_read_up_to(self, size: int) -> bool:
-        """Return whether all of a file of *size* bytes is read that is written."""
-        return self.position == (size if self._tail is None else self.seen)
+    def is_read_up_to(self, stat: FileStat) -> bool:
+        """Return whether all of the file, whose status is *stat* now, is read that is written."""
+        if self._tail is None:
+            return self.position == stat.size
+        # a change may be what was written in place of NULs, and a closed file can't be searched
+        return self.position == self.seen and not self.may_have_grown(stat)
 
     def release_last_event(self) -> None:
         """Let `read_lines` return a last event of whole lines, until the file grows (rule P3)."""
@@ -252,6 +255,7 @@ class Generation(FileContent):
 
     def resume_from(self, number: int) -> None:
         """Move to the position of *number*; the next read compares its check."""
+        self._keep_end(position_of(number))
         self.position = position_of(number)
         self._check = check_in(number)
         self._crc = None if self.position else 0
@@ -345,9 +349,19 @@ class Generation(FileContent):
 
     def give_back(self, chunk: TextChunk, position: int) -> None:
         """Move back to *position* in *chunk*, the last one read: what follows is read again."""
+        self._keep_end(position)
         self.position, self._crc, self._more = position, crc32(chunk.tail_at(position)), True
         self._in_line = chunk.in_line and position == chunk.start
         self._searched = 0
+
+    def _keep_end(self, position: int) -> None:
+        """Keep what is known of the bytes before the position, as it moves back to *position*.
+
+        Else a restart could compare no more than the first line (rule G4).
+        """
+        end = self._end[0] if self._end is not None else 0
+        if self._crc is not None and self.position > max(position, end):
+            self._end = (self.position, self._crc)
 
     def _verify_end(self, stat: FileStat) -> int:
         """Compare the bytes before the end seen last, then keep those before the new end.

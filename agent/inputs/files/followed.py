@@ -26,6 +26,11 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     counting: Counting = Counting.KNOWN
     """How the count of the generation's source is found (rule G3)."""
 
+    found_at_start: bool = False
+    """Whether the generation was there when the agent started: only the store may know what it is
+    a copy of (rule G5).
+    """
+
     ships_unfinished: bool = False
     """Whether the end of the file ends its first line, too, as for `agent ship`."""
 
@@ -54,8 +59,10 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     owed: int = 0
     """The largest size seen of the file that it is a copy of."""
 
-    resent: bool = False
-    """Whether its current generation is sent again on purpose: it is no copy of the one before."""
+    no_copy: bool = False
+    """Whether its current generation is surely no copy: it is sent again on purpose, or another
+    shipper had a position in it.
+    """
 
     dropped: bool = False
     """Whether the file is followed no more."""
@@ -73,9 +80,9 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         """Note that the file is a copy, and how its source ends with it."""
         self.ending = ending
 
-    def mark_resent(self) -> None:
-        """Note that an operator has its current generation sent again (rule A4)."""
-        self.resent = True
+    def mark_no_copy(self) -> None:
+        """Note that its current generation is no copy, whatever it begins like."""
+        self.no_copy = True
 
     def drop(self) -> None:
         """Note that the file is followed no more; its place in the schedule is dropped later."""
@@ -98,4 +105,5 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         self.head = b""
         self.held = False
         self.counting = Counting.KNOWN
-        self.resent = False
+        self.found_at_start = False
+        self.no_copy = False

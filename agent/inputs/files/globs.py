@@ -277,6 +277,11 @@ class MatchedFile:
     stat: FileStat
     """The file's status at the time of the scan."""
 
+    at_start: bool = False
+    """Whether the agent's first scan found it: an agent before may know more of it than this one,
+    as a checkpoint lags behind.
+    """
+
 
 class FileInputs:
     """The inputs of a configuration. A file belongs to the first input that matches it."""

@@ -121,7 +121,7 @@ class OpenFiles:
         # not all acknowledged; of a file without a first line nothing is kept, so it must be empty
         waits = source.unacknowledged if source is not None else stat.size
         # deleted files can't be opened again; others must have been read to the end
-        if waits or not stat.links or not generation.is_read_up_to(stat.size):
+        if waits or not stat.links or not generation.is_read_up_to(stat):
             return
 
         # a file that was moved out of sight can't be opened again: it is closed last

@@ -34,7 +34,7 @@ def check_patterns(
     warnings = [
         (
             "rotated",
-            _uncovered_rotations(matches, inputs, listing),
+            uncovered_rotations(matches, inputs, listing),
             "no pattern covers {}: if the checkpoint is lost, their unread lines are not read",
         ),
         (
@@ -48,10 +48,10 @@ def check_patterns(
             "it has {}, which no pattern covers now: they stay in it, but are not read",
         ),
     ]
-    return [(name, text.format(_join_paths(paths))) for name, paths, text in warnings if paths]
+    return [(name, text.format(join_paths(paths))) for name, paths, text in warnings if paths]
 
 
-def _uncovered_rotations(
+def uncovered_rotations(
     matches: Sequence[MatchedFile], inputs: FileInputs, listing: DirectoryListing
 ) -> list[str]:
     """Return paths such as x.log.1 or x.log-20261121, not matched, beside a matched x.log."""
@@ -90,7 +90,8 @@ def _uncovered_entries(inputs: FileInputs, checkpoint: Checkpoint | None) -> lis
     ]
 
 
-def _join_paths(paths: Iterable[str]) -> str:
+def join_paths(paths: Iterable[str]) -> str:
+    """Return paths for a message: those that fit it, and how many more there are."""
     listed = sorted({printable_path(path) for path in paths})
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return ", ".join(listed[:_SHOWN]) + more

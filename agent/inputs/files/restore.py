@@ -34,6 +34,7 @@ from agent.sources.paths import path_from_text
 from agent.sources.place import FileLocation, same_birth
 from agent.sources.readable import InputKind, SourceTruncatedError
 from agent.sources.registry import SourceRegistry
+from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.numbers import position_of
@@ -75,11 +76,13 @@ class Restorer:
         self._log = log
         self._file_log = file_log
         self._unsure: list[CheckpointEntry] = []  # compared by their first line only
+        # no store has said yet whether they are copies
+        self._unasked: list[tuple[Source, FileLocation, FirstLine]] = []
 
     def restore_entries(self, entries: Iterable[CheckpointEntry]) -> None:
         """Restore all *entries*. Those whose files can't be searched now become absent."""
         locator = Locator(self._disk, self._fingerprinter, self._inputs)
-        self._unsure = []
+        self._unsure, self._unasked = [], []
         for entry in entries:
             if entry.done is not None:
                 self._registry.add_ended(entry)
@@ -95,9 +98,19 @@ class Restorer:
             else:
                 self._restore_living(entry, locator)
 
-        # only now are all counts of the checkpoint known: these get the next ones
+        # only now are all files of the checkpoint known
+        self._search_siblings()
+        # and all counts: these get the next ones
         for entry in self._unsure:
             self._add_unsure(entry)
+
+    def _search_siblings(self) -> None:
+        """Have the store asked what restored files are copies of, where it was not (rule G5)."""
+        if self._tailer.copies is None:
+            return
+        for source, place, first_line in self._unasked:
+            siblings = self._tailer.copies.beside.siblings_of(place, first_line)
+            self._registry.search_siblings(source, siblings)
 
     def retry_absent(self) -> None:
         """Try again to restore absent entries. Called before each scan."""
@@ -200,6 +213,8 @@ class Restorer:
         identity = self._fingerprinter.identify(stat, place, first_line)
         source = self._registry.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
+        if entry.store is None:
+            self._unasked.append((source, place, first_line))
         if _has_only_first_line(entry, stat):
             self._unsure.append(entry)
 
@@ -244,6 +259,8 @@ class Restorer:
             self._restore_ended(entry, mark)
             return
         source = self._registry.restore_source(entry, None, self._identity(entry))
+        # the store may have more of it than the checkpoint says: more to compare
+        source.registration.require()
         # not all files of the checkpoint are followed yet: they are no copies
         awaited = AwaitedRest.from_entry(source, entry, settings, mark)
         self._tailer.copies.await_rest(awaited, at_once=False)

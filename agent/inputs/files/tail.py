@@ -21,6 +21,7 @@ one that sees a change, compares the file's status with the generation:
 (`Input`). This runs on the event loop, and does no I/O but on files.
 """
 
+import contextlib
 import errno
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -159,7 +160,8 @@ class Tailer:
         if self.copies is not None and self.copies.is_settled(match.path, stat):
             return
         place = self._locations.locate_match(match)
-        self.follow_file(FollowedFile(Generation(place, match.settings), counting=counting))
+        generation = Generation(place, match.settings)
+        self.follow_file(FollowedFile(generation, counting=counting, found_at_start=match.at_start))
 
     def is_followed(self, path: str, key: FileKey) -> bool:
         """Return whether the file *path* of this device and inode is surely the one followed.
@@ -248,12 +250,17 @@ class Tailer:
             if not followed.dropped:
                 self._look_at(followed)
 
-    def poll_in_turn(self) -> Iterator[FollowedFile]:
+    def poll_in_turn(self, is_no_copy: Callable[[Generation], bool]) -> Iterator[FollowedFile]:
         """Look closely at every file now, and yield each while it is open.
 
-        Then it is closed where there is no room for the next one, though it is not read.
+        Then it is closed where there is no room for the next one, though it is not read. A file of
+        which *is_no_copy* says so is none, whatever it begins like.
         """
         for followed in list(self.followed.values()):
+            with contextlib.suppress(OSError):  # the look says what is wrong
+                self.open_files.open_file(followed.generation)
+                if is_no_copy(followed.generation):
+                    followed.mark_no_copy()
             self._look_at(followed)
             yield followed
             self.open_files.close_if_crowded(followed.generation)
@@ -373,8 +380,7 @@ class Tailer:
         first_line = FirstLine.find_in(head, ended=followed.ships_unfinished, line_end=line_end)
         if first_line is None:
             return
-        # what is sent again is no copy of what was sent before
-        copies = None if followed.resent else self.copies
+        copies = None if followed.no_copy else self.copies
         if copies is not None and not copies.admits_source(followed, first_line):
             return
         identity = self._fingerprinter.identify(stat, generation.place, first_line)
@@ -388,11 +394,13 @@ class Tailer:
         )
         followed.set_source(source)
 
-    def _siblings_of(self, followed: FollowedFile, first_line: FirstLine) -> list[Identity]:
-        """Return the identities of lives that a file may be a copy of, where there is no checkpoint
-        to tell.
+    def _siblings_of(
+        self, followed: FollowedFile, first_line: FirstLine
+    ) -> list[tuple[str, Identity]]:
+        """Return paths and identities of lives that a file may be a copy of, where a checkpoint may
+        not tell.
         """
-        if followed.counting is not Counting.MANY or self.copies is None:
+        if not followed.found_at_start or followed.no_copy or self.copies is None:
             return []
         return self.copies.beside.siblings_of(followed.generation.place, first_line)
 

@@ -6,7 +6,7 @@ another file later. Bytes before such a position are a gap, `not_wanted` (rule P
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -14,7 +14,9 @@ import msgspec
 
 from agent.inputs.files.file import Generation
 from agent.inputs.files.start_position import find_last_line_end
-from logdrive.errors import ConfigError, Mistake
+from agent.sources.paths import printable_path
+from agent.sources.place import FileKey, FileLocation
+from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 from logdrive.host.disk import Disk, write_atomically
 from logdrive.model.units import MIB
 
@@ -53,14 +55,24 @@ class TakenPositions:
         self._disk = disk
         self._by_inode: dict[tuple[int, int], TakenPosition] = {}  # by device and inode
         self._by_fingerprint: dict[tuple[int, str], TakenPosition] = {}  # by length and hash
+        self._fingerprint_sizes: set[int] = set()
         self._by_path: dict[str, TakenPosition] = {}  # those with neither
 
     def load(self) -> bool:
-        """Read the file; return whether there is one. Raises `ConfigError` if it is damaged."""
+        """Read the file; return whether there is one.
+
+        Raises `ConfigError` if it is damaged, `UnavailableError` if it can't be opened.
+        """
         try:
             file = self._disk.open(self.path)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            remedy = (
+                f"it can't be read ({os_error_text(error)}): give it, and its directory, to the "
+                "user that runs the agent"
+            )
+            raise UnavailableError(self.path, [Mistake("", "", remedy)]) from error
         try:
             content = file.pread(_MOST_BYTES, 0)
         finally:
@@ -70,14 +82,19 @@ class TakenPositions:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             remedy = f"it is damaged ({error}): write it again by `logdrive agent import`"
             raise ConfigError(self.path, [Mistake("", "", remedy)]) from error
-        for one in taken:
+        self.add(taken)
+        return True
+
+    def add(self, positions: Iterable[TakenPosition]) -> None:
+        """Add *positions* in memory."""
+        for one in positions:
             if one.fingerprint:
                 self._by_fingerprint[one.fingerprint_bytes, one.fingerprint] = one
+                self._fingerprint_sizes.add(one.fingerprint_bytes)
             elif one.inode:
                 self._by_inode[one.device, one.inode] = one
             else:
                 self._by_path[one.path] = one
-        return True
 
     def save(self, positions: Iterable[TakenPosition]) -> None:
         """Write *positions*, in place of those that are there. Raises OSError."""
@@ -87,6 +104,38 @@ class TakenPositions:
     def remove(self) -> None:
         """Remove the file: what it says is in the checkpoint now."""
         self._disk.remove(self.path)
+
+    def __len__(self) -> int:
+        """Return the number of positions."""
+        return len(self._by_inode) + len(self._by_fingerprint) + len(self._by_path)
+
+    def has(self, generation: Generation) -> bool:
+        """Return whether an open file has a position. Raises OSError."""
+        if generation.file is None:
+            return False
+        taken = self._find(generation)
+        return taken is not None and 0 < taken.offset <= generation.file.stat().size
+
+    def check_readable(self, places: Iterable[FileLocation]) -> None:
+        """Raise `UnavailableError` if one of *places* has a position and can't be opened.
+
+        It would be sent from its beginning once it can. A file that is gone is none of these.
+        """
+        for place in places:
+            if place.key not in self._by_inode and place.name not in self._by_path:
+                continue
+            try:
+                self._disk.open(place.name).close()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                remedy = (
+                    "another shipper had a position in it, and it can't be read "
+                    f"({os_error_text(error)}): let the agent read it, or exclude it; else it "
+                    "would be sent again from its beginning"
+                )
+                mistake = Mistake("", "", remedy)
+                raise UnavailableError(printable_path(place.name), [mistake]) from error
 
     def apply_to(self, generation: Generation) -> bool:
         """Let an open file begin where the other shipper stopped; return whether it has a position.
@@ -103,14 +152,23 @@ class TakenPositions:
             generation.set_start(start)
         return bool(start)
 
-    def _find(self, generation: Generation) -> TakenPosition | None:
-        place = generation.place
-        if (found := self._by_inode.get(place.key)) is not None:
+    def find(
+        self, key: FileKey, paths: Sequence[str], read_head: Callable[[int], bytes]
+    ) -> TakenPosition | None:
+        """Return the position in the file of this device and inode, which *paths* lead to.
+
+        *read_head* returns up to so many first bytes of it. Raises OSError.
+        """
+        if (found := self._by_inode.get(key)) is not None:
             return found
-        for size in {size for size, _ in self._by_fingerprint}:
-            head = generation.read_head(size)
+        for size in self._fingerprint_sizes:
+            head = read_head(size)
             if len(head) == size:
                 digest = sha256(head).hexdigest()
                 if (found := self._by_fingerprint.get((size, digest))) is not None:
                     return found
-        return self._by_path.get(place.name) or self._by_path.get(place.path)
+        return next((self._by_path[path] for path in paths if path in self._by_path), None)
+
+    def _find(self, generation: Generation) -> TakenPosition | None:
+        place = generation.place
+        return self.find(place.key, (place.name, place.path), generation.read_head)

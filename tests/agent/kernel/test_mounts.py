@@ -6,6 +6,7 @@ Nothing of them is left out silently, and nothing is sent twice.
 import errno
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,15 @@ from tests.conftest import unavailable
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.tmpfs import tmpfs
 from tests.support.virtual_time import run
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A directory that all users get to; pytest closes its own to others at each start."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
 
 
 @contextmanager
@@ -41,11 +51,9 @@ def ordinary_user(root: Path) -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_file_that_may_not_be_read_is_warned_of_and_read_once_it_may__P4(tmp_path: Path) -> None:
-    _open_the_way_to(tmp_path)
-
+def test_a_file_that_may_not_be_read_is_warned_of_and_read_once_it_may__P4(open_path: Path) -> None:
     async def main() -> None:
-        world = RealWorld(tmp_path)
+        world = RealWorld(open_path)
         world.put(lines(0, 10))
         world.put(lines(0, 5, prefix="free"), world.logs / "free.log")
         with ordinary_user(world.root):
@@ -67,12 +75,10 @@ def test_a_file_that_may_not_be_read_is_warned_of_and_read_once_it_may__P4(tmp_p
 
 @pytest.mark.parametrize("mode", [0o000, 0o400, 0o100], ids=["none", "no search", "no list"])
 def test_a_directory_that_may_not_be_used_is_warned_of_and_its_files_are_read_once_it_may__P4(
-    tmp_path: Path, mode: int
+    open_path: Path, mode: int
 ) -> None:
-    _open_the_way_to(tmp_path)
-
     async def main() -> None:
-        world = RealWorld(tmp_path)
+        world = RealWorld(open_path)
         world.put(lines(0, 10))
         with ordinary_user(world.root):
             await world.begin()
@@ -91,13 +97,6 @@ def test_a_directory_that_may_not_be_used_is_warned_of_and_its_files_are_read_on
             await world.stop()
 
     run(main())
-
-
-def _open_the_way_to(path: Path) -> None:
-    """Let all users go through what pytest made for this one."""
-    for directory in (path, *path.parents):
-        if directory.stat().st_uid == os.geteuid() and len(directory.parts) > 2:
-            directory.chmod(0o755)
 
 
 def test_a_mount_that_comes_late_goes_and_returns_is_read_on_where_it_was__G1_G2(

@@ -49,3 +49,10 @@ def test_a_search_ends_even_where_everything_was_seen__G3() -> None:
         for count in search.next_counts():
             search.add_answer(StoredNumber(count, CLOSED, STORE))
     assert decided.count < MOST_COUNTS + 56
+
+
+def test_counts_of_other_living_sources_are_never_asked_for__G3_G5() -> None:
+    search = IncarnationSearch(0, many=True)
+    assert search.next_counts([0, 3]) == [1, 2, 4, 5, 6, 7]
+    everything = IncarnationSearch(0, many=True)
+    assert everything.next_counts(range(8))[0] == 8, "some are asked for, or no answer would come"

@@ -20,7 +20,6 @@ with it (`finish_rest`). If there is none after ten seconds and a scan, what was
 | read from a copy            | the copy is gone, or is another          | awaited                 |
 """
 
-import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, Final
@@ -34,6 +33,7 @@ from agent.inputs.files.copies.search import CopySearch
 from agent.inputs.files.copies.settled import SettledCopies
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.suffixes import suffix_of
@@ -123,7 +123,8 @@ class Copies:
         now = self._clock.monotonic()
         suspect = Suspect(
             generation.place.name,
-            PlainSample(generation.file, generation.file.stat().size),
+            # without what is set aside at its end, which says nothing (rule P5)
+            PlainSample(generation.file, min(generation.file.stat().size, generation.seen)),
             now - generation.grown_at >= REST_SECONDS,
         )
         # a file that was truncated must not be taken for a living one
@@ -275,11 +276,17 @@ class Copies:
 
     def _try_path(self, awaited: AwaitedRest, path: str, now: float) -> None:
         """Read on from the file *path* if it is a copy. If it changes, the next search sees it."""
-        with contextlib.suppress(OSError, SourceTruncatedError):
+        try:
             if suffix_of(path):
                 self._try_compressed(awaited, path, now)
             else:
                 self._try_candidate(awaited, path, now)
+        except SourceTruncatedError:
+            return
+        except OSError as error:
+            # it is there, and may be looked at once there is a handle for it
+            if error.errno in HANDLE_ERRORS:
+                awaited.until = max(awaited.until, now + REST_SECONDS)
 
     def _try_candidate(self, awaited: AwaitedRest, path: str, now: float) -> None:
         """Read on from the plain file *path* if it is a copy. Raises OSError."""

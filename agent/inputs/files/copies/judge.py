@@ -3,19 +3,22 @@
 The file's first line is that of each generation passed in; `FirstLines` finds them. A *copy* is
 shorter than what was read of the generation, or as long; a *continuation* has more. The evidence is
 *strong* where the CRCs at 1, 2, 4 … 64 KiB agree, and at least 1 KiB after the first line. Where
-there are fewer bytes, the name must go on after the generation's own, as `app.log.1` does after
-`app.log`, and a copy must be as long as what was read.
+there are fewer bytes, the name must be *related*, that is, go on after the generation's own, as
+`app.log.1` does after `app.log`, and a copy must be as long as what was read. Of a file that is
+dropped, or held though it is at rest, the name must always be related: two runs of one program may
+write the same bytes.
 
 | the generation            | the file                                  | then                     |
 |---------------------------|-------------------------------------------|--------------------------|
 | gone, its rest looked for | a continuation, or all that was read      | REST: it is read on here |
 | "                         | the same under the generation's own path  | MOVED: it lives on here  |
 | "                         | a copy that grew within 10 s              | HELD                     |
-| "                         | a copy at rest                            | COPY                     |
+| "                         | its first line, while the store is asked  | HELD                     |
+| "                         | a copy at rest, related                   | COPY                     |
 | living                    | its bytes, as far as both go              | HELD                     |
 | living, without a name    | all its bytes, and perhaps more           | MOVED                    |
 | absent                    | strong evidence, or grew within 10 s      | HELD                     |
-| ended                     | a copy at rest                            | COPY                     |
+| ended                     | a copy at rest, related                   | COPY                     |
 | "                         | a continuation                            | NEW, from where it ended |
 | any                       | anything else                             | NEW                      |
 """
@@ -152,7 +155,7 @@ def judge_unpacked(
 
 
 def _judge_unpacked_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) -> Judgement:
-    if not is_likely(suspect, life):
+    if not life.is_related(suspect.path):
         return NEW
     # it is closed, and its name is gone: soon its rest is looked for
     if file is None:
@@ -166,19 +169,21 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
     if not is_likely(suspect, life):
         return NEW
     in_its_place = suspect.path == life.path
+    strong = life.is_strong(sample.size, sample.prefix)
     if sample.size < life.position:
-        if in_its_place:
+        # of so few bytes only the first line was compared
+        is_copy = strong and life.is_related(suspect.path)
+        if in_its_place or (suspect.rests and not is_copy):
             return NEW
         return Judgement(Verdict.COPY if suspect.rests else Verdict.HELD, life)
     if not _has_all_read(sample, life):
         return NEW
     # so few bytes must be all that was seen, and more than the first line, or nothing more
-    strong = life.is_strong(sample.size, sample.prefix)
     known_to = max(life.position, position_of(life.last))
     if not strong and not (
         life.first_line.span < known_to <= sample.size or sample.size == known_to
     ):
-        return NEW
+        return Judgement(Verdict.HELD, life) if life.asked else NEW
     # what is written to that name comes into this file from now on
     return Judgement(Verdict.MOVED if in_its_place else Verdict.REST, life)
 
@@ -186,7 +191,7 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
 def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
     sample = suspect.sample
     # the name of the file that is written to: its next life may begin like the last one
-    if suspect.path == life.path or not is_likely(suspect, life):
+    if suspect.path == life.path or not life.is_related(suspect.path):
         return NEW
     strong = life.is_strong(sample.size, sample.prefix)
     if sample.size > life.position:
@@ -199,7 +204,8 @@ def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
 
 def _judge_absent(suspect: Suspect, life: KnownLife) -> Judgement:
     strong = life.is_strong(suspect.sample.size, suspect.sample.prefix)
-    if strong or (is_likely(suspect, life) and not suspect.rests):
+    related = life.is_related(suspect.path)
+    if (strong and related) or ((strong or related) and not suspect.rests):
         return Judgement(Verdict.HELD, life)
     return NEW
 
@@ -220,7 +226,8 @@ def _judge_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) ->
     if strong and not file.has_name and sample.size >= file.size and _has_all_read(sample, life):
         return Judgement(Verdict.MOVED, life)
     # what it has is in the living file, too: it is another file only once it has more
-    if (strong and sample.size <= file.size) or not suspect.rests:
+    is_copy = strong and sample.size <= file.size and life.is_related(suspect.path)
+    if is_copy or not suspect.rests:
         return Judgement(Verdict.HELD, life)
     return NEW
 

@@ -9,6 +9,7 @@ from agent.inputs.files.prefix import compared_bytes
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text
+from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.units import KIB
@@ -48,6 +49,8 @@ class KnownLife:
     """The number of the position up to which it was read, or told as a gap; not closed."""
     last: int
     """The number of a later position before which the bytes are known; 0 without one."""
+    asked: bool = False
+    """Whether the store has yet to say how much of it was read: a checkpoint may lag behind."""
 
     @property
     def position(self) -> int:
@@ -65,11 +68,16 @@ class KnownLife:
 
 
 def is_name_like(own: tuple[str, str], path: str) -> bool:
-    """Return whether the name in *path* goes on after that in one of the paths *own*."""
+    """Return whether the name in *path* goes on after that in one of the paths *own*.
+
+    So do `app.log.1` and `app-20261123.log` after `app.log`, and `app2.log` does not.
+    """
     name = os.path.basename(path)
-    return any(
-        name.startswith(os.path.splitext(os.path.basename(one))[0]) and path != one for one in own
-    )
+    for one in own:
+        stem = os.path.splitext(os.path.basename(one))[0]
+        if path != one and name.startswith(stem) and not name[len(stem) :][:1].isalnum():
+            return True
+    return False
 
 
 def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
@@ -84,6 +92,7 @@ def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
         state = LifeState.ENDED
     elif source.ending is not None:
         state = LifeState.AWAITED
+    asked = source.registration.required and source.state is not SourceState.OPEN
     if isinstance(generation, Generation) and generation.first_line is not None:
         return KnownLife(
             state=state,
@@ -94,6 +103,7 @@ def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
             prefix=generation.prefix,
             number=number,
             last=generation.last_number,
+            asked=asked,
         )
     if entry is None or generation is not None:
         return None
@@ -106,6 +116,7 @@ def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
         prefix=entry.prefix,
         number=number,
         last=entry.last,
+        asked=asked,
     )
 
 

@@ -1,8 +1,10 @@
 """Looks beside a file that is gone for a copy of it (rule G5)."""
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final
 from zlib import crc32
 
@@ -10,13 +12,17 @@ from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.judge import NEW, REST_SECONDS, Judgement, Suspect
 from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
+from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.paths import path_from_text
 from agent.sources.place import FileKey, FileLocation
 from agent.sources.registry import SourceRegistry
 from logdrive.host.disk import Disk, FileStat
 
 _SUFFIX: Final = re.compile(r"[.-][^.-]+$")
+_MOST_SIBLINGS: Final = 16
+"""Files that one file may be a copy of, and that the store is asked for."""
 _MOST_BASES: Final = 3
 """Names that are tried for one copy: of app.log.1.bak, app.log.1 and app.log and app."""
 
@@ -51,30 +57,45 @@ class CopySearch:
             found |= {f"{directory}/{other}": None for other in names if other.startswith(stem)}
         return list(found)
 
-    def siblings_of(self, place: FileLocation, first_line: FirstLine) -> list[Identity]:
-        """Return the identities of lives that the file at *place* may be a copy of.
+    def siblings_of(self, place: FileLocation, first_line: FirstLine) -> list[tuple[str, Identity]]:
+        """Return the paths and identities of lives that the file at *place* may be a copy of.
 
-        These are lives of the files beside it whose names it goes on after, with its first line.
+        These are lives with its first line, of the files whose names it goes on after: of those
+        beside it, and of those that stood there and have been moved or removed since.
         """
         directory, _, name = place.name.rpartition("/")
-        identities = []
-        for base in _bases_of(name):
-            try:
-                stat = self._disk.stat(f"{directory}/{base}")
-            except OSError:
+        siblings = dict[tuple[str, tuple[int, int]], None]()
+        for path in (f"{directory}/{base}" for base in _bases_of(name)):
+            with contextlib.suppress(OSError):
+                stat = self._disk.stat(path)
+                if stat.is_file:
+                    siblings[path, (stat.inode, stat.birth_ns)] = None
+            siblings |= {(path, file): None for file in self._known_files.get(path, ())}
+
+        agent, host = self._fingerprinter.agent, self._fingerprinter.host
+        return [
+            (path, Identity(agent, host, place.mount, inode, birth_ns, first_line.text))
+            for path, (inode, birth_ns) in list(siblings)[:_MOST_SIBLINGS]
+            if inode != place.inode
+        ]
+
+    @cached_property
+    def _known_files(self) -> dict[str, list[tuple[int, int]]]:
+        """Inode and birth time of all files that the checkpoint had, the latest first, by path.
+
+        Later ones are beside their copies when these are found.
+        """
+        files: dict[str, list[tuple[int, int]]] = {}
+        for source, entry in reversed(self._registry.sources.items()):
+            if entry is not None:
+                path, file = path_from_text(entry.path), (entry.inode, entry.birth_ns)
+            elif isinstance(source.generation, Generation):
+                place = source.generation.place
+                path, file = place.path, (place.inode, place.birth_ns)
+            else:
                 continue
-            if stat.is_file and stat.inode != place.inode:
-                identities.append(
-                    Identity(
-                        self._fingerprinter.agent,
-                        self._fingerprinter.host,
-                        place.mount,
-                        stat.inode,
-                        stat.birth_ns,
-                        first_line.text,
-                    )
-                )
-        return identities
+            files.setdefault(path, []).append(file)
+        return files
 
     def judge_path(self, awaited: AwaitedRest, path: str, now: float) -> tuple[Judgement, FileStat]:
         """Return what the plain file *path* is to *awaited*, and its status. Raises OSError."""

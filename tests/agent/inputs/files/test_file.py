@@ -124,6 +124,23 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
         look(disk, generation)
 
 
+def test_what_was_read_is_known_though_it_is_read_again__G4() -> None:
+    """A connection that is lost before an acknowledgement leaves more to compare than a line."""
+    content = b"one\ntwo\nthree\n"
+    disk, generation = opened(content)
+    chunk = generation.read_lines(0.0)
+    assert chunk is not None
+    read = generation.last_number
+    assert read == number_of(len(content), content)
+    generation.give_back(chunk, 8)
+    assert generation.last_number == read
+    generation.resume_from(0)
+    assert generation.last_number == read
+    rewrite(disk, b"one\nother, and longer than before\n")
+    with pytest.raises(SourceTruncatedError):
+        look(disk, generation)
+
+
 def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     content = b"one\ntwo\nthree\n"
     _, generation = opened(content)

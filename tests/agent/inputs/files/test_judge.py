@@ -36,6 +36,7 @@ class Case:
     named: bool = True
     read: bytes = READ
     seen: bytes = b""  # what was seen of it beyond what was read
+    asked: bool = False  # whether the store has yet to say what it has
 
     def life(self) -> KnownLife:
         first_line = FirstLine.find_in(self.read)
@@ -50,6 +51,7 @@ class Case:
             prefix=extend_prefix(b"", len(self.read), lambda size, at: self.read[at : at + size]),
             number=number_of(len(self.read), self.read),
             last=number_of(len(end), end) if self.seen else 0,
+            asked=self.asked,
         )
 
     def judge(self, *, unpacked: bool = False) -> Judgement:
@@ -86,17 +88,33 @@ CASES = {
     "next life in its place": (Case(AWAITED, READ[:3000], path=LOG), Verdict.NEW),
     "copy that grows": (Case(AWAITED, READ[:3000]), Verdict.HELD),
     "copy that was cut": (Case(AWAITED, READ[:3000], rests=True), Verdict.COPY),
+    "few bytes of more": (Case(AWAITED, SHORT, rests=True), Verdict.NEW),
+    "few bytes of more that grow": (Case(AWAITED, SHORT), Verdict.HELD),
     "another file": (Case(AWAITED, OTHER), Verdict.NEW),
     "few bytes, related": (Case(AWAITED, SHORT, read=SHORT), Verdict.REST),
     "few bytes, unrelated": (Case(AWAITED, SHORT, read=SHORT, path="/old/x"), Verdict.NEW),
     "first line only, and more": (Case(AWAITED, SHORT, read=HEADER), Verdict.NEW),
+    "first line, the store is asked": (Case(AWAITED, SHORT, read=HEADER, asked=True), Verdict.HELD),
+    "another, the store is asked": (Case(AWAITED, OTHER, asked=True), Verdict.NEW),
     "copy of an ended one": (Case(ENDED, READ, rests=True), Verdict.COPY),
     "part of an ended one": (Case(ENDED, READ[:3000], rests=True), Verdict.COPY),
     "that grows": (Case(ENDED, READ[:3000]), Verdict.HELD),
     "few bytes of an ended one": (Case(ENDED, SHORT, rests=True), Verdict.NEW),
     "all of a short one": (Case(ENDED, SHORT, read=SHORT, rests=True), Verdict.COPY),
+    "all of an ended one, unrelated": (
+        Case(ENDED, READ, path="/logs/app2.log", rests=True),
+        Verdict.NEW,
+    ),
     "next life of an ended one": (Case(ENDED, READ, path=LOG, rests=True), Verdict.NEW),
     "copy of a living one": (Case(LIVING, READ, file=MORE, rests=True), Verdict.HELD),
+    "the same as a living one, unrelated": (
+        Case(LIVING, READ, path="/logs/app2.log", file=MORE),
+        Verdict.HELD,
+    ),
+    "that at rest": (
+        Case(LIVING, READ, path="/logs/app2.log", file=MORE, rests=True),
+        Verdict.NEW,
+    ),
     "few bytes of a living one": (Case(LIVING, SHORT, file=MORE), Verdict.HELD),
     "the same at rest": (Case(LIVING, SHORT, file=MORE, rests=True), Verdict.NEW),
     "other than a living one": (Case(LIVING, OTHER, file=MORE), Verdict.NEW),
@@ -105,6 +123,11 @@ CASES = {
     "less than one without name": (Case(LIVING, READ, file=MORE, named=False), Verdict.HELD),
     "of one that can't be read": (Case(LIVING, READ), Verdict.HELD),
     "of an absent one": (Case(ABSENT, READ, rests=True), Verdict.HELD),
+    "of an absent one, unrelated": (Case(ABSENT, READ, path="/old/x", rests=True), Verdict.NEW),
+    "less than one that is gone, unrelated": (
+        Case(AWAITED, READ[:3000], path="/logs/app2.log", rests=True),
+        Verdict.NEW,
+    ),
 }
 
 
@@ -141,6 +164,8 @@ def test_of_several_generations_the_one_that_waits_gets_the_file__G5() -> None:
 def test_a_compressed_copy_of_a_living_file_needs_no_further_look__G5() -> None:
     assert Case(LIVING, READ, file=MORE).judge(unpacked=True).verdict is Verdict.COPY
     assert Case(LIVING, OTHER, file=MORE).judge(unpacked=True).verdict is Verdict.NEW
+    unrelated = Case(LIVING, READ, path="/logs/app2.log.gz", file=MORE)
+    assert unrelated.judge(unpacked=True).verdict is Verdict.NEW
     assert Case(LIVING, READ).judge(unpacked=True).verdict is Verdict.HELD
     assert Case(AWAITED, MORE).judge(unpacked=True).verdict is Verdict.REST
     assert Case(ENDED, READ).judge(unpacked=True).verdict is Verdict.COPY
