@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 3
+JOBS   ?= 4
 STAMP  := $(VENV)/.installed
 # the tests start some hundred processes, and each would compile all of logdrive anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-pravega test-delta test-cluster test-container peers filebeat check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta test-cluster test-container test-thorough peers filebeat check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ install: $(STAMP) ## make .venv with all of logdrive in it, as .venv/bin/logdriv
 demo: $(STAMP) ## watch real log lines travel from rotating files to an audited table, with kills on the way
 	@$(BIN)/logdrive demo $(ARGS)
 
-test: $(STAMP) check ## run every test, JOBS=3 at a time, after ruff, mypy --strict and import-linter
+test: $(STAMP) check ## run every test, JOBS=4 at a time, after ruff, mypy --strict and import-linter
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP) ## run ruff, mypy --strict and import-linter
@@ -36,6 +36,9 @@ test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster
 
 test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
 	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)
+
+test-thorough: $(STAMP) ## run what maintainers need besides: sanitizers, deliberate bugs, more histories, names of tests
+	@$(BIN)/python -m pytest -m thorough -n $(JOBS) $(ARGS)
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
 	@$(BIN)/python -m tests.support.s2_cli_build

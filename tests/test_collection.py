@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "build", "__pycache__", ".*_cache", ".hypothesis"
@@ -44,6 +46,7 @@ def collecting(
     )
 
 
+@pytest.mark.thorough
 def test_no_name_of_a_test_depends_on_time_chance_hash_seed_or_path(tmp_path: Path) -> None:
     here, elsewhere, copy = tmp_path / "here", tmp_path / "elsewhere", tmp_path / "copy"
     here.mkdir()

@@ -50,6 +50,9 @@ _WORDS = (
 class Watching(Protocol):
     """The agent of a host, as a witness of what is done to files."""
 
+    incarnation: int
+    """How often it was started."""
+
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
         """Return what the agent knows of the file of *stat*, None if nothing.
 
@@ -78,6 +81,13 @@ class Life:
     owed: int = 0
     # what the agent knew of it at its end; None if nothing
     witness: Witness | None = None
+    # where its file stood at its end, and that one's inode
+    stood_at: str = ""
+    inode: int = 0
+    # starts of the agent until its end
+    gone_in: int = 0
+    # starts of the agent until that file was moved or removed, if it was truncated
+    moved_in: int = 0
     # the copy that has all of its bytes, if its name is one that inputs match
     copy: str = ""
 
@@ -183,7 +193,7 @@ class Applications:
         target = f"{life.path}.{life.number}"
         for replaced in [other for other in self._old if other.path == target]:
             self._remove(replaced)
-        self._disk().replace(life.path, target)
+        self._move(life.path, target)
         life.path = target
         self._old.append(life)
         if late:
@@ -210,7 +220,7 @@ class Applications:
         if not depth:
             self._take(file)
             self._old.append(life)
-        self._disk().replace(path, target)
+        self._move(path, target)
         life.path = target
 
     def archive(self, file: str, seed: int) -> None:
@@ -228,7 +238,7 @@ class Applications:
         if not rotated:
             self._old.append(life)
         target = f"{OLD}/{file}.log-{life.number}"
-        self._disk().replace(life.path, target)
+        self._move(life.path, target)
         life.path = target
 
     def unlink(self, file: str, late: int, seed: int) -> None:
@@ -258,7 +268,8 @@ class Applications:
         if life is not None and life.path is not None:
             if to:
                 life.copy = f"{LOGS}/{to}"
-            self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", bytes(life.data))
+            content = self._disk().content(life.path) if life.data else b""
+            self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", content)
             self.truncate(file, seed)
 
     def compress(self, file: str, seed: int, how: str = "") -> None:
@@ -272,7 +283,7 @@ class Applications:
             if path not in self._disk().paths():
                 life.copy = path if how else ""
                 pack = SUFFIXES[how or ".gz"]
-                self._disk().write(path, pack(bytes(life.data)))
+                self._disk().write(path, pack(self._disk().content(life.path)))
             self._remove(life)
 
     def remove(self, file: str, seed: int) -> None:
@@ -360,12 +371,27 @@ class Applications:
         assert life.path is not None
         taken = [other.witness for other in self.lives if other.witness is not None]
         life.gone, life.owed = how, len(life.data)
-        life.witness = self._agent.knows(self._disk().stat(life.path), taken)
+        stat = self._disk().stat(life.path)
+        life.stood_at, life.inode = life.path, stat.inode
+        life.gone_in = self._agent.incarnation
+        life.witness = self._agent.knows(stat, taken)
         self._trace.add(self.host, f"{life}")
+
+    def _move(self, path: str, target: str) -> None:
+        self._leaves(path)
+        self._disk().replace(path, target)
+
+    def _leaves(self, path: str) -> None:
+        """Note that the file at *path*, which may have been truncated, will not be there."""
+        inode = self._disk().stat(path).inode
+        for life in self.lives:
+            if (life.stood_at, life.inode) == (path, inode):
+                life.moved_in = self._agent.incarnation
 
     def _remove(self, life: Life) -> None:
         assert life.path is not None
         self._went(life, "removed")
+        self._leaves(life.path)
         self._disk().remove(life.path)
         life.path = None
         if life in self._old:

@@ -28,6 +28,17 @@ class OddApplications(Applications):
             assert life.path is not None
             self._disk().trim(life.path)
 
+    def copytruncate(self, file: str, seed: int, to: str = "") -> None:
+        """Copy the file as it is, with what is set aside at its end, then truncate it."""
+        life = self._current.get(file)
+        kept = 0
+        if life is not None and life.path is not None and life.data:
+            kept = self._disk().keep_nuls(life.path)
+        super().copytruncate(file, seed, to)
+        # an agent that reads the copy reads them, too, and none owes them
+        if life is not None:
+            life.data += bytes(kept)
+
     def found(self) -> None:
         """Begin new lives with the files on the disk; NULs at their ends are theirs."""
         for path in self._disk().paths():

@@ -10,13 +10,14 @@ from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
+from tests.simulation.doubles import is_elsewhere, is_first_line_only, is_unknown
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.liars import Liar
 from tests.simulation.plain import InventedError, NotThereError, judge_plain
 from tests.simulation.reader import Tables
 from tests.simulation.truth import BelievedError, NotKeptError, judge_lies
-from tests.simulation.witnesses import Witness
+from tests.simulation.witnesses import Starts, Witness
 
 
 class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a program
@@ -41,9 +42,9 @@ def judge(
     batches = tables.batches if tables.peer is None else tables.ever
     sources = arrived(_honest(batches, liars))
     by_origin = {source.origin: source for source in sources.values()}
-    forgetful = [host.applications.host for host in hosts if host.starts.lost]
+    starts = {host.applications.host: host.starts for host in hosts}
     lives = [life for host in hosts for life in host.applications.lives]
-    owners = _owners(lives, sources, forgetful)
+    owners = _owners(lives, sources, starts)
     for host in hosts:
         if host.plan.plain:
             _plain(host, batches)
@@ -81,11 +82,11 @@ def judge(
 
 
 def _owners(
-    lives: Sequence[Life], sources: Mapping[str, Arrived], forgetful: Container[str]
+    lives: Sequence[Life], sources: Mapping[str, Arrived], starts: Mapping[str, Starts]
 ) -> dict[Life, Arrived]:
     """Return the one source as which each life arrived, all of whose bytes are the life's.
 
-    *forgetful* are the hosts whose agents have lost a checkpoint.
+    *starts* are those of the hosts' agents.
     """
     owners: dict[Life, Arrived] = {}
     # large sources first: the bytes of a small one may be in several lives
@@ -101,8 +102,12 @@ def _owners(
                 f"on {source.host}",
             )
         free = [life for life in matching if life not in owners]
-        # without its checkpoint an agent may take a copy for a file that it does not know
-        if not free and source.host in forgetful and any(life.copy for life in matching):
+        if not free and any(
+            is_first_line_only(life, source)
+            or is_elsewhere(sources.values(), starts[source.host])
+            or is_unknown(life, (owners[life], source), starts[source.host])
+            for life in matching
+        ):
             continue
         if not free:
             raise BrokenPromise(

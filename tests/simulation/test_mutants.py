@@ -32,6 +32,7 @@ def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
     compile(mutated(mutant), mutant.module, "exec")
 
 
+@pytest.mark.thorough
 def test_bugs_are_found_within_a_few_seeds() -> None:
     missed = [
         mutant.name
@@ -52,6 +53,7 @@ def test_there_are_unit_tests_for_the_room_of_each_bug(mutant: Mutant) -> None:
     assert Path(room_of(mutant.module)).is_dir()
 
 
+@pytest.mark.thorough
 def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bug patched in: acknowledgements that wait for nothing."""
     from receiver.acks import AckQueue, OpenWindow

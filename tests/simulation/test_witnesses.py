@@ -56,6 +56,7 @@ class _Agent:
 
     def __init__(self) -> None:
         self.held = True
+        self.incarnation = 1
 
     def knows(self, stat: FileStat, taken: object) -> Witness:
         return Witness(1, held=self.held)

@@ -13,6 +13,7 @@ from logdrive.host.transport import (
     ByteStream,
     ClientTls,
     Listener,
+    ListenerLimits,
     Peer,
     ServerTls,
     Transport,
@@ -46,13 +47,20 @@ class TransportBefore:
         """Return a connection as it is."""
         return await self._transport.connect(host, port, tls)
 
-    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        tls: ServerTls | None,
+        accept: Accept,
+        limits: ListenerLimits | None = None,
+    ) -> Listener:
         """Listen; what comes is read as the version before would."""
 
         async def heard(stream: ByteStream) -> None:
             await accept(_StreamBefore(stream, self._refused))
 
-        return await self._transport.listen(host, port, tls, heard)
+        return await self._transport.listen(host, port, tls, heard, limits)
 
 
 class _StreamBefore:

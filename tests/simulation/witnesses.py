@@ -4,7 +4,7 @@ The checkpoint is read by the tests' own code. After a restart an agent must acc
 in the checkpoint that it found, and for no others: it can't know what began after it was written.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,8 @@ class Start:
     settled: frozenset[str]  # those of them whose count is known
     lost: bool  # the checkpoint was removed, or set back, on purpose
     durable: bool  # no power cut can take the checkpoint back
+    inodes: Mapping[str, int]  # of all files that are there, by path
+    known: frozenset[int]  # the inodes of the files in it that have not ended
 
 
 @dataclass(slots=True)
@@ -50,7 +52,10 @@ class Starts:
         entries = entries_in(disk, path)
         origins = frozenset(entry["origin"] for entry in entries)
         settled = frozenset(entry["origin"] for entry in entries if "counting" not in entry)
-        self.found[incarnation] = Start(origins, settled, lost, disk.is_durable(path))
+        inodes = {other: disk.stat(other).inode for other in disk.paths()}
+        known = frozenset(entry["inode"] for entry in entries if "done" not in entry)
+        durable = disk.is_durable(path)
+        self.found[incarnation] = Start(origins, settled, lost, durable, inodes, known)
 
     @property
     def lost(self) -> bool:

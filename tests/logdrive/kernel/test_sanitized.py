@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import need_program
 
+pytestmark = pytest.mark.thorough
+
 KERNEL = Path(__file__).parents[3] / "logdrive" / "kernel"
 
 

@@ -20,7 +20,7 @@ COPIES = (
         "agent.inputs.files.endings",
         (
             (
-                "        elif generation.unread:\n            generation.release_last_line()\n        else:\n            self._copies.finish_rest(followed)\n",
+                "        elif generation.unread or generation.release_all():\n            generation.release_last_line()\n        else:\n            self._copies.finish_rest(followed)\n",
                 "        else:\n            self._copies.finish_rest(followed)\n",
             ),
         ),
@@ -81,7 +81,7 @@ COPIES = (
         "agent.inputs.files.copies.judge",
         (
             (
-                "    if strong or (is_likely(suspect, life) and not suspect.rests):\n",
+                "    if (strong and related) or ((strong or related) and not suspect.rests):\n",
                 "    if False:\n",
             ),
         ),

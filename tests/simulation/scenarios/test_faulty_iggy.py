@@ -147,6 +147,7 @@ async def test_what_a_lost_client_stores_late_is_not_sent_again(listed: bool) ->
         assert _sent_twice(world) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", DRAWN[::_GROUP])
 def test_every_promise_holds_in_drawn_histories_over_a_faulty_iggy(first: int) -> None:
     came: dict[str, None] = {}

@@ -93,6 +93,7 @@ async def test_two_receivers_on_one_topic_make_progress_and_double_nothing() -> 
         assert turns > 20, "they did not meet"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", DRAWN[::_GROUP])
 def test_every_promise_holds_in_drawn_histories_over_iggy(first: int) -> None:
     played = 0

@@ -120,6 +120,7 @@ async def test_a_fence_of_another_writer_stops_appends_until_it_is_removed() -> 
         assert _sent_twice(world) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", DRAWN[::_GROUP])
 def test_every_promise_holds_in_drawn_histories_over_s2(first: int) -> None:
     played = 0

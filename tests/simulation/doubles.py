@@ -1,0 +1,51 @@
+"""Copies that arrive as sources of their own although nothing could tell them from other files
+(rule G5). Their bytes are in the tables twice; each case says what was missing.
+"""
+
+from collections.abc import Iterable
+
+from logdrive.model.limits import FIRST_LINE_BYTES
+from tests.simulation.arrivals import Arrived
+from tests.simulation.files import Life
+from tests.simulation.witnesses import Starts
+
+
+def is_first_line_only(life: Life, source: Arrived) -> bool:
+    """Return whether only the first line of *life*, which was copied, arrived as *source*.
+
+    That line, which may have been without its newline then, may be that of many files, so it is no
+    evidence: what else the life had was never seen before the file was truncated. The source is
+    open, or its end says so.
+    """
+    span = min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
+    is_told = source.ended is None or source.open_gap
+    return bool(life.copy) and is_told and source.intervals[-1][1] <= span
+
+
+def is_elsewhere(sources: Iterable[Arrived], starts: Starts) -> bool:
+    """Return whether an agent without its checkpoint may have asked another store than it wrote to.
+
+    *sources* are all that arrived: receivers have stores of their own if it is in several.
+    """
+    return starts.lost and len(set[str]().union(*(source.stores for source in sources))) > 1
+
+
+def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> bool:
+    """Return whether a start that found the copy of *life* could not know of the life itself.
+
+    The checkpoint had neither of its two *sources*, but for the copy's that the agent before did
+    not ask the store for. And the file that was truncated, whose inode is a part of its id in the
+    store, was not in the checkpoint, and not beside the copy, or not for as long as it took to ask.
+
+    Neither can a start whose checkpoint was lost, if the file was truncated before it had asked.
+    """
+    origins = {source.origin for source in sources}
+    for number, start in starts.found.items():
+        if life.inode in start.known or not origins.isdisjoint(start.settled):
+            continue
+        stood_there = start.inodes.get(life.stood_at) == life.inode
+        if life.copy in start.inodes and (not stood_there or life.moved_in == number):
+            return True
+        if start.lost and stood_there and life.gone_in == number:
+            return True
+    return False
