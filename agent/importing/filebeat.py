@@ -11,12 +11,17 @@ import yaml
 
 from agent.importing.filebeat_inputs import import_input
 from agent.importing.filebeat_output import import_output
+from agent.importing.filebeat_processors import import_processors
 from agent.importing.imported import Imported
 from agent.importing.settings import Settings, as_list
 from logdrive.errors import ConfigError, Mistake
 
 _VARIABLE: Final = re.compile(r"\$\{([^}:]+)(?::([^}]*))?\}")
 
+_NEITHER: Final = (
+    "it has neither Filebeat's inputs and output nor Fluent Bit's sections: give a file of one of "
+    "these; for other shippers docs/agent.md has a table of their keys and ours"
+)
 _NOT_NEEDED: Final = {
     "queue.": "what waits stays in its files, so there is no queue",
     "filebeat.registry": "see --registry; the checkpoint is in [agent] state_dir",
@@ -61,12 +66,12 @@ def _parse(text: str, path: str) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(path, [Mistake("", "", f"it is no YAML: {error}")]) from error
+        remedy = f"it is no YAML: {error}" if "filebeat" in text else _NEITHER
+        raise ConfigError(path, [Mistake("", "", remedy)]) from error
     if not isinstance(document, Mapping) or not any(
         str(key).startswith(("filebeat", "output")) for key in document
     ):
-        remedy = "it has neither filebeat.inputs nor an output: give the filebeat.yml"
-        raise ConfigError(path, [Mistake("", "", remedy)])
+        raise ConfigError(path, [Mistake("", "", _NEITHER)])
     return document
 
 
@@ -95,11 +100,4 @@ def _import_general(settings: Settings, imported: Imported) -> None:
             table["fields"] = fields | table.get("fields", {})
         if tags:
             table["tags"] = [*tags, *table.get("tags", [])]
-    for processor in processors:
-        for name in processor if isinstance(processor, Mapping) else ():
-            remark = (
-                "host and agent are part of what all events say"
-                if name == "add_host_metadata"
-                else "write [[input.processor]] for it; docs/agent.md has a table of both"
-            )
-            imported.add_remark(f"processors.{name}", remark)
+    import_processors(processors, "processors", imported.document.get("input", []), imported)

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from agent.config.encodings import canonical_encoding
 from agent.config.lines import LONGEST_EVENT_BYTES
+from agent.importing.filebeat_processors import import_processors
 from agent.importing.imported import Imported
+from agent.importing.path_patterns import path_patterns
 from agent.importing.settings import (
     Settings,
     as_list,
@@ -37,7 +39,6 @@ _AUTOMATIC: Final = (
     "prospector",
     "recursive_glob",
     "symlinks",
-    "stream",
     "combine_partial",
     "combine_partials",
     "take_over",
@@ -46,11 +47,7 @@ _AUTOMATIC: Final = (
     "compression",
     "gzip_experimental",
     "fields_under_root",
-    "publisher_pipeline",
-    "pipeline",
-    "index",
     "scan",
-    "ignore_inactive",
 )
 """Settings that the agent does not need: it finds, follows and names files by itself."""
 _COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
@@ -71,6 +68,7 @@ def import_input(table: Mapping[str, Any], where: str, imported: Imported) -> No
         return
 
     ours: dict[str, Any] = {"paths": _paths(settings, kind, imported)}
+    _take_excluded(settings, ours, imported)
     if not ours["paths"]:
         imported.add_remark(where, "has no path, and is left out")
         return
@@ -80,7 +78,11 @@ def import_input(table: Mapping[str, Any], where: str, imported: Imported) -> No
     _take_multiline(settings.take_table("multiline"), settings.key("multiline"), ours, imported)
     if kind in ("container", "docker"):
         ours["format"] = str(settings.take("format") or "auto")
+        _take_stream(settings, ours)
     _take_filters(settings, ours, imported)
+    import_processors(
+        as_list(settings.take("processors")), settings.key("processors"), [ours], imported
+    )
     _take_labels(settings, ours)
     _say_what_is_left(settings, imported)
     imported.add_input(ours)
@@ -95,16 +97,20 @@ def _paths(settings: Settings, kind: str, imported: Imported) -> list[str]:
     for path in paths:
         if not path.startswith("/"):
             imported.add_remark(f"{settings.key('paths')}: {path}", "is not absolute: left out")
-
-    for pattern in as_list(settings.take("exclude_files", "prospector.scanner.exclude_files")):
-        compressed = any(str(pattern).strip("$'\"").endswith(f".{end}") for end in _COMPRESSED)
-        imported.add_remark(
-            f"{settings.key('exclude_files')}: {pattern}",
-            "is not needed: a compressed rotation is known as the file that it was"
-            if compressed
-            else "is a pattern of text: write `exclude` with patterns of paths",
-        )
     return [path for path in paths if path.startswith("/")]
+
+
+def _take_excluded(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    for pattern in as_list(settings.take("exclude_files", "prospector.scanner.exclude_files")):
+        key = f"{settings.key('exclude_files')}: {pattern}"
+        if any(str(pattern).strip("$'\"").endswith(f".{end}") for end in _COMPRESSED):
+            why = "is not needed: a compressed rotation is known as the file that it was"
+            imported.add_remark(key, why)
+        elif made := path_patterns(str(pattern)):
+            ours.setdefault("exclude", []).extend(made)
+        else:
+            why = "is a pattern of text: write `exclude` with patterns of paths"
+            imported.add_remark(key, why)
 
 
 def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
@@ -128,8 +134,18 @@ def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) ->
             )
     if settings.take("tail_files") is True:
         ours["start"] = "end"
+    if inactive := settings.take("ignore_inactive"):
+        ours["start"] = "end"
+        imported.add_remark(
+            f"{settings.key('ignore_inactive')}: {inactive}",
+            'is start = "end": of files that the first start finds, only what is added is sent',
+        )
     if older := settings.take("ignore_older"):
         seconds = duration_seconds(older)
+        if seconds is None:
+            imported.add_remark(
+                f"{settings.key('ignore_older')}: {older}", "is no duration: left out"
+            )
         if seconds and "start" not in ours:
             ours["start"] = _age(seconds)
             imported.add_remark(
@@ -217,6 +233,14 @@ def _take_multiline(
         imported.add_remark(f"{where}.{name}", "has no counterpart")
 
 
+def _take_stream(settings: Settings, ours: dict[str, Any]) -> None:
+    """Take the stream of a container, stdout or stderr, whose lines alone are sent."""
+    stream = str(settings.take("stream", "containers.stream") or "all")
+    if stream != "all":
+        keep = {"pattern": f"^{stream}$", "field": "stream"}
+        ours.setdefault("processor", []).append({"include": keep})
+
+
 def _take_filters(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
     """Take include_lines and exclude_lines, in the order in which Filebeat applies them."""
     for theirs, key in (("include_lines", "include"), ("exclude_lines", "exclude")):
@@ -246,9 +270,15 @@ def _take_labels(settings: Settings, ours: dict[str, Any]) -> None:
 
 
 def _say_what_is_left(settings: Settings, imported: Imported) -> None:
+    automatic = []
     for key, _ in settings.left():
         name = key.removeprefix(f"{settings.where}.")
-        if name.startswith("processors"):
-            imported.add_remark(key, "write [[input.processor]] for it")
-        elif not name.startswith(_AUTOMATIC):
+        if name.startswith(_AUTOMATIC):
+            automatic.append(name)
+        else:
             imported.add_remark(key, "has no counterpart")
+    if automatic:
+        imported.add_remark(
+            settings.where,
+            f"needs no {', '.join(automatic)}: files are found, followed and told apart without",
+        )

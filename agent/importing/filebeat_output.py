@@ -33,15 +33,18 @@ def import_output(settings: Settings, imported: Imported) -> None:
 
     ours = imported.output
     ours["hosts"] = [_with_port(str(host)) for host in as_list(theirs.take("hosts"))]
-    if not ours["hosts"]:
+    if ours["hosts"]:
+        ours["dialect"] = "lumberjack/2"
+        imported.add_remark(
+            "output.logstash",
+            'dialect = "lumberjack/2" is what Logstash speaks, at least once; with a receiver of '
+            "logdrive leave the key out: exactly once",
+        )
+    else:
         ours["hosts"] = [f"127.0.0.1:{_PORT}"]
-        imported.add_remark("output.logstash.hosts", "there is none: write the receivers' own")
-    ours["dialect"] = "lumberjack/2"
-    imported.add_remark(
-        "output.logstash",
-        'dialect = "lumberjack/2" is what Logstash speaks, at least once; with a receiver of '
-        "logdrive leave the key out: exactly once",
-    )
+        imported.add_remark(
+            "output.logstash.hosts", "there is none: write logdrive's receivers, and [output.tls]"
+        )
     if theirs.take("loadbalance") is True:
         ours["mode"] = "balance"
     pipelining = theirs.take("pipelining")

@@ -7,12 +7,16 @@ changed since, `log.json`: an operation and its entry in two lines, {"op":"set",
 
 import os
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from agent.inputs.files.taken_positions import TakenPosition
 from logdrive.errors import ConfigError, Mistake
+
+_NO_TIME = 1 << 62
+"""More seconds than any time has: Go's zero time is a negative number, written without sign."""
 
 _DIRECTORIES = ("", "filebeat", "registry/filebeat", "data/registry/filebeat")
 
@@ -23,8 +27,34 @@ def read_registry(path: str) -> list[TakenPosition]:
     Raises `ConfigError` if there is none, OSError if it can't be read.
     """
     entries = _old_entries(path) if os.path.isfile(path) else _entries_below(path)
-    found = (_position(key, value) for key, value in entries.items())
-    return sorted((one for one in found if one is not None), key=lambda one: one.path)
+    newest: dict[tuple[int, int, str, str], tuple[tuple[float, int], TakenPosition]] = {}
+    for key, value in entries.items():
+        if (one := _position(key, value)) is not None:
+            rank = _changed_seconds(value), one.offset
+            file = _file_of(one)
+            if file not in newest or rank > newest[file][0]:
+                newest[file] = rank, one
+    return sorted((one for _, one in newest.values()), key=lambda one: one.path)
+
+
+def _file_of(position: TakenPosition) -> tuple[int, int, str, str]:
+    """Return what names the file: two inputs, or one under a former id, have an entry each."""
+    by_path = "" if position.inode or position.fingerprint else position.path
+    return position.inode, position.device, position.fingerprint, by_path
+
+
+def _changed_seconds(value: dict[str, Any]) -> float:
+    """Return when an entry was changed, in seconds since 1970; 0 where it is not said so."""
+    changed = value.get("updated") or value.get("timestamp")
+    match changed:
+        case [int(nanoseconds), int(seconds)] if seconds < _NO_TIME:
+            return seconds + nanoseconds / 1e9
+        case str():
+            try:
+                return datetime.fromisoformat(changed).timestamp()
+            except ValueError:
+                return 0
+    return 0
 
 
 def _entries_below(path: str) -> dict[str, Any]:

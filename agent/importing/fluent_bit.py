@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from agent.importing.imported import Imported
-from agent.importing.settings import duration_seconds
+from agent.importing.settings import duration_seconds, flatten_keys
 from logdrive.errors import ConfigError, Mistake
 
 _PARSERS: Final = {
@@ -51,14 +51,32 @@ _AUTOMATIC: Final = (
 """Settings that the agent does not need, by how they begin."""
 
 
+_SERVICE: Final = {
+    "http_": "[control] metrics is its counterpart, for Prometheus",
+    "log_": "logdrive logs to standard error, in a form that `--log-format` chooses",
+    "parsers_file": "its parsers are not read: write `format` and [input.multiline] for them",
+    "plugins_file": "has no counterpart",
+    "storage.": "what waits stays in its files, so there is no buffer",
+    "grace": "[agent] drain_seconds is its counterpart, with 30 s",
+    "flush": "while nothing is in flight, lines are sent at once",
+    "daemon": "systemd starts it: docs/service.md",
+}
+"""Settings of the service, by how they begin, and what becomes of them."""
+_OTHER_SECTIONS: Final = {
+    "include": "is not read: import it, too, and put both files together",
+    "env": "has no counterpart: write its values instead",
+    "parser": "is not read: write `format` where it is used",
+    "multiline_parser": "is not read: write [input.multiline] where it is used",
+}
+
+
 def import_fluent_bit(text: str, path: str, environment: Mapping[str, str]) -> Imported:
     """Return what the configuration *text*, which was read from *path*, means to the agent.
 
     Raises `ConfigError` if it has no section.
     """
     imported = Imported()
-    text = re.sub(r"\$\{(\w+)\}", lambda match: environment.get(match[1], match[0]), text)
-    sections = list(_sections(text, path))
+    sections = list(_sections(_substitute(text, environment, imported), path))
     if not sections:
         remedy = "it has no section: give the file with [INPUT], or `pipeline:` with `inputs:`"
         raise ConfigError(path, [Mistake("", "", remedy)])
@@ -77,8 +95,13 @@ def import_fluent_bit(text: str, path: str, environment: Mapping[str, str]) -> I
             imported.add_remark(where, f"is {name}: [output] names logdrive's receivers instead")
         elif kind == "filter":
             imported.add_remark(where, f"is {name}: write [[input.processor]] for it")
-        elif kind != "service":
-            imported.add_remark(where, "has no counterpart")
+        elif kind == "service":
+            _import_service(settings, imported)
+        else:
+            imported.add_remark(
+                f"{kind} {settings['name']}" if settings.get("name") else kind,
+                _OTHER_SECTIONS.get(kind, "has no counterpart"),
+            )
     if not tails:
         imported.add_remark("input", "there is no tail input: write an [[input]] by hand")
 
@@ -86,6 +109,25 @@ def import_fluent_bit(text: str, path: str, environment: Mapping[str, str]) -> I
     imported.output["tls"] = "off"
     imported.add_remark("output", "write the receiver's address and the certificates")
     return imported
+
+
+def _substitute(text: str, environment: Mapping[str, str], imported: Imported) -> str:
+    """Return *text* with the values of its variables, which it may set itself."""
+    known: dict[str, str] = dict(re.findall(r"(?m)^\s*@SET\s+(\w+)\s*=\s*(.*?)\s*$", text))
+    known |= environment
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            imported.add_remark(match[0], "is not set here: write its value instead")
+        return known.get(match[1], match[0])
+
+    return re.sub(r"\$\{(\w+)\}", value, text)
+
+
+def _import_service(settings: dict[str, Any], imported: Imported) -> None:
+    for name in settings:
+        why = next((text for start, text in _SERVICE.items() if name.startswith(start)), "")
+        imported.add_remark(f"service.{name}", why or "has no counterpart")
 
 
 def _sections(text: str, path: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -101,6 +143,8 @@ def _classic(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     kind, settings = "", dict[str, Any]()
     for line in text.splitlines():
         stripped = line.strip()
+        if stripped.upper().startswith("@INCLUDE"):
+            yield "include", {"name": stripped}
         if not stripped or stripped.startswith(("#", "@")):
             continue
         if stripped.startswith("[") and stripped.endswith("]"):
@@ -119,7 +163,17 @@ def _yaml(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(path, [Mistake("", "", f"it is no YAML: {error}")]) from error
-    pipeline = document.get("pipeline", {}) if isinstance(document, Mapping) else {}
+    if not isinstance(document, Mapping):
+        return
+    if isinstance(service := document.get("service"), Mapping):
+        yield "service", dict(flatten_keys(service))
+    if document.get("env"):
+        yield "env", {}
+    for kinds in ("includes", "parsers", "multiline_parsers"):
+        for one in document.get(kinds) or ():
+            name = one.get("name") if isinstance(one, Mapping) else one
+            yield kinds.removesuffix("s"), {"name": name}
+    pipeline = document.get("pipeline", {})
     for kinds, kind in (("inputs", "input"), ("filters", "filter"), ("outputs", "output")):
         for settings in (pipeline or {}).get(kinds) or ():
             if isinstance(settings, Mapping):
@@ -147,9 +201,13 @@ def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> No
     _take_parser(settings, where, ours, imported)
     if encoding := settings.pop("unicode.encoding", None):
         ours["encoding"] = str(encoding).lower()
+    automatic = [name for name in settings if name.startswith(_AUTOMATIC)]
     for name in settings:
-        if not name.startswith(_AUTOMATIC):
+        if name not in automatic:
             imported.add_remark(f"{where}.{name}", "has no counterpart")
+    if automatic:
+        why = "files are found, followed and named without, and no line is too long"
+        imported.add_remark(where, f"needs no {', '.join(automatic)}: {why}")
     imported.add_input(ours)
 
 
@@ -164,16 +222,22 @@ def _take_parser(
             imported.add_remark(
                 f"{where}.parser", f"{name} is not known: write `format`, or read it in the tables"
             )
+    presets: list[str] = []
     for name in _listed(settings.pop("multiline.parser", "")):
         if name in ("docker", "cri"):
-            ours["format"] = name
+            # of both, the one that a file's lines have
+            ours["format"] = name if ours.get("format", name) == name else "auto"
         elif name in _PRESETS:
-            ours["multiline"] = {"preset": name}
+            presets.append(name)
         else:
             imported.add_remark(f"{where}.multiline.parser", f"{name}: write [input.multiline]")
+    if presets:
+        ours["multiline"] = {"preset": presets[0] if len(presets) == 1 else presets}
     if str(settings.pop("multiline", "off")).lower() in ("on", "true"):
-        imported.add_remark(f"{where}.multiline", "write [input.multiline] with its start pattern")
-        settings.pop("parser_firstline", None)
+        first = settings.pop("parser_firstline", "its first line")
+        imported.add_remark(
+            f"{where}.multiline", f"write [input.multiline], with the pattern of {first} as start"
+        )
 
 
 def _listed(value: Any) -> list[str]:

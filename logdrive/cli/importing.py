@@ -1,21 +1,31 @@
 """`logdrive agent import`: agent.toml made of the configuration of another shipper."""
 
 import os
+import re
 from pathlib import Path
 
 import click
 
+from agent.config.config import AgentConfig
 from agent.importing.filebeat import import_filebeat
 from agent.importing.filebeat_registry import read_registry
 from agent.importing.fluent_bit import import_fluent_bit
 from agent.importing.imported import Imported
+from agent.importing.rotated_files import positions_of_rotated
 from agent.importing.toml_text import toml_text
+from agent.inputs.files.pattern_check import join_paths
 from agent.inputs.files.taken_positions import TakenPosition, TakenPositions
 from logdrive.cli.output import print_error
+from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.disk import SystemDisk
 
 _STATE_DIR = "/var/lib/logdrive-agent"
+_EXISTS = "it exists: give another name, or remove it"
+_FLUENT_BIT = re.compile(r"(?im)^\s*\[INPUT\]\s*$|^pipeline:\s*(#.*)?$")
+"""A section of its classic form, or the first table of the other. Filebeat has keys of this name
+that have a value.
+"""
 
 
 @click.command(
@@ -48,7 +58,9 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
     text = Path(file).read_text(encoding="utf-8")
     imported = _import(text, file)
     made = toml_text(imported, origin=os.path.basename(file), state_dir=state_dir)
-    positions = read_registry(registry) if registry is not None else []
+    positions = _positions(registry, made) if registry is not None else []
+    if to is not None and not dry_run and os.path.exists(to):
+        raise ConfigError(to, [Mistake("--to", "", _EXISTS)])
     if registry is not None:
         _write_positions(positions, state_dir, dry_run=dry_run)
 
@@ -59,8 +71,7 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
             with open(to, "x", encoding="utf-8") as target:
                 target.write(made)
         except FileExistsError:
-            remedy = "it exists: give another name, or remove it"
-            raise ConfigError(to, [Mistake("--to", "", remedy)]) from None
+            raise ConfigError(to, [Mistake("--to", "", _EXISTS)]) from None
     for remark in imported.remarks:
         click.echo(f"{remark.key}: {remark.text}", err=True)
     if to is not None and not dry_run:
@@ -69,9 +80,24 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
 
 def _import(text: str, path: str) -> Imported:
     """Return what *text* means; which shipper's it is shows in it."""
-    if "[INPUT]" in text.upper() or "pipeline:" in text:
+    if _FLUENT_BIT.search(text):
         return import_fluent_bit(text, path, os.environ)
     return import_filebeat(text, path, os.environ)
+
+
+def _positions(registry: str, made: str) -> list[TakenPosition]:
+    """Return those of the registry, and of rotated files that *made* does not name."""
+    positions = read_registry(registry)
+    tables = parse_config("agent.toml", made, AgentConfig).input
+    rotated = positions_of_rotated(tables, positions, SystemDisk())
+    if rotated:
+        click.echo(
+            f"taken as sent, as no input names them: {join_paths([one.path for one in rotated])}; "
+            "name rotated files in `paths`, so that one is found that is rotated while no agent "
+            "runs",
+            err=True,
+        )
+    return positions + rotated
 
 
 def _write_positions(positions: list[TakenPosition], state_dir: str, *, dry_run: bool) -> None:

@@ -1,5 +1,6 @@
 """A filebeat.yml becomes an agent.toml that means the same, and says where it does not."""
 
+import re
 import tomllib
 from typing import Any
 
@@ -9,6 +10,7 @@ from agent.config.config import AgentConfig
 from agent.importing.filebeat import import_filebeat
 from agent.importing.imported import Imported
 from agent.importing.toml_text import toml_text
+from agent.inputs.files.globs import FileInputs
 from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError
 
@@ -114,6 +116,45 @@ def test_the_output_is_lumberjack_with_its_certificates() -> None:
     assert (output.tls.ca, output.tls.cert, output.tls.key) == ("/ca.pem", "/c.pem", "/c.key")
 
 
+@pytest.mark.parametrize(
+    ("expression", "left_out", "kept"),
+    [
+        (r"\.debug$", ["/a/x.debug", "/b/c/y.debug"], ["/a/x.debug.1", "/a/xdebug"]),
+        (r"^/a/old", ["/a/old.log", "/a/older/x.log"], ["/b/a/old.log"]),
+        ("^/a/x.log$", ["/a/x.log", "/a/x_log"], ["/a/x.log.1"]),
+        ("trace", ["/a/my-trace.log", "/a/traces/x.log"], ["/a/b.log"]),
+    ],
+)
+def test_files_are_left_out_as_filebeat_does(
+    expression: str, left_out: list[str], kept: list[str]
+) -> None:
+    made = imported(f"- type: log\n  paths: [/**]\n  exclude_files: ['{expression}']\n")
+    inputs = FileInputs(loaded(made).input)
+    assert all(re.search(expression, path) for path in left_out)
+    assert [path for path in left_out if inputs.settings_for(path)] == []
+    assert [path for path in kept if not inputs.settings_for(path)] == []
+
+
+@pytest.mark.parametrize("expression", [r"\.[0-9]+$", "a|b", "logs/x", "(x)", "^x"])
+def test_an_expression_that_is_no_text_is_a_remark(expression: str) -> None:
+    made = imported(f"- type: log\n  paths: [/a]\n  exclude_files: ['{expression}']\n")
+    assert made.document["input"] == [{"paths": ["/a"]}]
+    assert f"filebeat.inputs[0].exclude_files: {expression}" in remarks(made)
+
+
+def test_without_logstash_the_output_is_to_be_a_receiver_of_logdrive() -> None:
+    made = import_filebeat(
+        "filebeat.inputs: [{type: log, paths: [/a]}]\noutput.elasticsearch.hosts: [es]\n", "f", {}
+    )
+    assert loaded(made).output.dialect == "logdrive/1"
+    assert {"output.elasticsearch", "output.logstash.hosts"} <= set(remarks(made))
+
+
+def test_another_shippers_file_is_refused_with_where_its_keys_are_explained() -> None:
+    with pytest.raises(ConfigError, match=r"v\.toml: it has neither .*docs/agent\.md"):
+        import_filebeat('[sources.a]\ntype = "file"\n', "v.toml", {})
+
+
 def test_what_has_no_counterpart_is_named_and_left_out() -> None:
     made = imported(
         "- type: log\n  paths: [/a, b]\n  include_lines: ['(?=x)']\n  encoding: rot13\n"
@@ -126,12 +167,86 @@ def test_what_has_no_counterpart_is_named_and_left_out() -> None:
         "filebeat.inputs[0].paths",
         "filebeat.inputs[0].include_lines",
         "filebeat.inputs[0].encoding",
+        "filebeat.inputs[0].publisher_pipeline.disable_host",
         "filebeat.inputs[0].unknown_key",
         "filebeat.inputs[1]",
         "filebeat.inputs[2]",
         "output.logstash",
     }
     assert loaded(made).input[0].paths == ["/a"]
+
+
+def test_processors_with_a_counterpart_are_carried_over_in_their_order() -> None:
+    made = imported(
+        "- type: container\n  paths: [/a]\n  stream: stderr\n  processors:\n"
+        "  - drop_fields: {fields: [debug, user.pin]}\n"
+        "  - rename: {fields: [{from: lvl, to: log.level}]}\n"
+        "  - add_fields: {target: app, fields: {name: shop}}\n"
+        "  - drop_event.when.regexp.message: '^DEBUG'\n"
+        "  - drop_event: {when: {regexp: {message: '^DEBUG'}}}\n"
+        "  - drop_event: {when: {not: {equals: {level: 'a.b'}}}}\n"
+        "  - drop_event: {when: {or: [{equals: {a: b}}]}}\n"
+        "  - drop_event: {when: {regexp: {message: '(?=x)'}}}\n"
+        "  - drop_fields: {fields: [x], when: {equals: {a: b}}}\n"
+        "  - drop_fields: {fields: [message]}\n"
+        "  - add_kubernetes_metadata: {host: x}\n  - add_host_metadata: ~\n  - script: {}\n"
+    )
+    (table,) = made.document["input"]
+    assert table["processor"] == [
+        {"include": {"pattern": "^stderr$", "field": "stream"}},
+        {"drop": ["debug", "user.pin"]},
+        {"rename": {"lvl": "log.level"}},
+        {"add": {"app.name": "shop"}},
+        {"exclude": {"pattern": "^DEBUG", "field": "message"}},
+        {"exclude": {"pattern": "^DEBUG", "field": "message"}},
+        {"include": {"pattern": r"^a\.b$", "field": "level"}},
+        {"metadata": ["kubernetes"]},
+    ]
+    said = [key.partition("processors")[2] for key in remarks(made) if "processors" in key]
+    assert said == [
+        "[6].drop_event",
+        "[7].drop_event",
+        "[8].drop_fields",
+        "[9].drop_fields",
+        "[10].add_kubernetes_metadata",
+        "[11].add_host_metadata",
+        "[12].script",
+    ]
+    assert len(loaded(made).input[0].processor) == 8
+
+
+def test_processors_of_all_inputs_come_after_their_own_and_are_said_once() -> None:
+    made = import_filebeat(
+        "filebeat.inputs:\n- {type: log, paths: [/a], exclude_lines: [x]}\n"
+        "- {type: container, paths: [/b]}\n"
+        "processors:\n- drop_event: {when: {contains: {message: 'kube probe'}}}\n"
+        "- add_docker_metadata: ~\n- add_cloud_metadata: ~\n",
+        "filebeat.yml",
+        {},
+    )
+    plain, container = (table["processor"] for table in made.document["input"])
+    probe = {"exclude": {"pattern": r"kube\ probe", "field": "message"}}
+    assert plain == [{"exclude": {"pattern": "x"}}, probe]
+    assert container == [probe, {"metadata": ["container"]}]
+    assert [key for key in remarks(made) if key.startswith("processors")] == [
+        "processors[1].add_docker_metadata",
+        "processors[2].add_cloud_metadata",
+    ]
+    assert len(loaded(made).input) == 2
+
+
+def test_what_the_agent_does_by_itself_is_named_in_one_remark() -> None:
+    made = imported(
+        "- {type: filestream, id: x, paths: [/a], clean_removed: true, close.reader.on_eof: true}\n"
+    )
+    text = remarks(made)["filebeat.inputs[0]"]
+    assert text.startswith("needs no id, clean_removed, close.reader.on_eof: ")
+
+
+def test_inactive_files_of_a_filestream_are_not_read_from_their_beginning() -> None:
+    made = imported("- {type: filestream, paths: [/a], ignore_inactive: since_first_start}\n")
+    assert made.document["input"][0]["start"] == "end"
+    assert any(key.startswith("filebeat.inputs[0].ignore_inactive") for key in remarks(made))
 
 
 def test_every_remark_is_a_comment_of_the_file() -> None:

@@ -19,7 +19,7 @@ CLASSIC = """\
     Parser            docker
     DB                /var/log/flb.db
     Mem_Buf_Limit     5MB
-    multiline.parser  java
+    multiline.parser  java, python
     Read_from_Head    On
 [INPUT]
     Name  tail
@@ -52,11 +52,13 @@ def test_the_classic_form() -> None:
         "paths": ["/var/log/a.log", "/logs/*.log"],
         "exclude": ["/var/log/b/*.zip"],
         "format": "docker",
-        "multiline": {"preset": "java"},
+        "multiline": {"preset": ["java", "python"]},
     }
     assert second == {"paths": ["/var/log/c.log"], "start": "end"}
     assert [remark.key for remark in made.remarks] == [
+        "service.flush",
         "input[0].path: *.gz",
+        "input[0]",
         "input[1].parser",
         "input[1].unknown",
         "input[2]",
@@ -71,8 +73,42 @@ def test_the_classic_form() -> None:
 def test_the_form_of_yaml() -> None:
     made = import_fluent_bit(AS_YAML, "fluent-bit.yaml", {})
     assert made.document["input"] == [
-        {"paths": ["/var/log/a.log"], "start": "end", "format": "cri"}
+        {"paths": ["/var/log/a.log"], "start": "end", "format": "auto"}
     ]
+
+
+def test_what_is_read_nowhere_is_named_in_the_classic_form() -> None:
+    made = import_fluent_bit(
+        "@SET dir=/var/log\n@INCLUDE more.conf\n[SERVICE]\n  HTTP_Server On\n[INPUT]\n  Name tail\n"
+        "  Path ${dir}/a.log\n  Tag ${NONE}\n  Multiline On\n  Parser_Firstline mine\n"
+        "  Path_Key file\n[PARSER]\n  Name mine\n",
+        "fluent-bit.conf",
+        {},
+    )
+    assert made.document["input"] == [{"paths": ["/var/log/a.log"], "start": "end"}]
+    said = {remark.key: remark.text for remark in made.remarks}
+    assert "is not set here" in said["${NONE}"]
+    assert "import it, too" in said["include @INCLUDE more.conf"]
+    assert "[control]" in said["service.http_server"]
+    assert "the pattern of mine" in said["input[0].multiline"]
+    assert said["input[0]"].startswith("needs no tag, path_key: ")
+    assert "parser mine" in said
+
+
+def test_what_is_read_nowhere_is_named_in_the_form_of_yaml() -> None:
+    made = import_fluent_bit(
+        "env: {a: b}\nincludes: [more.yaml]\nservice: {storage: {path: /b}}\n"
+        "parsers: [{name: mine}]\nmultiline_parsers: [{name: ours}]\n" + AS_YAML,
+        "fluent-bit.yaml",
+        {},
+    )
+    assert {remark.key for remark in made.remarks} >= {
+        "env",
+        "include more.yaml",
+        "service.storage.path",
+        "parser mine",
+        "multiline_parser ours",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "a = b", "pipeline: {}", "a: ["])

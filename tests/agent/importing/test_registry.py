@@ -61,6 +61,20 @@ def test_the_log_holds_over_the_checkpoint(tmp_path: Path) -> None:
     ]
 
 
+def test_of_several_entries_of_a_file_the_newest_holds(tmp_path: Path) -> None:
+    """As of an input of the type log that became a filestream, and of one that got another id."""
+    stream = {"meta": {"source": "/var/log/a.log"}}
+    path = written(
+        tmp_path,
+        *put("filestream::b::native::7-5", stream | {"cursor": {"offset": 3}, "updated": [9, 20]}),
+        *put("filebeat::logs::native::7-5", LOG_ENTRY | {"timestamp": [0, 10]}),
+        *put("filestream::a::native::7-5", stream | {"cursor": {"offset": 2}, "updated": [8, 20]}),
+        *put("filestream::c::native::7-5", stream | {"cursor": None, "updated": [1, 1 << 63]}),
+        *put("filestream::c::native::8-5", stream | {"cursor": {"offset": 1}}),
+    )
+    assert [(one.inode, one.offset) for one in read_registry(path)] == [(7, 3), (8, 1)]
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     path = Path(written(tmp_path, *put("filebeat::logs::native::7-5", LOG_ENTRY)))
     with (path / "filebeat" / "log.json").open("a") as log:

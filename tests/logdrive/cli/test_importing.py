@@ -55,6 +55,21 @@ def test_a_file_that_exists_is_not_overwritten(filebeat: Path, tmp_path: Path) -
     assert target.read_text() == before
 
 
+def test_no_position_is_written_beside_a_file_that_exists(
+    filebeat: Path, registry: Path, tmp_path: Path
+) -> None:
+    (target := tmp_path / "agent.toml").touch()
+    state = tmp_path / "state"
+    done = run(filebeat, "--to", target, "--registry", registry, "--state-dir", state)
+    assert isinstance(done.exception, ConfigError)
+    assert not state.exists()
+
+
+def test_a_key_pipeline_does_not_make_it_fluent_bits(filebeat: Path) -> None:
+    filebeat.write_text(FILEBEAT.replace("unknown: 1", "pipeline: nginx") + "# not [INPUT]\n")
+    assert '"/var/log/a.log"' in run(filebeat).stdout
+
+
 def test_positions_are_written_for_the_first_start_alone(
     filebeat: Path, registry: Path, tmp_path: Path
 ) -> None:
