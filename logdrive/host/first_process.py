@@ -1,4 +1,4 @@
-"""Signals of a container's first process: the kernel drops those that it has no handler for yet."""
+"""Signals that come while a program starts, and has no handlers for them yet."""
 
 import os
 import signal
@@ -12,11 +12,17 @@ _FIRST: Final = 1
 def hold_signals(signals: Iterable[signal.Signals]) -> None:
     """Let *signals* wait until `release_signals`, if this is the first process of its container.
 
-    A pod may be ended while its agent still starts; the agent must hear of it, and deliver what
-    there is, instead of being killed when the time to end is over.
+    The kernel drops what the first process has no handler for. A pod may be ended while its agent
+    still starts; the agent must hear of it, and deliver what there is, instead of being killed when
+    the time to end is over.
     """
     if os.getpid() == _FIRST:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        hold_always(signals)
+
+
+def hold_always(signals: Iterable[signal.Signals]) -> None:
+    """Let *signals* wait until `release_signals`, in any process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
 def release_signals(signals: Iterable[signal.Signals]) -> None:

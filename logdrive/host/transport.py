@@ -42,6 +42,14 @@ class ServerTls:
     alpn: tuple[str, ...] = ()  # protocols to choose from, the best first
 
 
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """Limits of one listener of its own, so that its peers take nothing from the others."""
+
+    connections: int  # that are open at a time, those in a TLS handshake included
+    reads_bytes: int  # what the reads of all of them may bring in one round of the event loop
+
+
 class ByteStream(Protocol):
     """One connection. At most one task reads, and one writes, at a time.
 
@@ -92,10 +100,18 @@ class Transport(Protocol):
         """
         ...
 
-    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> Listener:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        tls: ServerTls | None,
+        accept: Accept,
+        limits: ListenerLimits | None = None,
+    ) -> Listener:
         """Listen, and run *accept* in a task for each connection, after the TLS handshake.
 
-        The stream is closed when *accept* returns. Raises `ConfigError` if the address can't be
-        bound, or certificates can't be used.
+        The stream is closed when *accept* returns. Without *limits* those of the transport hold,
+        for all such listeners together. Raises `ConfigError` if the address can't be bound, or
+        certificates can't be used.
         """
         ...

@@ -15,7 +15,7 @@ from logdrive.host.transport import Accept
 from logdrive.net.handshake import SilentPeerError
 from logdrive.net.readiness import drain_unread
 from logdrive.net.system_stream import SystemStream
-from logdrive.net.wires import read_bytes
+from logdrive.net.wires import READS_BYTES, read_bytes
 
 _log = structlog.get_logger("logdrive.net")
 _ACCEPTS_A_TURN: Final = 64
@@ -30,17 +30,18 @@ _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Admission:
-    """The limit on accepted connections, over all listeners of one transport."""
+    """The limit on accepted connections, of one listener, or of all others of one transport."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, reads_bytes: int = READS_BYTES) -> None:
         self.limit = limit  # connections
+        self._reads_bytes = reads_bytes  # limit on the reads of one round of the event loop
         self.count = 0  # of the accepted connections that are open
         self._refused = 0  # since the last warning
         self._warned_at = float("-inf")  # on the loop's time
 
     def read_bytes(self) -> int:
         """Return the limit on one read of a connection, in bytes; it is lower with many of them."""
-        return read_bytes(self.count)
+        return read_bytes(self.count, self._reads_bytes)
 
     def refuse(self, peer: str, now: float) -> None:
         """Count a refused connection, and log a warning unless there was one just before."""
@@ -69,7 +70,9 @@ class SystemListener:
         accept: Accept,
         admission: Admission,
     ) -> None:
-        self.address: tuple[str, int] = sock.getsockname()[:2]  # host and port
+        name = sock.getsockname()
+        # host and port; of a Unix socket its path, and 0
+        self.address: tuple[str, int] = (name, 0) if isinstance(name, str) else name[:2]
         self._socket = sock
         self._welcome = welcome  # makes a stream of an accepted socket
         self._accept = accept  # serves a stream until its end
@@ -156,7 +159,11 @@ class SystemListener:
 
 
 def peer_name(address: Any) -> str:
-    """Return `host:port`; an IPv4 client of an IPv6 socket has its IPv4 address."""
+    """Return `host:port`; an IPv4 client of an IPv6 socket has its IPv4 address, one of a Unix
+    socket none.
+    """
+    if not isinstance(address, tuple):
+        return ""
     host, port = address[0], address[1]
     if ":" not in host:
         return f"{host}:{port}"

@@ -5,11 +5,12 @@ import contextlib
 import errno
 import os
 import socket
+from collections.abc import Callable
 from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
-from logdrive.host.transport import Accept, ClientTls, Peer, ServerTls
+from logdrive.host.transport import Accept, ClientTls, ListenerLimits, Peer, ServerTls
 from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure
 from logdrive.net.handshake import complete_handshake, wait_first_byte
@@ -36,8 +37,9 @@ _MAY_PASS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 class SystemTransport:
     """Implements `Transport`.
 
-    *max_connections* is the limit on accepted connections of all its listeners; timeouts are in
-    seconds. *resolve* looks up the addresses of each connection, of which *random* chooses.
+    *max_connections* is the limit on accepted connections of all listeners without limits of their
+    own; timeouts are in seconds. *resolve* looks up the addresses of each connection, of which
+    *random* chooses.
     """
 
     def __init__(
@@ -54,7 +56,6 @@ class SystemTransport:
         self._connect_timeout = connect_timeout  # seconds
         self._handshake_timeout = handshake_timeout  # seconds
         self._admission = Admission(max_connections)  # counts accepted connections
-        self._most = self._admission.read_bytes  # limit on one read of an accepted one (bytes)
         self._client_contexts = Contexts(client_context)
         self._server_contexts = Contexts(server_context)
 
@@ -111,7 +112,12 @@ class SystemTransport:
         raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
 
     async def listen(
-        self, host: str, port: int, tls: ServerTls | None, accept: Accept
+        self,
+        host: str,
+        port: int,
+        tls: ServerTls | None,
+        accept: Accept,
+        limits: ListenerLimits | None = None,
     ) -> SystemListener:
         """Bind and accept connections, each in a task of its own.
 
@@ -120,14 +126,19 @@ class SystemTransport:
         if tls is not None:
             self._server_contexts.get(tls)  # raises now, not with the first client
         sock = await _bind(host, port)
+        admission = self._admission
+        if limits is not None:
+            admission = Admission(limits.connections, limits.reads_bytes)
 
         async def welcome(accepted: socket.socket, peer: str) -> SystemStream:
-            return await self._welcome(accepted, peer, tls)
+            return await self._welcome(accepted, peer, tls, admission.read_bytes)
 
-        return SystemListener(sock, welcome, accept, self._admission)
+        return SystemListener(sock, welcome, accept, admission)
 
-    async def _welcome(self, sock: socket.socket, peer: str, tls: ServerTls | None) -> SystemStream:
-        """Return the stream of an accepted socket.
+    async def _welcome(
+        self, sock: socket.socket, peer: str, tls: ServerTls | None, most: Callable[[], int]
+    ) -> SystemStream:
+        """Return the stream of an accepted socket; *most* returns the limit on one read, in bytes.
 
         Raises `TransientError` and `ConfigError`; the caller closes the socket then.
         """
@@ -136,12 +147,12 @@ class SystemTransport:
         except OSError as error:
             raise socket_failure(peer, error) from error
         if tls is None:
-            return SystemStream(sock, PlainWire(sock, peer, self._most), Peer(peer))
+            return SystemStream(sock, PlainWire(sock, peer, most), Peer(peer))
 
         connection = server_connection(self._server_contexts.get(tls), sock)
         await wait_first_byte(sock, peer, self._handshake_timeout)
         verified = await complete_handshake(connection, sock, peer, self._handshake_timeout)
-        return SystemStream(sock, TlsWire(connection, peer, None, self._most), verified)
+        return SystemStream(sock, TlsWire(connection, peer, None, most), verified)
 
 
 async def _connect(address: Address, seconds: float) -> socket.socket:

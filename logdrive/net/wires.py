@@ -35,11 +35,11 @@ class Want(enum.Enum):
     WRITE = "writable"
 
 
-def read_bytes(connections: int) -> int:
-    """Return the limit on one read, in bytes, with this many accepted *connections*; at least a TLS
-    record.
+def read_bytes(connections: int, together: int = READS_BYTES) -> int:
+    """Return the limit on one read, in bytes, with this many accepted *connections*, *together*
+    that of all; at least a TLS record.
     """
-    return max(_RECORD_BYTES, min(READ_BYTES, READS_BYTES // max(1, connections)))
+    return max(_RECORD_BYTES, min(READ_BYTES, together // max(1, connections)))
 
 
 def _alone() -> int:

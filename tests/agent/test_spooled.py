@@ -1,12 +1,16 @@
 """What can't be read again comes to the store once, by way of the spool, whenever it crashes."""
 
 import asyncio
+import errno
 import random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from agent.inputs.spool.spool_input import SpoolInput
 from agent.inputs.spool.stream import SpooledStream
+from agent.sources.checkpoint import CheckpointFile
 from logdrive.model.units import MIB
 from tests.agent.world import World, lines
 from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
@@ -162,6 +166,29 @@ def test_standard_input_of_a_killed_agent_is_sent_by_the_next_one() -> None:
     run(story())
 
 
+def test_what_earlier_processes_left_takes_of_the_room_of_the_spool() -> None:
+    async def story() -> None:
+        world = SpoolWorld(stdin={"spool_bytes": 8 * MIB})
+        count = 3 * MIB // 12
+        pieces = [lines(number * count, count) for number in range(4)]
+        for piece in pieces:
+            world.local.new_stdin().write(piece)
+            world.begin()
+            await asyncio.sleep(2)
+            if piece is not pieces[-1]:
+                await world.kill()
+        assert world.local.stdin.waiting > 2 * MIB, "it was read, beyond spool_bytes"
+        await world.reader()
+        await asyncio.sleep(10)
+        await world.settle()
+        came = [each.content for each in world.sent("stdin")]
+        assert {pieces[0], pieces[1], pieces[3]} <= set(came)
+        assert not world.local.stdin.waiting
+        await world.stop()
+
+    run(story())
+
+
 def test_an_input_that_no_table_names_any_more_is_sent_and_ended() -> None:
     async def story() -> None:
         world = SpoolWorld()
@@ -200,6 +227,27 @@ def test_a_full_spool_makes_a_pipe_wait() -> None:
         await world.settle()
         (stored,) = world.sent()
         assert stored.content == lines(0, 1_000_000)
+        await world.stop()
+
+    run(story())
+
+
+def test_a_spool_leaves_the_room_on_a_disk_that_freeing_takes() -> None:
+    async def story() -> None:
+        world = SpoolWorld()
+        world.disk.capacity = 36 * MIB
+        world.local.free = lambda: 36 * MIB - world.disk.used()
+        world.begin()
+        text = b"".join(b"%07d" % n + b"x" * 992 + b"\n" for n in range(40_000))
+        world.pipe.write(text)
+        await asyncio.sleep(10)
+        assert world.pipe.waiting > 1 * MIB
+        assert 36 * MIB - world.disk.used() > 3 * MIB, "no room to free what is acknowledged"
+        await world.reader()
+        await asyncio.sleep(10)
+        await world.settle()
+        (stored,) = world.sent()
+        assert stored.content == text
         await world.stop()
 
     run(story())
@@ -274,6 +322,52 @@ def test_datagrams_without_room_are_one_gap_and_what_comes_later_is_kept__P4() -
         await world.stop()
 
     run(story())
+
+
+def test_datagrams_that_the_kernel_dropped_are_told_and_a_gap__P4() -> None:
+    async def story() -> None:
+        world, port = syslog_world()
+        await world.reader()
+        port.drops = (1 << 32) - 5  # the kernel's counter wraps
+        with capture_logs() as said:
+            world.begin()
+            port.send(b"<13>first", "10.0.0.1:1")
+            await asyncio.sleep(5)
+            port.drops = 3
+            port.send(b"<13>second", "10.0.0.1:1")
+            await asyncio.sleep(5)
+            port.send(b"<13>third", "10.0.0.1:1")
+            await world.settle()
+            await world.stop()
+        (warning,) = [entry for entry in said if entry["log_level"] == "warning"]
+        assert (warning["lost_messages"], warning["input"]) == (8, UDP)
+        (stored,) = world.sent(UDP)
+        assert stored.content == b"<13>first\n<13>second\n<13>third\n"
+        assert [(end - start, reason) for start, end, reason, _ in stored.gaps] == [
+            (16, "overflow")
+        ]
+
+    run(story())
+
+
+def test_of_lost_datagrams_the_last_number_that_is_told_is_the_whole_one() -> None:
+    async def story(stops: int) -> int:
+        world, port = syslog_world(spool_bytes=8 * MIB)
+        with capture_logs() as said:
+            world.begin()
+            for _ in range(300):  # 18 MB in 30 s
+                port.send(b"x" * 60_000, "10.0.0.1:1")
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(stops)
+            await world.stop()
+        told = [entry for entry in said if entry["event"].startswith("messages lost")]
+        assert len(told) == 2, "one at the beginning, and one of all"
+        assert told[0]["lost_messages"] < told[1]["lost_messages"]
+        return int(told[1]["lost_messages"])
+
+    total = 300 - 8 * MIB // 60_064
+    assert abs(run(story(90)) - total) <= 2
+    assert abs(run(story(1)) - total) <= 2
 
 
 def test_a_gap_at_the_end_of_what_came_is_told_too__P4() -> None:
@@ -413,3 +507,67 @@ def test_freed_bytes_are_known_as_acknowledged_whatever_the_checkpoint_says__S5(
             await world.stop()
 
     run(story())
+
+
+def test_what_waits_in_the_spool_is_counted_as_unread() -> None:
+    async def story() -> None:
+        world = SpoolWorld()
+        world.begin()
+        with capture_logs() as said:
+            world.pipe.write(lines(0, 100))
+            await world.spooled()
+            assert world.agent is not None
+            assert world.agent.status().unread_bytes == len(lines(0, 100))
+            await asyncio.sleep(61)
+        minutes = [entry for entry in said if entry["event"] == "in the last minute"]
+        assert [entry["unread_bytes"] for entry in minutes] == [len(lines(0, 100))]
+        await world.reader()
+        await world.settle()
+        assert world.agent.status().unread_bytes == 0
+        await world.stop()
+
+    run(story())
+
+
+def test_a_segment_is_deleted_only_once_the_checkpoint_says_that_it_has_ended__S5(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(file: CheckpointFile, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    async def story() -> None:
+        world = SpoolWorld(stdin={}, pipe=[{"path": PIPE}])
+        await world.reader()
+        world.begin()
+        world.local.stdin.write(lines(0, 10))
+        await world.settle()
+        await asyncio.sleep(5)  # a checkpoint says that it is open
+        with monkeypatch.context() as patched, capture_logs() as said:
+            patched.setattr(CheckpointFile, "write_snapshot", refuse)
+            world.local.stdin.end_writing()
+            await world.settle()
+            await asyncio.sleep(5)
+            (stored,) = world.sent("stdin")
+            assert stored.ended is not None
+            await world.kill()
+        assert any(entry["event"].startswith("checkpoint not written") for entry in said)
+
+        world.local.new_stdin()
+        with capture_logs() as said:
+            world.begin()
+            await world.settle()
+            await asyncio.sleep(5)
+        assert not [entry for entry in said if entry["log_level"] == "warning"]
+        assert [each.content for each in world.sent("stdin")] == [lines(0, 10)]
+        assert _spooled_names(world) == []
+        await world.stop()
+
+    run(story())
+
+
+def _spooled_names(world: SpoolWorld) -> list[str]:
+    """Return the paths of the sources that are in the spool of a running agent."""
+    assert world.agent is not None
+    (service,) = world.agent._parts.input_services._services
+    assert isinstance(service, SpoolInput)
+    return [stream.segment.name for stream in service._spool.streams([])]

@@ -3,13 +3,14 @@ into. What an agent has not read stays when it is killed, as it does in the kern
 """
 
 import asyncio
+import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.executor import Executor
-from logdrive.host.transport import Accept, Listener
+from logdrive.host.transport import Accept, Listener, ListenerLimits
 from tests.support.inline import InlineExecutor
 from tests.support.memory_transport import MemoryHost
 
@@ -71,6 +72,8 @@ class MemoryDatagrams:
         self._waiting: list[tuple[bytes, str]] = []
         self._wake = asyncio.Event()
         self._stopped = False
+        self.drops = 0
+        """How many datagrams the kernel has dropped."""
 
     def send(self, data: bytes, sender: str = "") -> None:
         self._waiting.append((data, sender))
@@ -86,6 +89,9 @@ class MemoryDatagrams:
             await self._wake.wait()
         waiting, self._waiting = self._waiting, []
         return [(data[:limit], sender) for data, sender in waiting]
+
+    def dropped(self) -> int:
+        return self.drops
 
     def end(self) -> None:
         self._stopped = True
@@ -178,6 +184,8 @@ class MemoryInputs:
         self.pipes: dict[str, MemoryBytes] = {}
         self.datagrams: dict[str, MemoryDatagrams] = {}
         self.journal = MemoryJournal()
+        self.free: Callable[[], int] = lambda: sys.maxsize
+        """How much room the disk has (bytes)."""
         self._host = host
 
     def new_stdin(self) -> MemoryBytes:
@@ -197,9 +205,17 @@ class MemoryInputs:
     def bind_unix(self, path: str, mode: int) -> MemoryDatagrams:
         return self._found(path, self.datagrams).opened()
 
-    async def listen_unix(self, path: str, mode: int, accept: Accept) -> Listener:
+    async def listen_unix(
+        self, path: str, mode: int, accept: Accept, limits: ListenerLimits
+    ) -> Listener:
         assert self._host is not None
         return await self._host.listen(path, len(path), None, accept)
+
+    def identity_of(self, path: str) -> tuple[int, int]:
+        return 1, 1
+
+    def free_bytes(self, directory: str) -> int:
+        return self.free()
 
     async def start_program(self, command: Sequence[str]) -> MemoryJournalctl:
         return self.journal.start(command)

@@ -17,7 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from logdrive.errors import ConfigError, Mistake, TransientError
-from logdrive.host.transport import Accept, ClientTls, Peer, ServerTls
+from logdrive.host.transport import Accept, ClientTls, ListenerLimits, Peer, ServerTls
 from logdrive.model.framing import Part
 from tests.support.memory_pipe import Pipe
 
@@ -238,7 +238,12 @@ class MemoryHost:
         return connection.client
 
     async def listen(
-        self, host: str, port: int, tls: ServerTls | None, accept: Accept
+        self,
+        host: str,
+        port: int,
+        tls: ServerTls | None,
+        accept: Accept,
+        limits: ListenerLimits | None = None,
     ) -> MemoryListener:
         """Take connections at *port* of this host; 0 asks for a free one."""
         port = port or self.network.next_port()

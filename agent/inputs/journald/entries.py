@@ -83,10 +83,7 @@ def event_of(entry: JournalEntry) -> Event:
         for name, each in entry.fields.items()
         if name != MESSAGE and not name.startswith(b"__")
     }
-    cut = entry.cut
-    while len(orjson.dumps(values)) > _MOST_JSON:  # escaped text is longer
-        values.pop(max(values, key=lambda name: len(orjson.dumps(values[name]))))
-        cut = True
+    cut = _drop_longest(values) or entry.cut
 
     message = b"\n".join(entry.fields.get(MESSAGE, ()))
     if len(orjson.dumps(message.decode(errors="replace"))) > _MOST_JSON - 1:
@@ -105,6 +102,19 @@ def event_of(entry: JournalEntry) -> Event:
         fields={"journald": values},
         time_ms=time // 1000 if time else None,
     )
+
+
+def _drop_longest(values: dict[str, Any]) -> bool:
+    """Drop the longest of *values* while all together are too long; return whether any was."""
+    total, dropped = len(orjson.dumps(values)), False
+    if total > _MOST_JSON:  # escaped text is longer
+        sizes = {name: len(orjson.dumps({name: value})) - 1 for name, value in values.items()}
+        for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
+            if total <= _MOST_JSON:
+                break
+            del values[name]
+            total, dropped = total - sizes[name], True
+    return dropped
 
 
 def _value(value: bytes) -> Any:

@@ -17,6 +17,8 @@ MESSAGE_BYTES: Final = 192 * KIB
 """The same for the message."""
 ENTRY_BYTES: Final = 256 * KIB
 """Limit on what is kept of an entry's fields together, the message not counted."""
+_FIELD_COST: Final = 16
+"""Bytes that a field counts for besides its name and value: those without a value are no gift."""
 _LONGEST_FIELD: Final = 1024 * MIB
 """Limit on the length that a field names: more than the journal itself takes."""
 _NAME_BYTES: Final = 64
@@ -31,22 +33,31 @@ Fields = dict[bytes, list[bytes]]
 class ParsedEntry:
     """One entry as it was written."""
 
-    __slots__ = ("cut", "fields", "size")
+    __slots__ = ("_message", "cut", "fields", "size")
 
     def __init__(self) -> None:
         self.fields: Fields = {}
-        self.size = 0  # bytes kept of its values
+        self.size = 0  # bytes kept of its values, the message not counted
+        self._message = 0  # bytes kept of the message
         self.cut = False  # whether not all of it was kept
 
     def add(self, name: bytes, value: bytes, length: int) -> None:
         """Add a field of *length* bytes, of which *value* has the first, if there is room."""
-        is_message = name == MESSAGE
-        room = MESSAGE_BYTES if is_message else max(0, min(FIELD_BYTES, ENTRY_BYTES - self.size))
-        kept = value[:room]
+        is_message = name == MESSAGE  # of which an entry may have several
+        limit, used = (MESSAGE_BYTES, self._message) if is_message else (ENTRY_BYTES, self.size)
+        room = limit - used
+        if room <= 0:
+            self.cut = True
+            return
+
+        kept = value[: min(room, limit if is_message else FIELD_BYTES)]
         self.cut = self.cut or len(kept) < length
-        if kept or not length:
-            self.fields.setdefault(name, []).append(kept)
-            self.size += 0 if is_message else len(kept) + len(name)
+        self.fields.setdefault(name, []).append(kept)
+        cost = len(kept) + _FIELD_COST
+        if is_message:
+            self._message += cost
+        else:
+            self.size += cost + len(name)
 
 
 class ExportParser:

@@ -4,17 +4,25 @@ Connections over TCP and TLS come by the `Transport`. `system.py` has the real o
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from logdrive.host.executor import Executor
-from logdrive.host.transport import Accept
+from logdrive.host.transport import Accept, ListenerLimits
+
+PathIdentity = tuple[int, int]
+"""Device and inode."""
+DROPS_MODULUS: Final = 1 << 32
+"""Of the kernel's counter of dropped datagrams."""
 
 
 class ByteInput(Protocol):
     """Bytes that come in order, of one program or of several in turn."""
 
     async def read(self, limit: int) -> bytes:
-        """Return what is there, at most *limit* bytes, and wait for some; b"" at the end."""
+        """Return what is there, at most *limit* bytes, and wait for some; b"" at the end.
+
+        Raises `TransientError` where it can't be read.
+        """
         ...
 
     def end(self) -> None:
@@ -34,6 +42,13 @@ class DatagramInput(Protocol):
 
         Waits for some. A datagram is cut after *limit* bytes. [] once `end` was called and none is
         there.
+        """
+        ...
+
+    def dropped(self) -> int:
+        """Return how many datagrams the kernel has dropped since `bind`, modulo `DROPS_MODULUS`.
+
+        They found its buffer full. 0 where the kernel does not tell.
         """
         ...
 
@@ -88,8 +103,18 @@ class LocalInputs(Protocol):
         """Return a Unix socket for datagrams, with the permissions *mode*."""
         ...
 
-    async def listen_unix(self, path: str, mode: int, accept: Accept) -> LocalListener:
+    async def listen_unix(
+        self, path: str, mode: int, accept: Accept, limits: ListenerLimits
+    ) -> LocalListener:
         """Listen at a Unix socket, and run *accept* for each connection, as `Transport` does."""
+        ...
+
+    def identity_of(self, path: str) -> PathIdentity | None:
+        """Return what stands under *path*, None for nothing: another one has another identity."""
+        ...
+
+    def free_bytes(self, directory: str) -> int:
+        """Return how much room the disk of *directory* has for this process."""
         ...
 
     async def start_program(self, command: Sequence[str]) -> RunningProgram:

@@ -8,25 +8,41 @@ import os
 import select
 import socket
 import stat
+import struct
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from agent.inputs.local.ports import ByteInput, DatagramInput, LocalListener, RunningProgram
+from agent.inputs.local.ports import (
+    ByteInput,
+    DatagramInput,
+    LocalListener,
+    PathIdentity,
+    RunningProgram,
+)
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.host.executor import Executor, ThreadExecutor
-from logdrive.host.transport import Accept, Peer
-from logdrive.model.framing import Part
+from logdrive.host.transport import Accept, ListenerLimits, Peer
 from logdrive.model.units import KIB, MIB
-from logdrive.net.listener import peer_name
+from logdrive.net.listener import Admission, SystemListener, peer_name
+from logdrive.net.system_stream import SystemStream
+from logdrive.net.wires import PlainWire
 
 _BATCH_BYTES: Final = 256 * KIB
 """Bytes of datagrams that are received before other tasks run."""
 _SOCKET_BYTES: Final = 4 * MIB
 """The kernel's buffer for datagrams that wait, as far as the system allows it."""
+_BACKLOG: Final = 100
+"""Connections to a Unix socket that wait to be accepted."""
 _PIPE_BYTES: Final = 1 * MIB
 """The kernel's buffer of a pipe, as far as the system allows it."""
+_SO_MEMINFO: Final = 55
+"""Linux's socket option SO_MEMINFO, which Python does not name; of its figures, drops are the last.
+"""
+_MEMINFO: Final = struct.Struct("9I")
+_DROPS: Final = 8
 _STREAM_BYTES: Final = 256 * KIB
-"""Limit on one read of a connection."""
+"""Limit on one read of a program's output."""
 
 
 class _Readiness:
@@ -76,7 +92,10 @@ class DescriptorInput:
         """Return what is there; see `ByteInput`."""
         while not (self._readiness.ended and self._last <= 0):
             if self._is_file or self._can_read():
-                data = os.read(self._descriptor, limit)
+                try:
+                    data = os.read(self._descriptor, limit)
+                except OSError as error:  # a terminal that is gone, or a disk that fails
+                    raise TransientError(os_error_text(error)) from error
                 if data or self._has_end:
                     self._last -= len(data) if self._readiness.ended else 0
                     return data
@@ -108,6 +127,7 @@ class SocketInput:
     def __init__(self, bound: socket.socket, path: str = "") -> None:
         self._socket = bound
         self._path = path  # of a Unix socket
+        self._identity = _identity_of(path) if path else None
         self._readiness = _Readiness(bound.fileno())
         self._last = 2 * _SOCKET_BYTES  # how much is read after `end`: what may wait
 
@@ -129,14 +149,19 @@ class SocketInput:
                 data, address = self._socket.recvfrom(limit)
             except BlockingIOError:
                 break
-            except OSError as error:
-                # such as ICMP's answer to an earlier datagram of ours: there is none
-                if error.errno == errno.EBADF:
-                    break
-                continue
+            except OSError:
+                break  # what waits is read once the kernel tells of it again
             found.append((data, "" if self._path else peer_name(address)))
             size += len(data) + 64
         return found
+
+    def dropped(self) -> int:
+        """Return how many datagrams found the kernel's buffer full; see `DatagramInput`."""
+        try:
+            figures = self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+            return int(_MEMINFO.unpack(figures)[_DROPS])
+        except (OSError, struct.error):
+            return 0
 
     def end(self) -> None:
         """Let `receive` return [] once no datagram waits."""
@@ -146,50 +171,21 @@ class SocketInput:
         """Close it, and remove the name of a Unix socket."""
         if self._socket.fileno() >= 0:
             self._socket.close()
-            if self._path:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._path)
-
-
-class _UnixStream:
-    """A connection to a Unix socket, as a `ByteStream`."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.peer = Peer("")
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self) -> bytes:
-        """Return the next bytes."""
-        try:
-            return await self._reader.read(_STREAM_BYTES)
-        except OSError as error:
-            raise TransientError(os_error_text(error)) from error
-
-    async def write(self, parts: Sequence[Part]) -> None:
-        """Write nothing: nothing is answered."""
-
-    async def close(self) -> None:
-        """Close it."""
-        self._writer.close()
-
-    def abort(self) -> None:
-        """Reset it."""
-        self._writer.transport.abort()
+            _unlink_own(self._path, self._identity)
 
 
 class _UnixListener:
     """A bound Unix socket that accepts connections."""
 
-    def __init__(self, server: asyncio.Server, path: str) -> None:
-        self._server = server
+    def __init__(self, listener: SystemListener, path: str) -> None:
+        self._listener = listener
         self._path = path
+        self._identity = _identity_of(path)
 
     async def close(self) -> None:
         """Accept no more, and remove the socket's name."""
-        self._server.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
+        await self._listener.close()
+        _unlink_own(self._path, self._identity)
 
 
 class SystemProgram:
@@ -227,8 +223,13 @@ class SystemInputs:
     """Implements `LocalInputs`."""
 
     def open_stdin(self) -> ByteInput:
-        """Return descriptor 0. Raises `ConfigError` where there is none."""
+        """Return descriptor 0. Raises `ConfigError` where there is none to read."""
         try:
+            # Python has none where it was closed, and the descriptor is another file's by now
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "it is closed")
+            if fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+                raise OSError(errno.EBADF, "it is open for writing only")
             return DescriptorInput(0, owned=False, has_end=True)
         except OSError as error:
             _refuse("stdin", "0", error, "start the agent behind a pipe, as in `app | logdrive …`")
@@ -276,20 +277,19 @@ class SystemInputs:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
         return SocketInput(bound, path)
 
-    async def listen_unix(self, path: str, mode: int, accept: Accept) -> LocalListener:
+    async def listen_unix(
+        self, path: str, mode: int, accept: Accept, limits: ListenerLimits
+    ) -> LocalListener:
         """Listen at a Unix socket. Raises `ConfigError`."""
+        admission = Admission(limits.connections, limits.reads_bytes)
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            stream = _UnixStream(reader, writer)
-            try:
-                await accept(stream)
-            finally:
-                stream.abort()
+        async def welcome(accepted: socket.socket, peer: str) -> SystemStream:
+            wire = PlainWire(accepted, peer or path, admission.read_bytes)
+            return SystemStream(accepted, wire, Peer(peer))
 
         bound = _bind_unix(path, mode, socket.SOCK_STREAM)
-        return _UnixListener(
-            await asyncio.start_unix_server(serve, sock=bound, limit=_STREAM_BYTES), path
-        )
+        bound.listen(_BACKLOG)
+        return _UnixListener(SystemListener(bound, welcome, accept, admission), path)
 
     async def start_program(self, command: Sequence[str]) -> RunningProgram:
         """Start *command*. Raises `ConfigError` where there is no such program."""
@@ -306,9 +306,33 @@ class SystemInputs:
             _refuse("journalctl", command[0], error, "name the program that reads the journal")
         return SystemProgram(process)
 
+    def identity_of(self, path: str) -> PathIdentity | None:
+        """Return what stands under *path*; see `LocalInputs`."""
+        return _identity_of(path)
+
+    def free_bytes(self, directory: str) -> int:
+        """Return how much room the disk of *directory* has for this process."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize
+
     def make_executor(self) -> Executor:
         """Return one thread."""
         return ThreadExecutor("spool")
+
+
+def _identity_of(path: str) -> PathIdentity | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _unlink_own(path: str, identity: PathIdentity | None) -> None:
+    """Remove the name of a Unix socket, unless it is another's by now."""
+    if identity is not None and _identity_of(path) == identity:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _bind_unix(path: str, mode: int, kind: int) -> socket.socket:

@@ -5,7 +5,7 @@ Imported only where something is spooled: the store's engine takes memory.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from agent.config.spooled import PipeTable, SocketTable, SpooledTable, StdinTable, SyslogTable
 from agent.inputs.local.ports import LocalInputs, LocalListener
@@ -17,7 +17,11 @@ from agent.inputs.spool.spool_input import SpoolInput
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from logdrive.host.host import Host
-from logdrive.host.transport import Accept
+from logdrive.host.transport import Accept, ListenerLimits
+from logdrive.model.units import MIB
+
+_READS_BYTES: Final = 4 * MIB
+"""Bytes that all connections of an input may bring before any of them waits for the disk."""
 
 
 def make_spool_input(
@@ -32,7 +36,9 @@ def make_spool_input(
 ) -> SpoolInput:
     """Return the input of all spooled *tables*; nothing is opened yet."""
     spool = Spool(directory, local, disk=host.disk, clock=host.clock, random=host.random)
-    spool_input = SpoolInput(tables, spool, registry, send_queue, clock=host.clock, log=log)
+    spool_input = SpoolInput(
+        tables, spool, registry, send_queue, local=local, clock=host.clock, log=log
+    )
     for channel in spool_input.channels:
         spool_input.add_reader(_make_reader(channel, host, local, log), channel)
     return spool_input
@@ -48,7 +54,9 @@ def _make_reader(channel: SpoolChannel, host: Host, local: LocalInputs, log: Any
             bind = partial(local.bind_unix, table.path, int(table.mode, 8))
             return DatagramReader(bind, channel, table.message_bytes)
         case SocketTable() as table:
-            listen = partial(local.listen_unix, table.path, int(table.mode, 8))
+            listen = partial(
+                local.listen_unix, table.path, int(table.mode, 8), limits=_limits(table)
+            )
             framing = partial(LineFraming, table.message_bytes)
             return ConnectionReader(
                 listen,
@@ -78,4 +86,9 @@ def _make_reader(channel: SpoolChannel, host: Host, local: LocalInputs, log: Any
 
 async def _listen_syslog(host: Host, table: SyslogTable, accept: Accept) -> LocalListener:
     tls = table.tls.settings() if table.tls is not None else None
-    return await host.transport.listen(*table.address, tls, accept)
+    return await host.transport.listen(*table.address, tls, accept, _limits(table))
+
+
+def _limits(table: SocketTable | SyslogTable) -> ListenerLimits:
+    """Return the limits of a listener; those that it does not read are told and turned away."""
+    return ListenerLimits(2 * table.connections, _READS_BYTES)

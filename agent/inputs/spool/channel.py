@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from agent.config.spooled import SpooledTable
 from agent.inputs.spool.blocks import Senders
+from agent.inputs.spool.lost import FULL, NOT_READ, NOT_WRITTEN, LostMessages
 from agent.inputs.spool.stream import SpooledStream
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
@@ -30,6 +31,8 @@ _MOST_QUEUED: Final = 8 * MIB
 """Bytes that wait for the disk before datagrams are dropped."""
 _MESSAGE_COST: Final = 64
 """Bytes that a message or a block takes besides its text, about."""
+_LEAST_MESSAGE: Final = 2
+"""Bytes that a message has at least, with its newline."""
 _LOOK_SECONDS: Final = 0.1
 """A full spool is looked at this often."""
 _RETRY_SECONDS: Final = 1.0
@@ -64,21 +67,24 @@ class SpoolChannel:
         on_grown: Callable[[SpooledStream], None],
         on_ended: Callable[[SpooledStream], None],
         *,
+        has_room: Callable[[int], bool],
         clock: Clock,
         log: Any,
     ) -> None:
         """Make a stream with the first bytes; *on_grown* is called after each block, *on_ended* for
-        a stream to which nothing is added any more.
+        a stream to which nothing is added any more. *has_room* says whether the disk has room for
+        so many bytes.
         """
         self.table = table
         self.stream: SpooledStream | None = None  # the one that is appended to
-        self.lost_messages = 0  # since the start
-        self.lost_bytes = 0
+        self._former: list[SpooledStream] = []  # those that were, and are not all sent
         self._make_stream = make_stream
         self._on_grown = on_grown
         self._on_ended = on_ended
+        self._has_room = has_room
         self._clock = clock
         self._log = log
+        self._losses = LostMessages(table.name, clock, log)
         self._queue: deque[_Piece] = deque()
         self._queued = 0  # bytes in the queue, with the cost of each message
         self._lost = 0  # bytes lost behind what is queued
@@ -89,6 +95,10 @@ class SpoolChannel:
         self._taken = asyncio.Event()  # something left the queue
         self._idle = asyncio.Event()  # nothing is queued, or on its way to the disk
         self._idle.set()
+
+    def add_former(self, stream: SpooledStream) -> None:
+        """Note a *stream* of an earlier process, which takes of the room, too, until it is sent."""
+        self._former.append(stream)
 
     # Readers -------------------------------------------------------------------------------------
 
@@ -111,16 +121,14 @@ class SpoolChannel:
             self._note_lost()
             self._add(piece)
             return
-        messages = sum(len(sizes) for _, sizes in senders)
         self._lost += len(text)
-        self.lost_bytes += len(text)
-        self.lost_messages += messages
-        self._warn(
-            "messages lost: the spool is full",
-            lost_messages=self.lost_messages,
-            lost_bytes=self.lost_bytes,
-            spool_bytes=self.table.spool_bytes,
-        )
+        cause = NOT_WRITTEN if self._queued + piece.size > _MOST_QUEUED else FULL
+        self._losses.count(cause, sum(len(sizes) for _, sizes in senders), len(text))
+
+    def note_dropped(self, messages: int) -> None:
+        """Note *messages* that the kernel dropped: a gap, of the least that they can have had."""
+        self._lost += messages * _LEAST_MESSAGE
+        self._losses.count(NOT_READ, messages, messages * _LEAST_MESSAGE)
 
     def stop_waiting(self) -> None:
         """Take what readers have read already even into a full spool, or it would be lost."""
@@ -128,18 +136,24 @@ class SpoolChannel:
 
     async def flush(self) -> None:
         """Return once all that was handed over is durable."""
+        self._losses.tell_rest()
         self._note_lost()
         await self._idle.wait()
 
     async def finish(self) -> None:
         """End the stream once all that was handed over is durable: the input has ended."""
         await self.flush()
+        self._end_stream()
+
+    def _end_stream(self) -> None:
         if self.stream is not None:
             self._on_ended(self.stream)
+            self.add_former(self.stream)
             self.stream = None
 
-    def note_lost_if_room(self) -> None:
-        """Make a gap of what was lost, if there is room again; call it now and then."""
+    def look_at_lost(self) -> None:
+        """Tell of what was lost, and make a gap of it if there is room; call it now and then."""
+        self._losses.tell()
         if self._lost and self._has_room_for(_Piece()):
             self._note_lost()
 
@@ -167,7 +181,12 @@ class SpoolChannel:
 
     @property
     def _kept_bytes(self) -> int:
-        return self.stream.segment.kept_bytes if self.stream is not None else 0
+        return sum(stream.segment.kept_bytes for stream in self._streams())
+
+    def _streams(self) -> list[SpooledStream]:
+        """Return the streams that take room."""
+        self._former = [stream for stream in self._former if not stream.retired]
+        return [*self._former, self.stream] if self.stream is not None else self._former
 
     # The way to the disk -------------------------------------------------------------------------
 
@@ -208,10 +227,13 @@ class SpoolChannel:
     async def _append_block(self, text: bytes, senders: Senders) -> None:
         while True:
             try:
+                # at the end what was read must be kept, in the last room
+                if not self._is_ending and not self._has_room(len(text)):
+                    raise TransientError("the disk is full, but for a rest that the store needs")
                 stream = await self._stream_with_room(len(text))
                 await stream.segment.append(stream.segment.end + self._skip, text, senders)
             except TransientError as error:
-                self._warn("spool not written: it is tried again", reason=str(error))
+                self.warn("spool not written: it is tried again", reason=str(error))
                 await self._clock.sleep(_RETRY_SECONDS)
             else:
                 self._skip = 0
@@ -221,21 +243,20 @@ class SpoolChannel:
     async def _stream_with_room(self, size: int) -> SpooledStream:
         """Return the stream to append to; wait until its input may keep *size* more bytes."""
         if self.stream is not None and self.stream.segment.end >= STREAM_BYTES:
-            self._on_ended(self.stream)
-            self.stream = None
+            self._end_stream()
         if self.stream is None:
             self.stream = await self._make_stream(self.table)
-        while self._is_full_for(size, self.stream):
-            self._warn("spool full: nothing more is read", spool_bytes=self.table.spool_bytes)
+        while self._is_full_for(size):
+            self.warn("spool full: nothing more is read", spool_bytes=self.table.spool_bytes)
             await self._clock.sleep(_LOOK_SECONDS)
         return self.stream
 
-    def _is_full_for(self, size: int, stream: SpooledStream) -> bool:
-        if self._is_ending or stream.is_free:
+    def _is_full_for(self, size: int) -> bool:
+        if self._is_ending or all(stream.is_free for stream in self._streams()):
             return False
         return self._kept_bytes + size > self.table.spool_bytes
 
-    def _warn(self, event: str, **values: object) -> None:
+    def warn(self, event: str, **values: object) -> None:
         """Log a warning, once a minute at most of each kind."""
         now = self._clock.monotonic()
         if now - self._warned_at.get(event, -_WARN_SECONDS) >= _WARN_SECONDS:

@@ -47,23 +47,20 @@ class LineFraming:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rest: list[bytes] = []  # the beginning of a line, in parts
-        self._size = 0  # bytes of it
+        self._rest = bytearray()  # the beginning of a line
 
     def receive_data(self, data: bytes) -> FramedText:
         """Return the whole lines."""
         end = data.rfind(b"\n") + 1
         if end:
-            text = b"".join([*self._rest, data[:end]])
-            self._rest, self._size = [], 0
+            text = bytes(self._rest) + data[:end]
+            self._rest.clear()
         else:
             text = b""
-        if rest := data[end:]:
-            self._rest.append(rest)
-            self._size += len(rest)
-        if self._size >= self._limit:
-            text += b"".join(self._rest) + b"\n"
-            self._rest, self._size = [], 0
+        self._rest += data[end:]
+        if len(self._rest) >= self._limit:
+            text += bytes(self._rest) + b"\n"
+            self._rest.clear()
         return FramedText(text)
 
     def receive_end(self) -> FramedText:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from agent.inputs.local.ports import ByteInput, DatagramInput, LocalListener
+from agent.inputs.local.ports import DROPS_MODULUS, ByteInput, DatagramInput, LocalListener
 from agent.inputs.spool.channel import SpoolChannel
 from agent.inputs.spool.framing import FramedText, Framing
 from logdrive.errors import TransientError
@@ -15,6 +15,10 @@ from logdrive.model.units import KIB
 
 _READ_BYTES: Final = 512 * KIB
 """Limit on one read of standard input or a pipe."""
+_LAST_SECONDS: Final = 3.0
+"""Limit on the time for which connections are read after a stop, however much comes."""
+_LAST_SILENCE_SECONDS: Final = 0.1
+"""After a stop, a connection on which nothing comes for so long has nothing more in the kernel."""
 _WARN_SECONDS: Final = 60.0
 """Seconds between two warnings of connections that are turned away."""
 
@@ -33,6 +37,13 @@ class Reader(Protocol):
 
     async def run(self) -> None:
         """Read until the input ends, or until `stop`; all that was read is handed over then."""
+        ...
+
+    async def reopen(self) -> None:
+        """Open the input anew beside the former one, of which the rest is read, too.
+
+        Called while `run` runs, where another stands under its path. Raises `ConfigError`.
+        """
         ...
 
     async def stop(self) -> None:
@@ -60,10 +71,22 @@ class BytesReader:
 
     async def run(self) -> None:
         """Read on only once what was read is durable."""
-        assert self._input is not None
-        while data := await self._input.read(_READ_BYTES):
-            await self._channel.append(data, [])
+        while current := self._input:
+            try:
+                while data := await current.read(_READ_BYTES):
+                    await self._channel.append(data, [])
+            except TransientError as error:
+                self._channel.warn("input can't be read: that is its end", reason=str(error))
+            if current is self._input:
+                break
+            current.close()
         self.at_end = not self._stopped
+
+    async def reopen(self) -> None:
+        """Open the pipe anew; what waits in the former one is read first."""
+        former, self._input = self._input, self._open_input()
+        if former is not None:
+            former.end()
 
     async def stop(self) -> None:
         """End the input once nothing waits in it."""
@@ -89,15 +112,35 @@ class DatagramReader:
         self._channel = channel
         self._limit = message_bytes
         self._input: DatagramInput | None = None
+        self._dropped_before = 0  # of the socket that was bound last, when it was bound
 
     async def open(self) -> None:
         """Bind the socket."""
-        self._input = self._bind()
+        self._bind_anew()
 
     async def run(self) -> None:
         """Read datagrams, faster than the disk may take them: those are lost, and counted."""
-        assert self._input is not None
-        while datagrams := await self._input.receive(self._limit + 1):
+        while current := self._input:
+            await self._read(current)
+            if current is self._input:
+                break
+            current.close()
+
+    async def reopen(self) -> None:
+        """Bind anew; what waits in the former socket is read first."""
+        former = self._input
+        self._bind_anew()
+        if former is not None:
+            former.end()
+
+    def _bind_anew(self) -> None:
+        self._input = self._bind()
+        self._dropped_before = self._input.dropped()
+
+    async def _read(self, current: DatagramInput) -> None:
+        """Read *current* to its end."""
+        dropped_before = self._dropped_before
+        while datagrams := await current.receive(self._limit + 1):
             parts, senders = list[bytes](), list[tuple[str, list[int]]]()
             for data, sender in datagrams:
                 message, cut = data[: self._limit], len(data) > self._limit
@@ -111,6 +154,10 @@ class DatagramReader:
                 senders[-1][1].append(-len(text) if cut else len(text))
             if parts:
                 self._channel.offer(b"".join(parts), senders)
+            # it drops what finds its buffer full: after what was just read
+            if (dropped := current.dropped()) != dropped_before:
+                self._channel.note_dropped((dropped - dropped_before) % DROPS_MODULUS)
+                dropped_before = dropped
 
     async def stop(self) -> None:
         """End the input once no datagram waits."""
@@ -157,6 +204,7 @@ class ConnectionReader:
         self._none_open.set()
         self._turned_away = 0
         self._warned_at = float("-inf")  # monotonic, s
+        self._last_until = 0.0  # until when data is read after `stop` (monotonic, s)
 
     async def open(self) -> None:
         """Bind and listen: what comes before `run` waits for it."""
@@ -167,10 +215,17 @@ class ConnectionReader:
         await self._stop.wait()
         await self._none_open.wait()
 
+    async def reopen(self) -> None:
+        """Bind and listen anew; connections that are open stay."""
+        former, self._listener = self._listener, await self._listen(self._accept)
+        if former is not None:
+            await former.close()
+
     async def stop(self) -> None:
         """Accept no more, and close what is open once the data that has come is read."""
         if self._listener is not None:
             await self._listener.close()
+        self._last_until = self._clock.monotonic() + _LAST_SECONDS
         self._stop.set()
 
     def close(self) -> None:
@@ -201,11 +256,17 @@ class ConnectionReader:
             await self._hand_over(framing.receive_end(), sender)
 
     async def _read_next(self, stream: ByteStream, stopped: "asyncio.Future[Any]") -> bytes:
-        """Return what comes next; b"" at the end, after a long silence, or once stopped."""
+        """Return what comes next; b"" at the end, after a long silence, or once stopped and all
+        that had come is read.
+        """
         read = asyncio.ensure_future(stream.read())
-        await asyncio.wait(
-            {read, stopped}, timeout=self._idle_seconds, return_when=asyncio.FIRST_COMPLETED
-        )
+        if not stopped.done():
+            await asyncio.wait(
+                {read, stopped}, timeout=self._idle_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        left = self._last_until - self._clock.monotonic()
+        if stopped.done() and not read.done() and left > 0:
+            await asyncio.wait({read}, timeout=min(_LAST_SILENCE_SECONDS, left))
         if not read.done():
             read.cancel()
             await asyncio.wait({read})

@@ -32,6 +32,10 @@ LIMITS: Final = StoreLimits(
     numbers=1024,
 )
 """Limits by which the store takes little memory, and gives back its files early."""
+_HEADROOM_BYTES: Final = 4 * MIB
+"""Room on the disk that input does not get: the store needs some to free what was acknowledged, and
+without it a disk that a spool has filled would stay full for ever.
+"""
 _NS_PER_MS: Final = 1_000_000
 
 _LINES: Final = StdinTable()
@@ -75,6 +79,10 @@ class Spool:
             random=self._random,
         )
         self._store = await self._open.enter_async_context(store)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether the disk has room for *size* bytes more."""
+        return self._local.free_bytes(self.path) >= size + _HEADROOM_BYTES
 
     async def wait_for_failure(self) -> None:
         """Raise the `StorageError` that ended the store, once there is one."""

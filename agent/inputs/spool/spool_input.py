@@ -17,8 +17,10 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from agent.config.spooled import SpooledTable, StdinTable
+from agent.config.spooled import PipeTable, SocketTable, SpooledTable, StdinTable
+from agent.inputs.local.ports import LocalInputs
 from agent.inputs.spool.channel import SpoolChannel
+from agent.inputs.spool.kept_open import KeptOpen
 from agent.inputs.spool.readers import Reader
 from agent.inputs.spool.spool import Spool
 from agent.inputs.spool.stream import SpooledStream
@@ -51,6 +53,7 @@ class SpoolInput:
         registry: SourceRegistry,
         send_queue: SendQueue,
         *,
+        local: LocalInputs,
         clock: Clock,
         log: Any,
     ) -> None:
@@ -58,7 +61,13 @@ class SpoolInput:
         self.finished = asyncio.Event()
         self.channels = [
             SpoolChannel(
-                table, self._make_stream, self._on_grown, self._on_ended, clock=clock, log=log
+                table,
+                self._make_stream,
+                self._on_grown,
+                self._on_ended,
+                has_room=spool.has_room,
+                clock=clock,
+                log=log,
             )
             for table in tables
         ]
@@ -66,10 +75,12 @@ class SpoolInput:
         self._spool = spool
         self._registry = registry
         self._send_queue = send_queue
+        self._local = local
         self._clock = clock
         self._log = log
         self._sources: dict[SpooledStream, Source] = {}
         self._reading: set[asyncio.Task[None]] = set()  # tasks of readers
+        self._keeping: list[asyncio.Task[None]] = []  # tasks that look at their paths
 
     def add_reader(self, reader: Reader, channel: SpoolChannel) -> None:
         """Read with *reader* for *channel*, from the agent's start on."""
@@ -95,10 +106,20 @@ class SpoolInput:
             group.create_task(self._look_repeatedly(), name="spool-look")
             for channel in self.channels:
                 group.create_task(channel.run(), name=f"spool-{channel.table.name}")
+            self._keeping = [
+                group.create_task(self._keep_open(reader, channel).run(), name="spool-keep")
+                for reader, channel in self._readers
+                if isinstance(channel.table, PipeTable | SocketTable)
+            ]
             self._reading = {
                 group.create_task(self._read(reader, channel), name=f"read-{channel.table.name}")
                 for reader, channel in self._readers
             }
+
+    def _keep_open(self, reader: Reader, channel: SpoolChannel) -> KeptOpen:
+        table = channel.table
+        assert isinstance(table, PipeTable | SocketTable)
+        return KeptOpen(reader, table.path, table.name, self._local, self._clock, self._log)
 
     async def _read(self, reader: Reader, channel: SpoolChannel) -> None:
         await reader.run()
@@ -108,6 +129,8 @@ class SpoolInput:
 
     async def stop_reading(self) -> None:
         """Read no more; return once what was read is durable, or the disk takes nothing."""
+        for task in self._keeping:
+            task.cancel()
         for reader, channel in self._readers:
             await reader.stop()
             channel.stop_waiting()
@@ -143,8 +166,11 @@ class SpoolInput:
         goes_on = channel is not None and not isinstance(channel.table, StdinTable)
         if goes_on and channel is not None and channel.stream is None and not segment.closed:
             channel.stream = stream
-        elif not segment.closed:
-            stream.end_input()
+        else:
+            if channel is not None:
+                channel.add_former(stream)
+            if not segment.closed:
+                stream.end_input()
         self._add_source(stream, entry)
 
     def _restore_lost(self, entry: CheckpointEntry) -> None:
@@ -204,7 +230,7 @@ class SpoolInput:
             for stream, source in list(self._sources.items()):
                 self._look_at(stream, source)
             for channel in self.channels:
-                channel.note_lost_if_room()
+                channel.look_at_lost()
             if not self._sources and all(task.done() for task in self._reading):
                 self.finished.set()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,6 +79,40 @@ def test_fields_of_an_entry_are_bounded_together() -> None:
     assert sum(len(value) for values in entry.fields.values() for value in values) <= ENTRY_BYTES
     assert entry.cut
     assert entry.fields[b"MESSAGE"] == [b"m"]
+
+
+@pytest.mark.parametrize("name", [b"F%d", b"MESSAGE"])
+@pytest.mark.parametrize("value", [b"", b"x" * 100_000])
+def test_fields_without_number_take_no_memory_without_end(name: bytes, value: bytes) -> None:
+    parser = ExportParser()
+    for n in range(30_000 if not value else 300):
+        assert not parser.receive_data((name % n if b"%" in name else name) + b"=" + value + b"\n")
+    (entry,) = parser.receive_data(b"\n")
+    assert entry.cut
+    assert sum(len(values) for values in entry.fields.values()) < 20_000
+    assert sum(len(value) for values in entry.fields.values() for value in values) <= ENTRY_BYTES
+
+
+def test_of_many_long_fields_the_longest_are_dropped_with_one_look_at_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    controls = [(b"F%d" % n, b"\x01" * (200 + n % 7)) for n in range(1000)]
+    (parsed_entry,) = ExportParser().receive_data(exported([(b"__CURSOR", CURSOR), *controls]))
+    entry, dumps, looks = entry_of(parsed_entry), orjson.dumps, 0
+
+    def counted(value: object) -> bytes:
+        nonlocal looks
+        looks += 1
+        return dumps(value)
+
+    monkeypatch.setattr(orjson, "dumps", counted)
+    event = event_of(entry)
+    assert looks < 2 * len(controls)
+    assert event.flags == ("entry", "truncated")
+    kept = event.fields["journald"]
+    assert 300_000 < len(dumps(kept)) <= 384 * 1024
+    assert min(len(value) for _, value in controls) == min(map(len, kept.values()))
+    assert max(map(len, kept.values())) < 206
 
 
 @settings(max_examples=100)
