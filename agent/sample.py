@@ -65,8 +65,16 @@ class SampledEvent:
     cut: EventShown
     """The event as it was cut from the file's bytes."""
 
+    left_out: int = 0
+    """Bytes of it that are over the limit on an event."""
+
     changes: list[EventChange] = field(default_factory=list)
     """What the steps did to it, in their order; steps that left it alone are missing."""
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a whole line."""
+        return not self.cut.flags and "\n" not in self.cut.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,9 @@ class SampleReport:
     sent: int
     """Events that are left."""
 
+    plain: bool
+    """Whether each line is an event, in UTF-8, as where nothing else is configured."""
+
     steps: list[SampleStep]
     """What each step did, in their order."""
 
@@ -150,7 +161,7 @@ def check_sample(
     cutter = make_cutter(table, data[:HEAD_BYTES])
     end, open_end = cutter.end_of_events(data, 0, whole=whole, final=not whole, settled=not whole)
     if end == 0:
-        return SampleReport(printable_path(path), key, 0, 0, [], [])
+        return SampleReport(printable_path(path), key, 0, 0, table.has_plain_lines, [], [])
 
     counters = RuleCounters()
     about = SourceAbout(path, config.agent.host or "", config.agent.id or "")
@@ -178,7 +189,9 @@ def check_sample(
             if counter.number == number and counter.rule
         ]
     sampled = list(player.sampled.values())
-    return SampleReport(printable_path(path), key, end, len(events), player.steps, sampled)
+    return SampleReport(
+        printable_path(path), key, end, len(events), table.has_plain_lines, player.steps, sampled
+    )
 
 
 class _Player:
@@ -187,7 +200,8 @@ class _Player:
     def __init__(self, events: list[Event]) -> None:
         self.steps: list[SampleStep] = []
         self.sampled = {
-            event.start: SampledEvent(event.start, event.end, _show(event)) for event in events
+            event.start: SampledEvent(event.start, event.end, _show(event), event.left_out)
+            for event in events
         }
         self._last = {start: sampled.cut for start, sampled in self.sampled.items()}
 

@@ -28,7 +28,7 @@ class EventsTable(LinesTable, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Words, which go with each line."""
 
     format: FormatName | FormatTable | None = None
-    """The form of its lines, whose fields are read; None: lines are shipped as they are."""
+    """The form of its lines, whose fields are read. Without it lines are sent as they are."""
 
     processor: list[ProcessorTable] = msgspec.field(default_factory=list)
     """What is done with each of its events, in this order."""

@@ -17,7 +17,7 @@ class InputTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=T
     """One [[input]] table: a set of files, and the labels of their lines."""
 
     paths: Annotated[list[str], msgspec.Meta(min_length=1)]
-    """Absolute paths and patterns (`agent.inputs.files.globs`)."""
+    """Absolute paths and patterns: `*`, `?`, `[…]` in a name, `**` for up to eight directories."""
 
     exclude: list[str] = msgspec.field(default_factory=list)
     """Absolute paths and patterns of files to leave out."""

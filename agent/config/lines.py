@@ -23,8 +23,8 @@ TracePreset = Literal["java", "python", "go", "ruby", "dotnet"]
 class MultilineTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [input.multiline] table: which lines are one event."""
 
-    preset: TracePreset | None = None
-    """Lines of the stack traces of a language join the line before them."""
+    preset: TracePreset | tuple[TracePreset, ...] | None = None
+    """Lines of the stack traces of a language, or of several, join the line before them."""
 
     start: str | None = None
     """Lines that begin an event; others go on with the one before. This and the other patterns are
@@ -55,9 +55,11 @@ class MultilineTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         patterns = [pattern for pattern in every if pattern is not None]
         for pattern in patterns:
             check_pattern(pattern)
-        if self.preset is None and not patterns:
+        if len(set(self.presets)) < len(self.presets):
+            raise ValueError("preset: each can be there only once")
+        if not self.presets and not patterns:
             raise ValueError("one of preset, start, continue, end and goes_on is needed")
-        if self.preset is not None and patterns:
+        if self.presets and patterns:
             raise ValueError(
                 "a preset has its own patterns: leave out start, continue, end, goes_on"
             )
@@ -71,6 +73,13 @@ class MultilineTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 "end and goes_on contradict each other on a line that matches neither: give one"
             )
 
+    @property
+    def presets(self) -> tuple[TracePreset, ...]:
+        """The languages of `preset`."""
+        if self.preset is None:
+            return ()
+        return self.preset if isinstance(self.preset, tuple) else (self.preset,)
+
 
 class LinesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Keys of each table of an input: how its bytes are cut into events. By default into lines."""
@@ -82,10 +91,10 @@ class LinesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """What ends a line."""
 
     longest_event_bytes: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_EVENT_BYTES)] | None = None
-    """Bytes of an event, without its line end, that are sent; None for all."""
+    """Bytes of an event, without its line end, that are sent; without it, all."""
 
     multiline: MultilineTable | None = None
-    """Which lines are one event; None if each is."""
+    """Which lines are one event; without it, each is."""
 
     def __post_init__(self) -> None:
         """Refuse encodings that files don't have, and line ends that can't be told in them."""

@@ -64,7 +64,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The same for a receiver that sends only keepalives."""
 
     max_connection_seconds: Annotated[float, msgspec.Meta(ge=1)] | None = None
-    """Age at which a connection is made anew, with nothing in flight; None for no limit."""
+    """Age at which a connection is made anew, with nothing in flight; without it, never."""
 
     backoff: BackoffTable = BackoffTable()
     """Pauses between attempts to connect."""

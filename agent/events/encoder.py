@@ -155,8 +155,8 @@ def _is_text(event: Event) -> bool:
         and not event.parts
         # readers of text know these line ends
         and event.eol in ("\n", "\r\n", "")
-        # else its message is only a part of its bytes
-        and (event.original is None or "\ufffd" in event.message)
+        # else its message is only a part of its bytes, or these are of another encoding
+        and (event.original is None or event.original.decode(errors="replace") == event.message)
     )
 
 

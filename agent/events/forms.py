@@ -144,9 +144,8 @@ class PairForm:
                 pairs.append((key, parts.event[name]))
         if REDACTED in event.flags:
             pairs.append((END, str(event.end)))
-        pairs += flatten_fields(parts.fields, self._names)
-        if len(first) + len(pairs) > self._others:
-            raise ValueError(f"more than {PLAIN_LUMBERJACK.pairs} fields, flattened")
+        room = self._others - len(first) - len(pairs)
+        pairs += flatten_fields(parts.fields, self._names, room)
         return self._same.encode_between(first, pairs)
 
     def new_list(self) -> list[bytes]:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from logdrive.model.limits import RECORD_BYTES
+
 LINE: Final = "line"  # the line's text
 OFFSET: Final = "offset"  # position of the line's first byte, in decimal
 HOST: Final = "host"  # the host's name
@@ -66,28 +68,46 @@ def flatten_labels(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, s
     return list(pairs.items())
 
 
-def flatten_fields(fields: dict[str, Any], taken: Set[str]) -> list[tuple[str, str]]:
+def flatten_fields(fields: dict[str, Any], taken: Set[str], most: int) -> list[tuple[str, str]]:
     """Return the *fields* of one event as pairs of key and value, as `flatten_labels` does.
 
     A field with one of the names *taken*, of the agent's own pairs or of labels, gets `fields.`
     before its name. Of two with the same key only the first is returned: the line has them all.
+    Raises ValueError if there are more than *most*, or keys too long for a record: nested fields
+    repeat those that they are in.
     """
     pairs: dict[str, str] = {}
-    _flatten_into(pairs, "", fields, taken)
+    _flatten_into(pairs, "", fields, taken, _Room(most))
     return list(pairs.items())
 
 
+class _Room:
+    """Room for the pairs of one record: so many fields of tables, and characters of keys."""
+
+    def __init__(self, fields: int) -> None:
+        self._fields = fields
+        self._characters = RECORD_BYTES
+
+    def take(self, key: str) -> None:
+        """Take the room of a field. Raises ValueError if there is none."""
+        self._fields -= 1
+        self._characters -= len(key)
+        if self._fields < 0 or self._characters < 0:
+            raise ValueError("more fields, flattened, than fit a record")
+
+
 def _flatten_into(
-    pairs: dict[str, str], prefix: str, fields: dict[str, Any], taken: Set[str]
+    pairs: dict[str, str], prefix: str, fields: dict[str, Any], taken: Set[str], room: _Room
 ) -> None:
     for name, value in fields.items():
         key = prefix + name
         if type(value) is dict:
-            _flatten_into(pairs, f"{key}.", value, taken)
+            _flatten_into(pairs, f"{key}.", value, taken, room)
             continue
         if key in OWN_KEYS or key in taken:
             key = f"fields.{key}"
         if key not in pairs and key not in taken:
+            room.take(key)
             pairs[key] = value if type(value) is str else orjson.dumps(value).decode()
 
 

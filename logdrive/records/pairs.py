@@ -28,6 +28,9 @@ _KIND: Final = b"1D"
 _SEQUENCE: Final = struct.Struct("!2sI")
 _NO_SEQUENCE: Final = _KIND + bytes(LENGTH.size)
 
+_SHORT_KEY: Final = 256
+"""Characters of a key that is kept encoded: lines bring keys of any length, and each another."""
+
 Pair = tuple[str, str]
 """The key and value of a D frame's pair."""
 
@@ -60,10 +63,15 @@ def _add_pairs(parts: list[bytes], pairs: Sequence[Pair]) -> None:
     pack = LENGTH.pack
     for key, text in pairs:
         value = text.encode()
-        parts += (_encoded_key(key), pack(len(value)), value)
+        encoded = _known_key(key) if len(key) <= _SHORT_KEY else _encoded_key(key)
+        parts += (encoded, pack(len(value)), value)
 
 
 @lru_cache(4096)
+def _known_key(key: str) -> bytes:
+    return _encoded_key(key)
+
+
 def _encoded_key(key: str) -> bytes:
     encoded = key.encode()
     return LENGTH.pack(len(encoded)) + encoded

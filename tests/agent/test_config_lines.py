@@ -41,6 +41,13 @@ REFUSED = {
         ("[input.multiline]", "input[0].multiline", "is needed"),
         ('[input.multiline]\npreset = "cobol"', "input[0].multiline.preset", "java"),
         ('[input.multiline]\npreset = "go"\nend = "x"', "input[0].multiline", "its own patterns"),
+        ("[input.multiline]\npreset = []", "input[0].multiline", "is needed"),
+        (
+            '[input.multiline]\npreset = ["go", "java", "go"]',
+            "input[0].multiline.preset",
+            "only once",
+        ),
+        ('[input.multiline]\npreset = ["go", "c"]', "input[0].multiline.preset[1]", "java"),
         ('[input.multiline]\nend = "x"\ncontinue = "y"', "input[0].multiline", "contradict"),
         ('[input.multiline]\nend = "x"\ngoes_on = "y"', "input[0].multiline", "contradict"),
         ('[input.multiline]\nstart = "(x"', "input[0].multiline.start", "never closed"),

@@ -47,6 +47,7 @@ def test_each_step_is_shown_with_what_it_does_to_each_event() -> None:
 
     assert list(sample_lines(report, 2)) == [
         "/logs/app.log as input[0]: 29 bytes, 3 events, of which 2 would be sent",
+        "  cut: 3 events, 1 of several lines",
         "  processor[0] exclude: 3 events, 1 dropped (8 bytes)",
         "  processor[1] redact: 2 events, 1 changed, email 1 times in 1 events",
         "  processor[2] add: 2 events, 2 changed",
@@ -86,6 +87,21 @@ def test_an_input_without_steps_says_so() -> None:
     assert list(sample_lines(report, 2)) == [
         "/logs/app.log as input[0]: 4 bytes, 2 events, of which 2 would be sent",
         "  nothing looks at them: they are sent as they are",
+    ]
+
+
+def test_events_that_are_no_lines_are_shown_as_they_are_cut() -> None:
+    config = _config({"longest_event_bytes": 10, "multiline": {"preset": "java"}})
+    report = _sample(config, b"one\n\tat a.B\n" + b"x" * 30 + b"\ntwo\n")
+    assert list(sample_lines(report, 10)) == [
+        "/logs/app.log as input[0]: 47 bytes, 3 events, of which 3 would be sent",
+        "  cut: 3 events, 1 of several lines, 2 over the limit (23 bytes left out)",
+        "",
+        r"bytes 0 to 12: one\n\tat a.",
+        "    flags truncated",
+        "",
+        "bytes 12 to 43: xxxxxxxxxx",
+        "    flags truncated",
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from agent.config.lines import MultilineTable
 from agent.events.cutting.text_cutter import NEW, LineRules
-from agent.events.cutting.traces import PRESETS
+from agent.events.cutting.traces import PRESETS, AnyTraceRules
 from agent.patterns import compile_pattern
 
 _OPEN: Final = 1
@@ -57,8 +57,9 @@ class PatternRules(NamedTuple):
 
 def make_rules(table: MultilineTable) -> LineRules:
     """Return the rules that *table* asks for."""
-    if table.preset is not None:
-        return PRESETS[table.preset]
+    if table.presets:
+        rules = [PRESETS[preset] for preset in table.presets]
+        return rules[0] if len(rules) == 1 else AnyTraceRules(tuple(rules))
     return PatternRules(
         _search(table.start), _search(table.continue_), _search(table.end), _search(table.goes_on)
     )

@@ -162,11 +162,13 @@ class TextForm:
         them back; and the codec that does, "" for UTF-8.
         """
         try:
-            text = data.decode(self.encoding)
+            text, valid = data.decode(self.encoding), True
         except UnicodeDecodeError:
-            return data.decode(self.encoding, "replace"), data, ""
+            text, valid = data.decode(self.encoding, "replace"), False
         if self._drops_mark and start == 0 and text.startswith(_MARK):
             return text[1:], data, ""
+        if not valid:
+            return text, data, ""
         if self.encoding == UTF8 or text.encode() == data:
             return text, None, ""
         # some bytes have a character that is written with others

@@ -57,6 +57,27 @@ class TraceRules(NamedTuple):
         return True, self.begins.get(kind, _LOG)
 
 
+class AnyTraceRules(NamedTuple):
+    """The rules of several languages: a line goes on with the event if it does so in one of them; a
+    `LineRules`.
+    """
+
+    languages: tuple[TraceRules, ...]
+    """The rules of each."""
+
+    def take_line(self, state: int, line: bytes) -> tuple[bool, int]:
+        """Return whether *line* begins an event, and the state after it; see `LineRules`.
+
+        A state has those of all languages, three bits each.
+        """
+        begins, after = True, 0
+        for place, rules in enumerate(self.languages):
+            begins_here, after_here = rules.take_line(state >> place * 3 & 7, line)
+            begins &= begins_here
+            after |= after_here << place * 3
+        return begins, after
+
+
 def _rules(
     kinds: Mapping[str, bytes],
     goes_on: Mapping[int, Mapping[str, int]],

@@ -37,6 +37,12 @@ class RuleCounter:
         self.events += events
         self.bytes += size
 
+    def add(self, other: "RuleCounter") -> None:
+        """Add what *other* counted."""
+        self.events += other.events
+        self.bytes += other.bytes
+        self.matches += other.matches
+
 
 class RuleCounters:
     """The counters of all inputs: those of one input are shared by its sources."""

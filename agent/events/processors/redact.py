@@ -13,20 +13,15 @@ are looked at one by one. Of such an event
 The event is flagged, so that nobody takes what is left for the bytes of the file.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from agent.events.event import Event
+from agent.events.processors.escapes import may_hide, undo_escapes
 from agent.events.processors.field_path import value_text
+from agent.events.processors.known_secrets import SHORT, KnownSecrets
 from agent.events.processors.redact_rules import RedactRule
 from logdrive.model.records import REDACTED
-
-_SHORT: Final = 4
-"""A secret of fewer characters is replaced only where it is all of a field."""
-
-_ESCAPE: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))|"(")', re.DOTALL)
-_WORD: Final = re.compile(r"\w+")
 
 
 class Redactor:
@@ -55,12 +50,11 @@ class Redactor:
         """Replace what is secret in *event*, if anything is: a search may find what is not."""
         found = _Redaction(self._rules)
         message = found.replace_text(event.message)
-        secrets = found.secrets.copy()
-        for secret, rule in secrets.items():
+        for secret, rule in found.secrets.items():
             # the same again, where the rule does not see it
-            if len(secret) >= _SHORT:
+            if len(secret) >= SHORT:
                 message = message.replace(secret, rule.replacement)
-        fields = found.replace_fields(event.fields, secrets)
+        fields = found.replace_fields(event.fields)
         if event.original is not None:
             found.replace_text(event.original.decode(errors="replace"))
         if not found.matches:
@@ -81,6 +75,7 @@ class _Redaction:
         self._rules = rules
         self._counts = [0] * len(rules)  # the matches of each rule
         self.secrets: dict[str, RedactRule] = {}  # and the rule that found each
+        self.rests: dict[str, RedactRule] = {}  # texts that have secrets in them
 
     @property
     def matches(self) -> int:
@@ -104,63 +99,28 @@ class _Redaction:
                     return rule.replacement
         return text
 
-    def replace_fields(
-        self, fields: dict[str, Any], secrets: dict[str, RedactRule]
-    ) -> dict[str, Any]:
-        """Return *fields* without secrets, and without *secrets*, those of the message."""
-        known = [
-            (form, rule)
-            for secret, rule in secrets.items()
-            for form in {secret, undo_escapes(secret)}
-        ]
+    def replace_fields(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return *fields* without secrets, and without those of the message."""
+        known = KnownSecrets(self.secrets, self.rests)
         replaced = _map_texts(
             fields,
-            lambda text: self._replace_value(text, known),
-            lambda name: self._replace_name(name, known),
+            lambda text: known.replace_value(self.replace_text(text)),
+            lambda name: known.replace_in(self.replace_text(name)),
         )
         assert isinstance(replaced, dict)
         return replaced
 
     def _replace(self, text: str) -> str:
         for number, rule in enumerate(self._rules):
-            text, secrets = rule.replace(text)
-            self._counts[number] += len(secrets)
-            self.secrets.update(dict.fromkeys(secrets, rule))
+            replaced = rule.replace(text)
+            if replaced is None:
+                continue
+            text = replaced.text
+            self._counts[number] += replaced.matches
+            self.secrets.update(dict.fromkeys(replaced.secrets, rule))
+            if replaced.rest:
+                self.rests[replaced.rest] = rule
         return text
-
-    def _replace_name(self, text: str, known: list[tuple[str, RedactRule]]) -> str:
-        text = self.replace_text(text)
-        for secret, rule in known:
-            if len(secret) >= _SHORT:
-                text = text.replace(secret, rule.replacement)
-        return text
-
-    def _replace_value(self, text: str, known: list[tuple[str, RedactRule]]) -> str:
-        text = self._replace_name(text, known)
-        for secret, rule in known:
-            if text == secret or (rule.with_context and _is_part(text, secret)):
-                return rule.replacement
-        return text
-
-
-def _is_part(text: str, secret: str) -> bool:
-    """Return whether *text* may be what is secret in *secret*, which has more in it."""
-    return (len(text) >= _SHORT and text in secret) or text in _WORD.findall(secret)
-
-
-def may_hide(text: str) -> bool:
-    """Return whether *text* may have escapes, as JSON, key=value or CSV have."""
-    return "\\" in text or '""' in text
-
-
-def undo_escapes(text: str) -> str:
-    """Return what *text* says once its escapes are undone."""
-    return _ESCAPE.sub(_unescaped, text) if may_hide(text) else text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else match[3] or match[4]
 
 
 def _all_texts(event: Event) -> Iterator[str]:

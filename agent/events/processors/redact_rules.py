@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from agent.config.processors import RedactPreset, RedactTable
 from agent.events.processors.card_numbers import CARD_DIGITS, find_card_numbers
@@ -13,9 +13,10 @@ Span = tuple[int, int]
 """Where something begins and ends in the bytes of a text."""
 
 MOST_MATCHES: Final = 1_024
-"""Matches of a pattern in one text; what follows more of them is replaced as a whole.
+"""Matches and secrets of a rule in one text; what follows more of them is replaced as a whole.
 
-Each search may look at all that is left of the text, so their number must have a limit.
+Each search may look at all that is left of the text, and each secret is looked for elsewhere in the
+event, so their number must have a limit.
 """
 
 _ORDER: Final[tuple[RedactPreset, ...]] = ("token", "email", "card")
@@ -78,7 +79,10 @@ class FindSecrets(Protocol):
     """Finds secrets in a text."""
 
     def __call__(self, data: bytes) -> Iterator[Span]:
-        """Yield the spans of secrets in *data*, UTF-8, in order and apart from each other."""
+        """Yield the spans of secrets in *data*, UTF-8, in order and apart from each other.
+
+        An empty one stands for a search that found no secret.
+        """
         ...
 
 
@@ -101,18 +105,41 @@ class RedactRule:
     with_context: bool = False
     """Whether what it finds may have more in it than the secret, as in `password=x`."""
 
-    def replace(self, text: str) -> tuple[str, list[str]]:
-        """Return *text* without its secrets, and these."""
+    def replace(self, text: str) -> "Replaced | None":
+        """Return *text* without its secrets, and these; None if it has none."""
         data = text.encode(errors="replace")
         parts, secrets, at = list[bytes](), list[str](), 0
         with_replacement = self.replacement.encode(errors="replace")
-        for begin, end in self.find_secrets(data):
-            parts += (data[at:begin], with_replacement)
-            secrets.append(data[begin:end].decode(errors="replace"))
-            at = end
+        for number, (begin, end) in enumerate(self.find_secrets(data)):
+            if number == MOST_MATCHES:
+                rest = data[at:].decode(errors="replace")
+                parts.append(with_replacement if rest else b"")
+                return Replaced(b"".join(parts).decode(errors="replace"), secrets, rest)
+            if begin < end:
+                parts += (data[at:begin], with_replacement)
+                secrets.append(data[begin:end].decode(errors="replace"))
+                at = end
         if not secrets:
-            return text, secrets
-        return b"".join((*parts, data[at:])).decode(errors="replace"), secrets
+            return None
+        return Replaced(b"".join((*parts, data[at:])).decode(errors="replace"), secrets)
+
+
+class Replaced(NamedTuple):
+    """A text without its secrets."""
+
+    text: str
+    """The text."""
+
+    secrets: list[str]
+    """What was replaced."""
+
+    rest: str = ""
+    """What was replaced as a whole, behind very many matches: it may have more secrets in it."""
+
+    @property
+    def matches(self) -> int:
+        """In how many places something was replaced."""
+        return len(self.secrets) + bool(self.rest)
 
 
 class PatternSecrets:
@@ -123,20 +150,18 @@ class PatternSecrets:
 
     def __call__(self, data: bytes) -> Iterator[Span]:
         """Yield the spans of secrets; see `FindSecrets`."""
-        at = matches = 0
+        at = 0
         while at <= len(data) and (spans := self._pattern.find_groups(data, at)) is not None:
-            matches += 1
-            if matches > MOST_MATCHES:
-                if at < len(data):
-                    yield at, len(data)
-                return
             begin, end = spans[0]
             groups = spans[1:] if len(spans) > 1 else spans
+            found = False
             for secret_begin, secret_end in sorted(groups):
                 # a group may be empty, or inside another
                 if max(secret_begin, at) < secret_end:
                     yield max(secret_begin, at), secret_end
-                    at = secret_end
+                    at, found = secret_end, True
+            if not found:
+                yield at, at
             at = max(at, end if end > begin else end + 1)
 
 

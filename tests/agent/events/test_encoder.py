@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.config.events import EventsTable
 from agent.events.cutter import LINES
+from agent.events.cutting.make import make_cutter
 from agent.events.encoder import EventEncoder, EventOutput
 from agent.events.event import Event, FormatCounts
 from agent.events.forms import FullForm, LeanForm, PairForm
@@ -275,3 +276,23 @@ def test_fields_that_fit_no_record_are_left_out_and_the_line_is_kept(
     assert b"".join(piece for _, piece in found) == data
     if form != "pairs" and "1" not in fields:
         assert records_of(runs[0])[0]["error"]["type"] == "limit"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line", "message"),
+    [
+        ("shift_jis", "\u4e00\u3064".encode("shift_jis") + b"\xff", "\u4e00\u3064\ufffd"),
+        ("utf-8-sig", b"\xef\xbb\xbfa\xff", "a\ufffd"),
+    ],
+)
+def test_a_line_with_invalid_bytes_alone_has_the_text_of_its_encoding(
+    encoding: str, line: bytes, message: str
+) -> None:
+    table = EventsTable(encoding=encoding)
+    encoding_events = EventEncoder(SourceEvents(table), make_cutter(table), OUTPUTS["packed"])
+    (run,) = runs_of(encoding_events, line + b"\n")
+
+    assert isinstance(run.records, RunPack)
+    (record,) = map(orjson.loads, run.records.records)
+    assert record["message"] == message
+    assert base64.b64decode(record["event"]["original_base64"]) == line

@@ -3,6 +3,7 @@ R2).
 """
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logdrive.model.limits import RUN_BYTES
+from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.records.blocks import LINE_PART_BYTES
 from logdrive.records.chunk import TextChunk
-from logdrive.records.flatten import flatten_labels
-from logdrive.records.pairs import PairEncoder, PairList, PairRecords
+from logdrive.records.flatten import flatten_fields, flatten_labels
+from logdrive.records.pairs import PairEncoder, PairList, PairRecords, SamePairs
 from logdrive.records.run_pack import encode_parts
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.frames import KeyValueFrame
@@ -147,3 +148,32 @@ def test_fields_are_flattened_with_dots(
 def test_no_field_takes_the_place_of_another(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="rename one"):
         flatten_labels(fields, [])
+
+
+def test_long_keys_of_lines_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        same, before = SamePairs([]), tracemalloc.get_traced_memory()[0]
+        for number in range(200):
+            record = same.encode_between([], [(f"{number}" + "k" * 100_000, "x")])
+            assert len(record) > 100_000
+        del record
+        assert tracemalloc.get_traced_memory()[0] - before < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_deeply_nested_fields_take_no_more_memory_than_a_record() -> None:
+    # each of many fields repeats the long names of those that it is in
+    fields: dict[str, Any] = {str(number): number for number in range(1000)}
+    for _ in range(60):
+        fields = {"k" * 1000: fields}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="fit a record"):
+            flatten_fields(fields, frozenset(), 1024)
+        assert tracemalloc.get_traced_memory()[1] < 8 * RECORD_BYTES
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ValueError, match="fit a record"):
+        flatten_fields({"a": 1, "b": {"c": 2, "d": 3}}, frozenset(), 2)

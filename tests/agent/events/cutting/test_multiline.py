@@ -44,6 +44,24 @@ def test_a_trace_is_one_event_with_the_line_that_it_belongs_to(language: str) ->
     ]
 
 
+@given(data=st.data(), sizes=st.lists(st.integers(1, 400)))
+def test_traces_of_several_languages_are_events_each_in_one_file(
+    data: st.DataObject, sizes: list[int]
+) -> None:
+    presets = data.draw(st.lists(st.sampled_from(LANGUAGES), min_size=1, unique=True))
+    every = [one for language in presets for one in events_of(language)]
+    events = data.draw(st.lists(st.sampled_from(every), max_size=8))
+    # a log line before each, as where an application's own events stand between
+    stream = b"".join(b"2026-01-02 INFO between\n" + event for event in events)
+    found = cut(stream, {"preset": presets}, sizes)
+    assert "".join(message + "\n" for message in found).encode() == stream
+    for event in events:
+        assert event.count(b"\n") == 1 or any(
+            event.decode().removesuffix("\n") in message for message in found
+        )
+    assert sum("INFO between" in message for message in found) == len(events)
+
+
 @given(language=st.sampled_from(LANGUAGES), sizes=st.lists(st.integers(1, 400)), data=st.data())
 def test_any_split_of_a_stream_of_traces_gives_the_same_events(
     language: str, sizes: list[int], data: st.DataObject

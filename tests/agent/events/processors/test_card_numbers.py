@@ -1,5 +1,9 @@
 """Card numbers are told from other digits by issuer, length and check digit."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from agent.events.processors.card_numbers import find_card_numbers
@@ -36,5 +40,23 @@ def test_other_digits_are_left_alone(text: str) -> None:
     assert list(find_card_numbers(text.encode())) == []
 
 
-def test_a_long_row_of_digits_takes_no_long_time() -> None:
-    assert list(find_card_numbers(b"1 " * 200_000)) == []
+@pytest.mark.parametrize("digit", [b"1", b"4"])
+def test_a_long_row_of_digits_takes_few_steps_a_digit(digit: bytes) -> None:
+    count, calls = 20_000, 0
+
+    def count_call(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count_call)
+    try:
+        found = list(find_card_numbers((digit + b" ") * count))
+    finally:
+        sys.setprofile(None)
+    assert (found, calls < 4 * count) == ([], True)
+
+
+def test_of_a_row_of_groups_the_longest_number_counts() -> None:
+    text = b"4 222222222222 4111-1111-1111-1111 9 4000056655665556789 1"
+    spans = list(find_card_numbers(text))
+    assert [text[a:b] for a, b in spans] == [b"4 222222222222", b"4111-1111-1111-1111"]

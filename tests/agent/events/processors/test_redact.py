@@ -1,5 +1,7 @@
 """Redact: nothing of a secret leaves, neither in the message nor anywhere else in the record."""
 
+import sys
+from types import FrameType
 from typing import Any
 
 import orjson
@@ -11,7 +13,7 @@ from agent.config.formats import FormatTable
 from agent.events.event import Event
 from agent.events.formats.make import make_format
 from agent.events.forms import EventForm, FullForm, LeanForm, PairForm
-from agent.events.processors.redact import undo_escapes
+from agent.events.processors.escapes import undo_escapes
 from agent.events.processors.redact_rules import MOST_MATCHES
 from logdrive.model.records import REDACTED
 from tests.agent.events.processors.steps import Steps, with_fields
@@ -148,6 +150,36 @@ def test_after_too_many_matches_the_rest_of_a_line_is_replaced(pattern: str) -> 
     (event,) = steps.of_events(Event(0, 200_001, "x" * 200_000))
 
     assert event.message.strip("x") in ("*", "*" * (MOST_MATCHES + 1))
+
+
+def test_after_too_many_matches_no_secret_is_left_in_a_field() -> None:
+    # the rule sees the name before a secret in the message alone
+    fields = {"all": {f"{n}_password": f"{n:04}s3cret" for n in range(MOST_MATCHES + 100)}, "n": 7}
+    (event,) = Steps(ALL).of_events(with_fields(orjson.dumps(fields).decode(), fields, None))
+
+    assert "s3cret" not in str(event)
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_many_secrets_are_not_looked_for_one_by_one_in_many_fields(groups: bool) -> None:
+    count, calls = 1_000, 0
+    pattern = "pin=(\\w+)" if groups else "pin=\\w+"
+    fields = {f"f{n}": f"{n:04} is no secret" for n in range(count)}
+    secrets = {f"s{n}": f"pin={n:04}" for n in range(count)}
+    event = with_fields(orjson.dumps(secrets).decode(), fields | secrets, None)
+
+    def count_call(_frame: FrameType, kind: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += kind == "c_call"
+
+    steps = Steps(f"processor = [{{ redact = {{ pattern = '{pattern}' }} }}]")
+    sys.setprofile(count_call)
+    try:
+        steps.of_events(event)
+    finally:
+        sys.setprofile(None)
+    assert calls < 500 * count
+    assert "pin=0" not in str(event)
 
 
 def test_what_is_added_later_is_not_redacted_and_what_is_added_before_is() -> None:
