@@ -195,7 +195,7 @@ class Agent:
         self._parts.file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3)
         await self._parts.scanner.scan_inputs(
-            Counting.KNOWN if checkpoint is not None else Counting.MANY
+            Counting.KNOWN if checkpoint is not None else Counting.MANY, at_start=True
         )
         if checkpoint is None and first_run:
             await self._propose_starts()
@@ -220,10 +220,15 @@ class Agent:
         # there may be more files than handles
         skipping = [
             followed
-            for followed in self.tailer.poll_in_turn()
+            for followed in self.tailer.poll_in_turn(is_no_copy=taken.has)
             if not taken.apply_to(followed.generation)
             and decide_start(followed.generation, self._host.clock.now_ms())
         ]
+        taken.check_readable(
+            followed.generation.place
+            for followed in self.tailer.followed.values()
+            if followed.trouble
+        )
         for followed in skipping:
             assert followed.source is not None, "it has a first line"
             followed.source.await_start_decision()

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from agent.config.agent_table import STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
-from agent.delivery.dialect_choice import choose_dialect, offered_protocols
+from agent.config.files import InputTable
+from agent.delivery.dialect_choice import NOT_LOGDRIVE, choose_dialect, offered_protocols
 from agent.inputs.check_others import check_other_inputs
 from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.pattern_check import check_patterns
+from agent.inputs.files.taken_positions import TakenPositions
 from agent.parts import resolve_agent_id
 from agent.sources.checkpoint import (
     Checkpoint,
@@ -24,7 +26,7 @@ from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
 from logdrive.check import Finding
-from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
+from logdrive.errors import ConfigError, LogdriveError, StorageError, file_error_text, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.host.transport import Transport
 from logdrive.model.limits import FIRST_LINE_BYTES
@@ -67,11 +69,12 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
     Raises `ConfigError` if the agent would have no id.
     """
     checkpoint, finding = _check_checkpoint(config, disk)
+    taken, taken_findings = _check_taken(config, checkpoint, disk)
     listing = DirectoryListing(disk)
     inputs = FileInputs(config.input)
     matches = list(inputs.scan_files(listing))
-    files = [_check_file(config, match, checkpoint, disk) for match in matches]
-    findings = [_check_state_dir(config.agent.state_dir, disk), finding]
+    files = [_check_file(config, match, checkpoint, taken, disk) for match in matches]
+    findings = [_check_state_dir(config.agent.state_dir, disk), finding, *taken_findings]
 
     # directories and inputs
     findings += [
@@ -79,7 +82,7 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
         for path, error in sorted({**listing.errors, **listing.forbidden}.items())
     ]
     findings += [
-        Finding(f"input[{number}]", ok=False, detail="no file matches its paths now")
+        Finding(f"input[{number}]", ok=False, detail=_why_without_files(table, files, listing))
         for number, table in enumerate(config.input)
         if not any(match.settings is table for match in matches)
     ]
@@ -100,6 +103,22 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
     return AgentCheckReport(
         files,
         findings + [await _check_receiver(config, host, transport) for host in config.output.hosts],
+    )
+
+
+def _why_without_files(
+    table: InputTable, files: list[CheckedFile], listing: DirectoryListing
+) -> str:
+    """Return why an input has no file, and what to do if others have those that it matches."""
+    alone = {printable_path(path) for path, _ in FileInputs([table]).scan_paths(listing)}
+    others = [file for file in files if file.path in alone]
+    owners = sorted({file.input for file in others})
+    if not owners:
+        return "no file matches its paths now"
+    names = ", ".join(f"input[{owner}]" for owner in owners)
+    return (
+        f"{names} has all {len(others):,} files that match its paths, as a file belongs to the "
+        "first input that matches it: write this one before"
     )
 
 
@@ -135,8 +154,26 @@ def _check_checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | Non
     return checkpoint, Finding("checkpoint", ok=True, detail=f"{len(checkpoint.entries)} sources")
 
 
+def _check_taken(
+    config: AgentConfig, checkpoint: Checkpoint | None, disk: Disk
+) -> tuple[TakenPositions, list[Finding]]:
+    """Return the positions of another shipper that a start would go on from."""
+    taken = TakenPositions(disk, config.agent.state_dir)
+    try:
+        if checkpoint is not None or not taken.load():
+            return taken, []
+    except ConfigError as error:
+        return taken, [Finding("positions", ok=False, detail=str(error))]
+    detail = f"{len(taken):,} of another shipper in {taken.path}: the first start goes on from them"
+    return taken, [Finding("positions", ok=True, detail=detail)]
+
+
 def _check_file(
-    config: AgentConfig, match: MatchedFile, checkpoint: Checkpoint | None, disk: Disk
+    config: AgentConfig,
+    match: MatchedFile,
+    checkpoint: Checkpoint | None,
+    taken: TakenPositions,
+    disk: Disk,
 ) -> CheckedFile:
     number = next(index for index, table in enumerate(config.input) if table is match.settings)
     try:
@@ -145,10 +182,13 @@ def _check_file(
             head = file.pread(FIRST_LINE_BYTES, 0)
             line_end = match.settings.line_end_bytes
             has_first_line = FirstLine.find_in(head, line_end=line_end) is not None
+            key = match.stat.device, match.stat.inode
+            position = taken.find(key, [match.path], lambda size: file.pread(size, 0))
         finally:
             file.close()
+        start = position.offset if position is not None else 0
         plan = (
-            _describe_plan(match, checkpoint)
+            _describe_plan(match, checkpoint, start)
             if has_first_line
             else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
         )
@@ -157,13 +197,17 @@ def _check_file(
     return CheckedFile(printable_path(match.path), number, match.stat.size, plan)
 
 
-def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None) -> str:
+def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None, taken: int) -> str:
+    """*taken* is the position that another shipper had reached, 0 for none."""
     entry = _find_entry(match, checkpoint)
     if entry is not None:
         # the bytes before an input's start are not wanted
         position = max(position_of(entry.number), entry.start)
         new = match.stat.size - position
         return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
+    if 0 < taken <= match.stat.size:
+        new = match.stat.size - taken
+        return f"from {taken}, where another shipper stopped: {new} bytes are new"
     # *start* counts only for files that exist at the first start of all (rule P2)
     start = match.settings.start
     if checkpoint is None and start != "beginning":
@@ -216,7 +260,7 @@ async def _check_receiver(config: AgentConfig, host: str, transport: Transport) 
 
     choice = choose_dialect(settings.dialect, peer)
     if choice is None:
-        return Finding(label, ok=False, detail="it does not speak logdrive/1")
+        return Finding(label, ok=False, detail=NOT_LOGDRIVE)
     if tls is None:
         who = ", without TLS: if the receiver wants TLS, that shows only once lines are sent"
     else:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from agent.config.config import AgentConfig
+from agent.config.events import EventsTable
 from agent.delivery.delivery import Delivery
 from agent.events.processors.counters import RuleCounter, RuleCounters
 from agent.inputs.files.followed import FollowedFile
@@ -69,13 +70,17 @@ class AgentHealth:
         self._started = clock.monotonic()
         self._looked_at = float("-inf")  # monotonic seconds
         self._behind_seconds = 0.0
-        self._names: dict[int, str] = {}  # of inputs, by the identity of their tables
+        # tables of inputs, by their identity, with the names that they have, or had
+        self._tables: dict[int, tuple[EventsTable, str]] = {}
         self.use_config(config)
 
     def use_config(self, config: AgentConfig) -> None:
-        """Name inputs as *config* does: by their tables, as in `input[0]`."""
+        """Name inputs as *config* does: by their tables, as in `input[0]`.
+
+        Tables of earlier ones keep their names: a counter must not go back.
+        """
         self._behind_seconds = config.control.behind_seconds
-        self._names = {id(table): key for key, table in config.tables()}
+        self._tables |= {id(table): (table, key) for key, table in config.tables()}
 
     async def run(self) -> None:
         """Look at all sources every few seconds, until cancelled."""
@@ -93,9 +98,9 @@ class AgentHealth:
     def look(self) -> None:
         """Look at all sources. Takes about 1 µs for one at rest."""
         now, lag, sources = self._clock.monotonic(), self.lag, self.registry.sources
-        inputs = {name: InputFigures() for name in self._names.values()}
+        inputs = {name: InputFigures() for _, name in self._tables.values()}
         for table, finished in self.registry.finished_by_input.items():
-            totals = inputs.setdefault(self._names.get(table, GONE), InputFigures()).totals
+            totals = inputs.setdefault(self._name_of_table(table), InputFigures()).totals
             _add(totals, finished)
 
         lag.begin_look(now, self._clock.now_ms())
@@ -114,12 +119,23 @@ class AgentHealth:
 
     def _name_of(self, source: Source) -> str:
         generation = source.generation
-        return GONE if generation is None else self._names.get(id(generation.settings), GONE)
+        return GONE if generation is None else self._name_of_table(id(generation.settings))
+
+    def _name_of_table(self, table: int) -> str:
+        """Return the name of the input with the identity *table*."""
+        _, name = self._tables.get(table, (None, GONE))
+        return name
 
     def rules(self) -> Iterator[tuple[str, RuleCounter]]:
-        """Yield what each rule of a processor did, with the name of its input."""
+        """Yield what each rule of a processor did, with the name of its input: each once."""
+        totals: dict[tuple[str, int, str, str], RuleCounter] = {}
         for table, counter in self.rule_counters:
-            yield self._names.get(id(table), GONE), counter
+            name = self._name_of_table(id(table))
+            key = name, counter.number, counter.action, counter.rule
+            total = totals.setdefault(key, RuleCounter(*key[1:]))
+            total.add(counter)
+        for (name, *_), total in totals.items():
+            yield name, total
 
     @property
     def uptime_seconds(self) -> float:
@@ -154,3 +170,4 @@ def _add(totals: InputTotals, others: InputTotals) -> None:
     totals.acknowledged.add(others.acknowledged)
     totals.parsed += others.parsed
     totals.failed += others.failed
+    totals.truncated += others.truncated

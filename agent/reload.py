@@ -122,4 +122,6 @@ def _keep_fixed(before: AgentConfig, config: AgentConfig) -> tuple[AgentConfig, 
     tables = [name for name in config.__struct_fields__ if name not in _LIVE]
     fixed += [name for name in tables if getattr(before, name) != getattr(config, name)]
     former = {name: getattr(before, name) for name in tables}
-    return replace(config, agent=replace(config.agent, **kept), **former), fixed
+    # sources know their tables by identity: one that says the same stays the same object
+    inputs = [next((one for one in before.input if one == table), table) for table in config.input]
+    return replace(config, agent=replace(config.agent, **kept), input=inputs, **former), fixed

@@ -8,6 +8,7 @@ import msgspec
 from agent.delivery.delivery import Delivery
 from agent.events.event import FormatCounts
 from agent.inputs.files.followed import FollowedFile
+from agent.inputs.unread import count_unread_bytes
 from agent.lag import LagMeter
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.paths import path_from_text, printable_path
@@ -79,6 +80,9 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     """Lines read that did not."""
 
+    truncated: int = 0
+    """Events read of which a part was left out, as they were over the limit on their bytes."""
+
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The agent as a whole. Sizes are in bytes."""
@@ -102,7 +106,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How many entries of the checkpoint have files that can't be looked for, or no input."""
 
     unread_bytes: int
-    """Bytes of the followed files that were seen and not read."""
+    """Bytes of all inputs but the journal that were seen and not read."""
 
     sources: list[SourceStatus]
     """All living sources, or those that were asked for."""
@@ -120,7 +124,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             files=len(files),
             ended=len(registry.ended),
             absent=len(registry.absent),
-            unread_bytes=sum(followed.generation.unread for followed in files),
+            unread_bytes=count_unread_bytes(registry.sources, files),
             sources=[reporter.describe(source) for source in registry.sources],
         )
 
@@ -175,6 +179,7 @@ class SourceReporter:
             format=event_format.name if event_format is not None else "",
             parsed=counts.parsed,
             failed=counts.failed,
+            truncated=source.events.truncated if source.events is not None else 0,
         )
 
 

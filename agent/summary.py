@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.inputs.files.followed import FollowedFile
+from agent.inputs.unread import count_unread_bytes
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
@@ -33,7 +34,7 @@ class DeliveryProgress:
     """Sources of which something was not acknowledged."""
 
     unread_bytes: int
-    """Bytes of files followed now that were seen and not read."""
+    """Bytes of all inputs but the journal that were seen and not read."""
 
     @classmethod
     def measure(
@@ -45,7 +46,7 @@ class DeliveryProgress:
         for source in registry.sources:
             total.add(source.acknowledged)
         behind = sum(source.is_behind for source in registry.sources)
-        unread = sum(file.generation.unread for file in followed.values())
+        unread = count_unread_bytes(registry.sources, followed.values())
         return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 

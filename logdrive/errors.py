@@ -17,6 +17,8 @@ class Mistake:
     remedy: str
 
     def __str__(self) -> str:
+        if not self.key:
+            return self.remedy  # of the whole file
         return (
             f"{self.key} = {self.value}: {self.remedy}"
             if self.value

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says how busy the machine is, and nothing of what the test holds.
@@ -23,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with slow tests first, so that workers that share files end together."""
     slow = {item.path for item in items if any(map(item.get_closest_marker, SLOW))}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(autouse=True)
+def default_logging() -> Iterator[None]:
+    """Undo how a command that was called in this process set up its log."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

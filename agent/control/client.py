@@ -1,5 +1,6 @@
 """Asks a running agent over its control socket. Blocks."""
 
+import contextlib
 import socket
 from typing import Final
 
@@ -31,7 +32,9 @@ def ask_agent(path: str, request: Request) -> Answer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
             asking.settimeout(_SECONDS)
             asking.connect(path)
-            asking.sendall(line)
+            # an agent that is busy answers at once, and closes
+            with contextlib.suppress(BrokenPipeError):
+                asking.sendall(line)
             data = _read_line(asking)
     except TimeoutError as error:
         raise NoAgentError(f"{path}: the agent does not answer within {_SECONDS:g} s") from error

@@ -54,6 +54,7 @@ class ControlDesk:
             host=connection.host,
             problem=connection.problem,
             files=len(health.followed),
+            unreadable=sum(bool(file.trouble) for file in health.followed),
             living=len(registry.sources),
             ended=len(registry.ended),
             absent=len(registry.absent),

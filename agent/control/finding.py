@@ -9,6 +9,7 @@ from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.paths import path_from_text, printable_path
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
+from logdrive.printable import escape_unprintable
 
 _FEWEST_DIGITS: Final = 6
 """Characters of an origin id that name a source."""
@@ -34,15 +35,19 @@ def find_source(registry: SourceRegistry, name: str) -> Source | CheckpointEntry
 
 def _with_path(registry: SourceRegistry, path: str) -> Sequence[Source | CheckpointEntry]:
     """Return the living sources of *path*; where there is none, those that ended or are absent."""
-    sources = [
-        source for source in registry.sources if printable_path(registry.path_of(source)) == path
-    ]
+    sources = [source for source in registry.sources if _is_shown(registry.path_of(source), path)]
     entries = [
         entry
         for entry in (*registry.absent.values(), *registry.ended.values())
-        if printable_path(path_from_text(entry.path)) == path
+        if _is_shown(path_from_text(entry.path), path)
     ]
     return [source for source in sources if source.ended is None] or sources or entries
+
+
+def _is_shown(path: str, name: str) -> bool:
+    """Return whether *name* is how *path* is shown: as in records, or as on a terminal."""
+    shown = printable_path(path)
+    return name in (shown, escape_unprintable(shown))
 
 
 def _with_id(registry: SourceRegistry, digits: str) -> Sequence[Source | CheckpointEntry]:

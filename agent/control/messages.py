@@ -134,6 +134,9 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     """Files followed."""
 
+    unreadable: int = 0
+    """Files that can't be read now; the log names them. One that never could has no source."""
+
     living: int
     """Sources that have not ended."""
 

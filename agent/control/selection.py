@@ -13,6 +13,7 @@ from typing import Final
 from agent.control.messages import StatusRequest
 from agent.inputs.files.globs import PathPattern
 from agent.lag import LagMeter
+from agent.sources.paths import printable_path
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from agent.status import ABSENT, ENDED, SourceReporter, SourceStatus, describe_entry, state_of
@@ -86,7 +87,7 @@ def _filter(
         tests.append(lambda source: state_of(source) == state)
     if request.path is not None:
         pattern = PathPattern(request.path)
-        tests.append(lambda source: pattern.matches_path(registry.path_of(source)))
+        tests.append(lambda source: pattern.matches_path(printable_path(registry.path_of(source))))
     return lambda source: all(test(source) for test in tests)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent.config.output import OutputTable
+from agent.delivery.connection_counts import ConnectionCounts
 from agent.delivery.dialect import (
     GivenUpError,
     ReceiverRefusedError,
@@ -15,7 +16,12 @@ from agent.delivery.dialect import (
     SendingDialect,
     SessionServices,
 )
-from agent.delivery.dialect_choice import DialectChoice, choose_dialect, offered_protocols
+from agent.delivery.dialect_choice import (
+    NOT_LOGDRIVE,
+    DialectChoice,
+    choose_dialect,
+    offered_protocols,
+)
 from agent.delivery.encoders import Encoders, EncodingForm, native_form
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
@@ -45,7 +51,8 @@ class Connector:
 
     `run` ends when it is cancelled, or with `finish`. With *patient* false, it also ends with the
     first failure that only a change of settings can mend. With *reloaded*, certificates that can't
-    be used do not end it. *changed* is set where `is_settled` or `problem` may have changed.
+    be used do not end it. *counts* are counted in; *changed* is set where `is_settled` or `problem`
+    may have changed.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class Connector:
         transport: Transport,
         encoders: Encoders,
         *,
+        counts: ConnectionCounts,
         changed: asyncio.Event,
         patient: bool = True,
         reloaded: bool = False,
@@ -86,9 +94,7 @@ class Connector:
         self.host = ""
         # What went wrong last, for people; "" for nothing.
         self.problem = ""
-        # Connections made, and attempts and connections that failed, since the start.
-        self.connections = 0
-        self.failures = 0
+        self._counts = counts
 
     @property
     def is_settled(self) -> bool:
@@ -156,7 +162,7 @@ class Connector:
             dialect = self._open_dialect(choice)
             session = self._open_session(dialect, stream)
             self.session, self.host, self.problem = session, host, ""
-            self.connections += 1
+            self._counts.made += 1
             self._log_connected(host, choice)
             await session.run()
 
@@ -231,10 +237,7 @@ class Connector:
             refused_packs=self._services.clock.monotonic() < self._without_packs.get(host, 0.0),
         )
         if choice is None:
-            raise RejectedError(
-                "the other side does not speak logdrive/1: connect to a logdrive "
-                'receiver, or set dialect = "auto"'
-            )
+            raise RejectedError(NOT_LOGDRIVE)
         return choice
 
     def _refuses_packs(
@@ -319,7 +322,7 @@ class Connector:
             return
 
         self._turn += 1
-        self.failures += 1
+        self._counts.failed += 1
         services.spread.on_down(services.send_queue)
         # An impatient caller reports the failure itself.
         tell = log.warning if self._patient else log.info

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from agent.config.output import OutputTable
 from agent.delivery.connection import Connector
+from agent.delivery.connection_counts import ConnectionCounts
 from agent.delivery.connection_encoders import ConnectionEncoders
 from agent.delivery.dialect import SessionServices
 from agent.delivery.session import SenderSession
@@ -64,6 +65,8 @@ class Delivery:
         self._transport = transport
         self._clock = clock
         self._patient = patient
+        self.counts = ConnectionCounts()
+        """Connections made and failed; read-only outside of this folder."""
         # Set where `is_settled` or `problem` may have changed.
         self._changed = asyncio.Event()
         # The [output] table that holds.
@@ -184,6 +187,7 @@ class Delivery:
             hosts,
             self._transport,
             encoders,
+            counts=self.counts,
             changed=self._changed,
             patient=self._patient,
             reloaded=reloaded,

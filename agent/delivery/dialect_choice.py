@@ -11,6 +11,12 @@ from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 _V2: Final = "lumberjack/2"
 _V1: Final = "lumberjack/1"
 
+NOT_LOGDRIVE: Final = (
+    "the other side does not speak logdrive/1: connect to a logdrive receiver, or set "
+    'dialect = "auto"'
+)
+"""What an operator is told where no dialect can be spoken."""
+
 DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 

@@ -39,6 +39,12 @@ _BY_INPUT: Final[tuple[tuple[str, str, str, Callable[[InputFigures], float]], ..
         "Bytes of gaps acknowledged: not sent, for the reason in their records.",
         lambda one: one.totals.acknowledged.gap_bytes,
     ),
+    (
+        "truncated_events_total",
+        "counter",
+        "Events of which a part was left out, as they were over longest_event_bytes.",
+        lambda one: one.totals.truncated,
+    ),
 )
 """Name without `logdrive_agent_`, kind, text, and value of each figure that inputs have."""
 
@@ -66,13 +72,13 @@ def agent_families(health: AgentHealth) -> list[Family]:
             "connections_total",
             "counter",
             "Connections made.",
-            sum(one.connections for one in connection.connectors),
+            connection.counts.made,
         ),
         _family(
             "connection_failures_total",
             "counter",
             "Connections that failed or ended with an error.",
-            sum(one.failures for one in connection.connectors),
+            connection.counts.failed,
         ),
         _family("files", "gauge", "Files followed.", len(health.followed)),
         _family(

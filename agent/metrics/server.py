@@ -12,13 +12,13 @@ from agent.config.control import DEFAULT_METRICS_PORT
 from agent.metrics.text import CONTENT_TYPE
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError
-from logdrive.host.transport import ByteStream, Transport
-from logdrive.model.units import KIB
+from logdrive.host.transport import ByteStream, ListenerLimits, Transport
+from logdrive.model.units import KIB, MIB
 
 _HEAD_BYTES: Final = 16 * KIB
 """Limit on a request."""
 _SECONDS: Final = 10.0
-"""Limit on the time that a request takes to come."""
+"""Limit on the time that a request takes to come, and on that of its answer."""
 _MOST_CONNECTIONS: Final = 64
 """Limit on connections at a time: more are closed at once."""
 _PLAIN: Final = "text/plain; charset=utf-8"
@@ -41,7 +41,8 @@ class HealthServer:
                     async with asyncio.timeout(_SECONDS):
                         head = await _read_head(stream)
                     if head:
-                        await stream.write([self.answer(head)])
+                        async with asyncio.timeout(_SECONDS):
+                            await stream.write([self.answer(head)])
         finally:
             self._open -= 1
 
@@ -108,7 +109,8 @@ async def serve_health(
         return
     host, port = host_port(address, DEFAULT_METRICS_PORT)
     try:
-        listener = await transport.listen(host, port, None, server.serve)
+        limits = ListenerLimits(2 * _MOST_CONNECTIONS, MIB)
+        listener = await transport.listen(host, port, None, server.serve, limits)
     except ConfigError as error:
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
         remedy = error.mistakes[0].remedy

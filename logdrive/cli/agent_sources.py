@@ -18,7 +18,7 @@ from agent.control.messages import (
     StatusRequest,
 )
 from logdrive.cli.agent_status import ask_status
-from logdrive.cli.agent_target import agent_target, control_socket
+from logdrive.cli.agent_target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
 from logdrive.printable import escape_unprintable
 
@@ -41,7 +41,11 @@ def source() -> None:
     epilog="Example: logdrive agent source list --path '/var/log/nginx/*'",
 )
 @agent_target
-@click.option("--path", help="Only sources of this path, or pattern as in paths = [...].")
+@click.option(
+    "--path",
+    callback=path_as_shown,
+    help="Only sources of this path, or pattern as in paths = [...].",
+)
 @click.option("--state", help="Only sources in this state, such as open, absent or ended.")
 @click.option(
     "--all",
@@ -83,7 +87,7 @@ def _change_options(command: Command) -> Command:
         click.option("--yes", is_flag=True, help="Do it without asking."),
         click.option("--dry-run", is_flag=True, help="Only say what would be done."),
         agent_target,
-        click.argument("name", metavar="SOURCE"),
+        click.argument("name", metavar="SOURCE", callback=path_as_shown),
     ):
         command = option(command)
     return command

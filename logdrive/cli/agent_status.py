@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agent.control.client import NoAgentError, ask_agent
 from agent.control.messages import MOST_SOURCES, AgentStatus, SourceOrder, StatusRequest
-from logdrive.cli.agent_target import agent_target, control_socket
+from logdrive.cli.agent_target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
 from logdrive.cli.source_table import rule_lines, source_table, sum_line
 from logdrive.printable import escape_unprintable
@@ -46,7 +46,11 @@ _HEAD_LINES: Final = 6
     help=f"Sources to show.  [default: {_SHOWN}, or what fits]",
 )
 @click.option("--sort", type=click.Choice(get_args(SourceOrder)), default="lag", show_default=True)
-@click.option("--path", help="Only sources of this path, or pattern as in paths = [...].")
+@click.option(
+    "--path",
+    callback=path_as_shown,
+    help="Only sources of this path, or pattern as in paths = [...].",
+)
 @click.option("--state", help="Only sources in this state, such as open or paused.")
 @click.option("--behind", is_flag=True, help="Only sources with unacknowledged lines.")
 @click.option("--problems", is_flag=True, help="Only sources with which something went wrong.")

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from agent.config.config import AgentConfig
+from agent.sources.paths import printable_path
 from logdrive.config.credentials import VARIABLE
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError, Mistake
@@ -14,6 +15,16 @@ from logdrive.errors import ConfigError, Mistake
 _DEFAULT_CONFIG: Final = "/etc/logdrive/agent.toml"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def path_as_shown(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Return a path, or a pattern, with U+FFFD for bytes that are not UTF-8, as the agent shows it.
+
+    A callback of options and arguments.
+    """
+    return None if value is None else printable_path(value)
 
 
 def agent_target(command: Command) -> Command:

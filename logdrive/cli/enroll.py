@@ -35,7 +35,7 @@ state_dir = "/var/lib/logdrive-agent"
 [[input]]
 paths = [
     "/var/log/**/*.log",
-    "/var/log/**/*.log.[0-9]*", # rotated names, too
+    "/var/log/**/*.log.[0-9]*", # rotated names, too, compressed or not: nothing is sent twice
     "/var/log/**/*.log-[0-9]*",
     "/var/log/syslog*",
     "/var/log/messages*",
@@ -44,10 +44,6 @@ paths = [
 ]
 exclude = [
     "/var/log/journal/**",
-    "/var/log/**/*.gz",
-    "/var/log/**/*.bz2",
-    "/var/log/**/*.xz",
-    "/var/log/**/*.zst",
     "/var/log/**/*.bak",
 ]
 """

@@ -10,7 +10,7 @@ import click
 from logdrive.cli.lazy import LazyCommands, import_structlog
 from logdrive.cli.output import print_error
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
-from logdrive.host.first_process import hold_signals
+from logdrive.host.first_process import hold_always, hold_signals
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
@@ -64,6 +64,9 @@ def main() -> None:
     a retry does not cure; 130 interrupted.
     """
     hold_signals([signal.SIGTERM, signal.SIGINT])
+    if sys.argv[1:3] == ["agent", "run"]:
+        # it asks for a reload, and would end an agent that only begins
+        hold_always([signal.SIGHUP])
     import_structlog()
     try:
         code = cli.main(standalone_mode=False)

@@ -10,12 +10,17 @@ from typing import Any, Final
 
 _SECONDS: Final = 60.0
 _LEVELS: Final = ("warning", "error")
+_PEERS: Final = ("peer", "latest")
+"""Keys whose texts are a peer's address, host:port."""
 _MOST_CAUSES: Final = 1000
 """Limit on the causes that are known at a time; the oldest is forgotten."""
 
 
 class RepeatFilter:
-    """A structlog processor. A cause is a line's event and all its texts, without its numbers."""
+    """A structlog processor. A cause is a line's event and all its texts, without its numbers.
+
+    A peer's port is one of them: one that tries again and again comes from another each time.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -30,7 +35,11 @@ class RepeatFilter:
 
         if method not in _LEVELS:
             return event
-        texts = (f"{key}={value}" for key, value in event.items() if isinstance(value, str))
+        texts = (
+            f"{key}={value.rpartition(':')[0] if key in _PEERS else value}"
+            for key, value in event.items()
+            if isinstance(value, str)
+        )
         cause, now = tuple(sorted(texts)), self._monotonic()
         written_at, held = self._written.get(cause, (float("-inf"), 0))
         if now - written_at < _SECONDS:

@@ -14,7 +14,9 @@ _MOST_CHARACTERS: Final = 2_000
 
 
 def print_sample(report: SampleReport, most_events: int) -> None:
-    """Print *report*, with the first *most_events* events that a step changed or dropped."""
+    """Print *report*, with the first *most_events* events that are no lines, or that a step changed
+    or dropped.
+    """
     for line in sample_lines(report, most_events):
         click.echo(line)
 
@@ -25,18 +27,32 @@ def sample_lines(report: SampleReport, most_events: int) -> Iterator[str]:
         f"{report.file} as {report.input}: {report.bytes:,} bytes, {len(report.events):,} events, "
         f"of which {report.sent:,} would be sent"
     )
-    if not report.steps:
+    if not report.plain:
+        yield f"  cut: {_cut_summary(report)}"
+    elif not report.steps:
         yield "  nothing looks at them: they are sent as they are"
     for step in report.steps:
         yield f"  {step.step}: {_summary(step)}"
 
-    changed = [event for event in report.events if event.changes]
+    changed = [event for event in report.events if event.changes or not event.is_line]
     for event in changed[:most_events]:
         yield ""
         yield from _event_lines(event)
     if len(changed) > most_events:
         yield ""
         yield f"{len(changed) - most_events:,} more events were changed or dropped"
+
+
+def _cut_summary(report: SampleReport) -> str:
+    """Return what is not as it would be if each line were an event."""
+    several = sum("\n" in event.cut.message for event in report.events)
+    cut = [event.left_out for event in report.events if event.left_out]
+    parts = [f"{len(report.events):,} events"]
+    if several:
+        parts.append(f"{several:,} of several lines")
+    if cut:
+        parts.append(f"{len(cut):,} over the limit ({sum(cut):,} bytes left out)")
+    return ", ".join(parts)
 
 
 def _summary(step: SampleStep) -> str:
@@ -59,6 +75,8 @@ def _summary(step: SampleStep) -> str:
 
 def _event_lines(event: SampledEvent) -> Iterator[str]:
     yield f"bytes {event.start:,} to {event.end:,}: {_text(event.cut.message)}"
+    if event.cut.flags:
+        yield f"    flags {', '.join(event.cut.flags)}"
     before = event.cut
     for change in event.changes:
         if change.after is None:

@@ -21,10 +21,11 @@ def sum_line(status: AgentStatus) -> Iterable[str]:
         f"agent {status.agent} {status.phase} for {duration(status.uptime_seconds)}, {where}; "
         f"version {status.version}"
     )
+    unreadable = f" ({status.unreadable:,} can't be read)" if status.unreadable else ""
     gone = f", {status.absent:,} absent" if status.absent else ""
     yield (
-        f"{status.files:,} files, {status.living:,} sources, {status.behind:,} behind by "
-        f"{size(status.lag_bytes)} and {duration(status.lag_seconds)}; {size(status.rate)}/s; "
+        f"{status.files:,} files{unreadable}, {status.living:,} sources, {status.behind:,} behind "
+        f"by {size(status.lag_bytes)} and {duration(status.lag_seconds)}; {size(status.rate)}/s; "
         f"{status.events:,} events acknowledged, {size(status.bytes)}{gone}"
     )
 
@@ -33,7 +34,9 @@ def source_table(sources: Sequence[SourceStatus]) -> Table:
     """Return a table of *sources*, in their order."""
     names = ["path", "state", "position", "size", "lag", "waits", "rate"]
     with_formats = any(source.format for source in sources)
-    columns = [*names, *(["format"] if with_formats else []), "last error"]
+    with_cuts = any(source.truncated for source in sources)
+    columns = [*names, *(["format"] if with_formats else []), *(["truncated"] if with_cuts else [])]
+    columns.append("last error")
     table = Table(*columns, box=None, header_style="bold")
     for column in range(2, 7):
         table.columns[column].justify = "right"
@@ -48,6 +51,7 @@ def source_table(sources: Sequence[SourceStatus]) -> Table:
             duration(source.lag_seconds) if source.lag_seconds else "",
             f"{size(source.rate)}/s" if source.rate else "",
             *([_format(source)] if with_formats else []),
+            *([_events(source.truncated)] if with_cuts else []),
             f"[red]{_text(source.problem)}[/]" if source.problem else "",
         )
     return table
@@ -83,6 +87,10 @@ def duration(seconds: float) -> str:
 def _format(source: SourceStatus) -> str:
     failed = f" [red]({source.failed:,} lines are not)[/]" if source.failed else ""
     return f"{_text(source.format)}{failed}"
+
+
+def _events(count: int) -> str:
+    return f"{count:,} events" if count else ""
 
 
 def _text(text: str) -> str:

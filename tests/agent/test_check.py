@@ -39,6 +39,21 @@ def test_each_file_is_listed_with_the_position_from_which_it_would_be_read() -> 
     run(main())
 
 
+def test_an_input_whose_files_belong_to_one_before_is_told_so() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 1))
+        world.settings["input"].append({"paths": [LOG]})
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+        finding = {finding.name: finding for finding in checked.findings}["input[1]"]
+        assert not finding.ok
+        assert finding.detail.startswith("input[0] has all 1 files that match its paths")
+        assert finding.detail.endswith("write this one before")
+
+    run(main())
+
+
 class _AnothersLogs(MemoryDisk):
     """A disk whose logs may be listed, but not read."""
 
@@ -123,7 +138,9 @@ def test_a_receiver_is_named_with_its_port_and_what_a_check_without_tls_can_not_
 
 def test_rotated_and_compressed_files_that_the_patterns_miss_or_match_are_warnings() -> None:
     async def main() -> None:
-        world = World(paths=["/logs/*.log", "/logs/*.gz"], exclude=["/logs/app.log.9"])
+        world = World(
+            paths=["/logs/*.log", "/logs/*.gz", "/logs/*.lz4"], exclude=["/logs/app.log.9"]
+        )
         await world.reader()
         for name in (
             "app.log",
@@ -131,6 +148,7 @@ def test_rotated_and_compressed_files_that_the_patterns_miss_or_match_are_warnin
             "app.log-20261121",
             "app.log.9",
             "app.log.2.gz",
+            "app.log.3.lz4",
             "application.log",
             "other.txt",
             "app.log.bak",
@@ -141,7 +159,7 @@ def test_rotated_and_compressed_files_that_the_patterns_miss_or_match_are_warnin
         warnings = {finding.name: finding.detail for finding in checked.findings if finding.warn}
         assert list(warnings) == ["rotated", "compressed"]
         assert "/logs/app.log-20261121, /logs/app.log.1:" in warnings["rotated"]
-        assert "/logs/app.log.2.gz would" in warnings["compressed"]
+        assert warnings["compressed"].startswith("/logs/app.log.3.lz4 would")
         assert all(finding.ok for finding in checked.findings)
 
     run(main())

@@ -313,3 +313,29 @@ def test_a_skip_ends_where_a_line_of_the_file_ends__A4(settings: dict[str, Any],
         await world.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/logs/a b.log", ["/logs/a b.log"]),
+        ("/logs/new\nline.log", ["/logs/new\nline.log", "/logs/new\\nline.log"]),
+        ("/logs/\x1b[31m.log", ["/logs/\x1b[31m.log", "/logs/\\x1b[31m.log"]),
+        ("/logs/\udcff\udcfe.log", ["/logs/\ufffd\ufffd.log"]),
+    ],
+    ids=["space", "newline", "escape", "not UTF-8"],
+)
+def test_a_source_is_named_by_its_path_as_it_is_shown(path: str, names: list[str]) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10), path)
+        for name in names:
+            answer = await ask(world, "resend", source=name, dry_run=True)
+            assert answer.ok, answer.error
+        for pattern in (names[0], "/logs/*.log"):
+            status = (await ask(world, "status", path=pattern)).status
+            assert status is not None
+            assert status.matching == 1
+        await world.stop()
+
+    run(main())

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,29 @@ def test_one_who_asks_is_told_what_is_wrong(tmp_path: Path) -> None:
 
     with capture_logs():
         asyncio.run(main())
+
+
+def test_a_client_hears_what_an_agent_said_that_closed_before_it_asked(tmp_path: Path) -> None:
+    path = tmp_path / "c.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def answer_first() -> None:
+            connection, _ = listening.accept()
+            connection.sendall(b'{"ok":false,"error":"too many ask at once: try again"}\n')
+            connection.close()
+
+        thread = threading.Thread(target=answer_first)
+        thread.start()
+        connect = socket.socket.connect
+
+        class Late(socket.socket):
+            def connect(self, address: Any) -> None:
+                connect(self, address)
+                thread.join()
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(socket, "socket", Late)
+            with pytest.raises(RefusedRequestError, match="too many ask at once"):
+                ask_agent(str(path), StatusRequest())

@@ -1,8 +1,15 @@
 """What operators see of a running agent: lag, rates and errors of sources, in any order."""
 
+import errno
+from typing import Any
+
+import pytest
+
 from tests.agent.control.asking import ask
+from tests.agent.metrics.test_metrics import fetch
 from tests.agent.world import LOG, World, lines
 from tests.receiver.world import configuration, receiver
+from tests.support.memory_disk import MemoryFile
 from tests.support.virtual_time import run
 
 
@@ -32,6 +39,37 @@ def test_what_waits_for_a_receiver_is_told_in_bytes_and_seconds() -> None:
         assert status is not None
         assert (status.behind, status.lag_bytes, status.lag_seconds) == (0, 0, 0.0)
         assert (status.events, status.host, status.problem) == (115, "reader:5044", "")
+        await world.stop()
+
+    run(main())
+
+
+def test_files_that_can_not_be_read_are_counted_although_they_have_no_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 10))
+
+        def refuse(path: str, **keys: Any) -> MemoryFile:
+            if path == LOG:
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return opened(path, **keys)
+
+        opened = world.disk.open
+        monkeypatch.setattr(world.disk, "open", refuse)
+        await world.reader()
+        world.start()
+        await world.settle()
+        status = (await ask(world, "status")).status
+        assert status is not None
+        assert (status.files, status.unreadable, status.living) == (1, 1, 0)
+        monkeypatch.undo()
+        await world.clock.sleep(30)  # until it is tried again
+        await world.settle()
+        status = (await ask(world, "status")).status
+        assert status is not None
+        assert (status.files, status.unreadable, status.living) == (1, 0, 1)
         await world.stop()
 
     run(main())
@@ -141,6 +179,25 @@ def test_formats_and_processors_are_counted_by_source_and_by_rule() -> None:
         assert (by_action["redact"].events, by_action["redact"].matches) == (3, 6)
         assert (by_action["exclude"].events, by_action["exclude"].bytes) == (1, 20)
         assert {rule.input for rule in status.rules} == {"input[0]"}
+
+    run(main())
+
+
+def test_events_over_the_limit_are_counted_by_source_and_by_input() -> None:
+    async def main() -> None:
+        world = World(longest_event_bytes=4)
+        world.settings["output"]["hosts"] = ["receiver:5044"]
+        world.settings["control"] = {"metrics": "127.0.0.1:9600"}
+        world.write(b"four\n12345\n" * 3 + b"x" * 1_000_000 + b"\n")
+        async with receiver(network=world.network, config=configuration(tls="off")):
+            world.start()
+            await world.settle()
+            status = (await ask(world, "status")).status
+            figures = (await fetch(world, "/metrics"))[2]
+            await world.stop()
+        assert status is not None
+        assert [source.truncated for source in status.sources] == [4]
+        assert 'logdrive_agent_truncated_events_total{input="input[0]"} 4\n' in figures
 
     run(main())
 

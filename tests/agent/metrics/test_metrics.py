@@ -1,16 +1,21 @@
 """Figures for Prometheus and health: read by the library that Prometheus offers for it."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.config.config import AgentConfig
+from agent.metrics.server import HealthServer
 from agent.metrics.text import Family, encode_families
 from logdrive.errors import ConfigError
-from logdrive.host.transport import ByteStream
+from logdrive.host.transport import ByteStream, Peer
+from logdrive.model.framing import Part
 from tests.agent.world import World, lines
 from tests.receiver.world import configuration, receiver
 from tests.support.virtual_time import run
@@ -56,7 +61,7 @@ def test_figures_are_by_input_however_many_files_there_are() -> None:
         world.settings["input"] = [{"paths": ["/logs/a*"]}, {"paths": ["/logs/b*"]}]
         await world.reader()
         for number in range(20):
-            world.write(lines(0, 2), f"/logs/a{number}.log")
+            world.write(lines(2 * number, 2), f"/logs/a{number}.log")
         world.write(lines(0, 5), "/logs/b.log")
         world.start()
         await world.settle()
@@ -114,6 +119,48 @@ def test_formats_and_processors_are_figures_too_and_outlive_their_files() -> Non
         assert f"logdrive_agent_processor_bytes_total{{{labels}}} 13\n" in body
 
     run(main())
+
+
+def test_a_reload_keeps_figures_under_their_inputs_and_no_counter_begins_anew() -> None:
+    async def main() -> None:
+        world = _world()
+        drop = [{"exclude": {"pattern": "drop"}}]
+        world.settings["input"] = [{"paths": ["/logs/*.log*"], "processor": drop}]
+        world.settings["output"]["hosts"] = ["receiver:5044"]
+        world.write(b"drop\n" + lines(0, 9))
+        async with receiver(network=world.network, config=configuration(tls="off")):
+            world.start()
+            await world.settle()
+            counted = _counters((await fetch(world, "/metrics"))[2])
+            (table,) = world.settings["input"]
+            for change in (
+                {},
+                {"output": world.settings["output"] | {"windows_in_flight": 4}},
+                {"input": [table | {"tags": ["other"]}]},
+                {"input": [table | {"tags": ["another"]}]},
+            ):
+                world.settings |= change
+                assert world.agent is not None
+                await world.agent.reload(msgspec.convert(world.settings, AgentConfig))
+                world.write(b"drop\n" + lines(0, 9))
+                await world.settle()
+                before, counted = counted, _counters((await fetch(world, "/metrics"))[2])
+                assert not [name for name in before if counted[name] < before[name]]
+            await world.stop()
+        assert not [name for name in counted if '"gone"' in name]
+        assert counted['logdrive_agent_events_total{input="input[0]"}'] == 45
+        labels = '{input="input[0]",processor="0",action="exclude",rule=""}'
+        assert counted[f"logdrive_agent_processor_events_total{labels}"] == 5
+        assert counted["logdrive_agent_connections_total"] == 2
+
+    run(main())
+
+
+def _counters(text: str) -> dict[str, float]:
+    """Return the counters by name and labels, each of which is there once."""
+    found = [line.rsplit(" ", 1) for line in text.splitlines() if "_total" in line.split(" ", 1)[0]]
+    assert len({name for name, _ in found}) == len(found)
+    return {name: float(value) for name, value in found}
 
 
 def test_each_figure_is_documented() -> None:
@@ -200,6 +247,29 @@ def test_other_requests_are_answered_and_harm_nothing() -> None:
         assert [await _all(stream) for stream in silent] == [b""] * 64
         assert (await fetch(world, "/healthz"))[0] == 200
         await world.stop()
+
+    run(main())
+
+
+def test_a_scraper_that_reads_no_answer_is_given_up() -> None:
+    class Slow:
+        """Asks, and reads nothing."""
+
+        peer = Peer("slow:1")
+
+        async def read(self) -> bytes:
+            return b"GET /healthz HTTP/1.1\r\n\r\n"
+
+        async def write(self, parts: Sequence[Part]) -> None:
+            await asyncio.Event().wait()
+
+        async def close(self) -> None: ...
+
+        def abort(self) -> None: ...
+
+    async def main() -> None:
+        server = HealthServer(lambda: b"", lambda: "")
+        await asyncio.wait_for(server.serve(Slow()), 60)
 
     run(main())
 

@@ -33,6 +33,7 @@ _SOURCE = SourceStatus(
     rate=2048.0,
     format="json",
     failed=3,
+    truncated=5,
 )
 _STATUS = AgentStatus(
     agent="web-1",
@@ -42,6 +43,7 @@ _STATUS = AgentStatus(
     host="receiver:5044",
     problem="",
     files=2,
+    unreadable=1,
     living=2,
     ended=0,
     absent=1,
@@ -98,13 +100,28 @@ def test_figures_rules_and_sources_are_shown_safely(monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.output
     text = result.output
     assert "agent web-1 running for 2.0 h, connected to receiver:5044; version 0.1" in text
+    assert "2 files (1 can't be read), 2 sources" in text
     assert "1 behind by 3.9 KiB and 2 min; 2.0 KiB/s" in text
     assert "input[0].processor[1] redact email: 2 events in 3 places" in text
     assert r"/var/log/[red]a\x1b[2J.log" in text
-    for word in ("1,000", "5,000", "4,000", "2 min", "json (3 lines are not)", "can't be read"):
+    for word in (
+        "1,000",
+        "5,000",
+        "4,000",
+        "2 min",
+        "json (3 lines are not)",
+        "5 events",
+        "can't be read",
+    ):
         assert word in text
     assert "… and 1 more" in text
     assert agent.asked == [StatusRequest(limit=1, sort="age", behind=True)]
+
+
+def test_a_path_on_the_command_line_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = _Agent(_STATUS)
+    assert _run(monkeypatch, agent, "--path", "/logs/\udcff.log").exit_code == 0
+    assert agent.asked[0].path == "/logs/\ufffd.log"
 
 
 def test_json_is_what_the_agent_said(monkeypatch: pytest.MonkeyPatch) -> None:

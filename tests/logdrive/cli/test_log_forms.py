@@ -115,3 +115,13 @@ def test_causes_without_end_take_no_memory_without_end() -> None:
     for number in range(3000):
         assert _passes(held_back, event="refused", reason=str(number))
     assert len(held_back._written) == 1000
+
+
+def test_a_peer_that_comes_again_from_another_port_is_the_same_cause() -> None:
+    held_back = RepeatFilter(_Clock())
+    refused = {"event": "connection refused", "reason": "it does not speak TLS"}
+    assert _passes(held_back, **refused, peer="10.0.0.1:4000") is not None
+    assert _passes(held_back, **refused, peer="10.0.0.1:4001") is None
+    assert _passes(held_back, **refused, peer="[::1]:4000") is not None
+    assert _passes(held_back, **refused, peer="[::1]:4001") is None
+    assert _passes(held_back, **refused, peer="10.0.0.2:4000") is not None

@@ -1,5 +1,6 @@
 """What a program sets up on its host before it begins."""
 
+import signal
 import subprocess
 import sys
 
@@ -54,6 +55,20 @@ def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
         timeout=30,
     )
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ends"), [(["agent", "run"], False), (["agent", "status"], True)]
+)
+def test_a_hangup_does_not_end_an_agent_that_only_begins(arguments: list[str], ends: bool) -> None:
+    beginning = (
+        "import os, signal, sys\n"
+        "from logdrive.cli import main\n"
+        "main.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGHUP)\n"
+        "main.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", beginning, *arguments], check=False, timeout=30)
+    assert done.returncode == (-signal.SIGHUP if ends else 0)
 
 
 def test_a_program_that_reloads_is_asked_to_by_each_hangup_and_goes_on() -> None:
