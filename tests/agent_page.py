@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -78,7 +78,20 @@ def _rows(
         default = "a table" if below is not None and "list[" not in str(below) else ""
         if not default or field.default is not msgspec.NODEFAULT:
             default = _shown(field) if below is None else default
-        yield field.encode_name, default, _RULES.sub("", texts[field.name]).replace("|", "\\|")
+        text = _RULES.sub("", texts[field.name])
+        values = [f"`{json.dumps(value)}`" for value in _values(hints[field.name])]
+        if len(values) > 1:
+            text = f"{text.removesuffix('.')}. Values: {', '.join(values)}."
+        yield field.encode_name, default, text.replace("|", "\\|")
+
+
+def _values(hint: Any) -> Iterator[str]:
+    """Yield the words that a key takes, if it takes only certain ones, or a table instead."""
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+    else:
+        for inner in get_args(hint):
+            yield from _values(inner)
 
 
 def _shown(field: Any) -> str:
