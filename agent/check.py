@@ -12,8 +12,8 @@ from agent.config.config import AgentConfig
 from agent.config.files import InputTable
 from agent.delivery.dialect_choice import NOT_LOGDRIVE, choose_dialect, offered_protocols
 from agent.inputs.check_others import check_other_inputs
-from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
-from agent.inputs.files.pattern_check import check_patterns
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
+from agent.inputs.files.paths.pattern_check import check_patterns
 from agent.inputs.files.taken_positions import TakenPositions
 from agent.parts import resolve_agent_id
 from agent.sources.checkpoint import (

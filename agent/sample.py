@@ -17,7 +17,7 @@ from agent.events.event import Event, SourceAbout
 from agent.events.formats.auto import AutoFormat
 from agent.events.formats.line_format import LineFormat
 from agent.events.processors.counters import RuleCounters
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.paths.globs import FileInputs
 from agent.sources.paths import printable_path
 from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.host.disk import Disk

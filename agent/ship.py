@@ -29,7 +29,7 @@ from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.tail import Tailer

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from agent.control.messages import StatusRequest
-from agent.inputs.files.globs import PathPattern
+from agent.inputs.files.paths.globs import PathPattern
 from agent.lag import LagMeter
 from agent.sources.paths import printable_path
 from agent.sources.registry import SourceRegistry

@@ -7,8 +7,8 @@ again, each needs a position at its end.
 from collections.abc import Sequence
 
 from agent.config.files import InputTable
-from agent.inputs.files.globs import DirectoryListing, FileInputs
-from agent.inputs.files.pattern_check import uncovered_rotations
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs
+from agent.inputs.files.paths.pattern_check import uncovered_rotations
 from agent.inputs.files.taken_positions import TakenPosition, TakenPositions
 from logdrive.host.disk import Disk, File, FileStat
 

@@ -13,7 +13,7 @@ from agent.importing.fluent_bit import import_fluent_bit
 from agent.importing.imported import Imported
 from agent.importing.rotated_files import positions_of_rotated
 from agent.importing.toml_text import toml_text
-from agent.inputs.files.pattern_check import join_paths
+from agent.inputs.files.paths.pattern_check import join_paths
 from agent.inputs.files.taken_positions import TakenPosition, TakenPositions
 from logdrive.cli.output import print_error
 from logdrive.config.load import parse_config

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from agent.config.files import InputTable
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.paths.globs import FileInputs
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.registry import SourceRegistry
 

@@ -12,7 +12,7 @@ import msgspec
 
 from agent.app import Agent, MakeWatcher
 from agent.config.config import AgentConfig
-from agent.inputs.files.watcher import NoWatcher
+from agent.inputs.files.paths.watcher import NoWatcher
 from logdrive.host.host import Host
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

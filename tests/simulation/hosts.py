@@ -12,7 +12,7 @@ import msgspec
 from agent.app import Agent
 from agent.config.config import AgentConfig
 from agent.inputs.files.file import Generation
-from agent.inputs.files.watcher import NoWatcher
+from agent.inputs.files.paths.watcher import NoWatcher
 from agent.reload import Reloader
 from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat

@@ -7,9 +7,9 @@ from typing import Any
 from agent.inputs.files.compressed.compressed_files import CompressedFiles
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
-from agent.inputs.files.file_locations import FileLocations
+from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.missing import MissingFiles
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter

@@ -11,7 +11,7 @@ import sys
 from typing import Any, Final
 
 from agent.inputs.files.file import Generation
-from agent.inputs.files.file_locations import is_in_place
+from agent.inputs.files.paths.file_locations import is_in_place
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS, HandleShortage
 from logdrive.host.clock import Clock

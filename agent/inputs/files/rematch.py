@@ -15,7 +15,7 @@ found by the next scan.
 from dataclasses import dataclass
 
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.tail import Tailer
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry

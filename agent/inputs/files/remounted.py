@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, MutableMapping
 
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.globs import MatchedFile
-from agent.inputs.files.missing import MissingFiles
+from agent.inputs.files.paths.globs import MatchedFile
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileKey, same_birth
 from logdrive.host.disk import Disk, FileStat

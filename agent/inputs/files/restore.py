@@ -23,8 +23,8 @@ import msgspec
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.globs import FileInputs
-from agent.inputs.files.locate import Locator
+from agent.inputs.files.paths.globs import FileInputs
+from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog

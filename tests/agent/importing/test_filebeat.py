@@ -10,7 +10,7 @@ from agent.config.config import AgentConfig
 from agent.importing.filebeat import import_filebeat
 from agent.importing.imported import Imported
 from agent.importing.toml_text import toml_text
-from agent.inputs.files.globs import FileInputs
+from agent.inputs.files.paths.globs import FileInputs
 from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError
 

@@ -51,7 +51,7 @@ DISK_CALLS = (
     Mutant(
         "agent.unseen_is_gone",
         "a file that can't be looked at is taken for removed",
-        "agent.inputs.files.locate",
+        "agent.inputs.files.paths.locate",
         (
             (
                 "            stat = self._disk.stat(path)\n        except FileNotFoundError:\n",
@@ -62,7 +62,7 @@ DISK_CALLS = (
     Mutant(
         "agent.unlisted_is_empty",
         "a directory that can't be listed is taken for an empty one",
-        "agent.inputs.files.locate",
+        "agent.inputs.files.paths.locate",
         (
             (
                 "            ]\n        except FileNotFoundError:\n",

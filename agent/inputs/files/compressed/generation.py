@@ -6,7 +6,7 @@ from agent.config.files import InputTable
 from agent.inputs.files.compressed.codecs import DamagedError, IncompleteError
 from agent.inputs.files.compressed.unpacked import Survey, UnpackedFile
 from agent.inputs.files.file import Generation
-from agent.inputs.files.suffixes import suffix_of
+from agent.inputs.files.paths.suffixes import suffix_of
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError

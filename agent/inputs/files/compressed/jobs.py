@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agent.inputs.files.copies.settled import stamp_of
-from agent.inputs.files.globs import MatchedFile
+from agent.inputs.files.paths.globs import MatchedFile
 from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileKey
 from logdrive.host.disk import FileStat

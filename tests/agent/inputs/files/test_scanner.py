@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Callable
 
-from agent.inputs.files.watcher import NoWatcher
+from agent.inputs.files.paths.watcher import NoWatcher
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 

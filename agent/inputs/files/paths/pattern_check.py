@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from agent.inputs.files.globs import DirectoryListing, FileInputs, MatchedFile
-from agent.inputs.files.locate import ROTATED
-from agent.inputs.files.suffixes import SUFFIXES
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
+from agent.inputs.files.paths.locate import ROTATED
+from agent.inputs.files.paths.suffixes import SUFFIXES
 from agent.sources.checkpoint import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 

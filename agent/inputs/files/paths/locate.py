@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final
 
-from agent.inputs.files.globs import DirectoryListing, FileInputs
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileLocation, same_birth
 from logdrive.host.disk import Disk, FileStat

@@ -24,7 +24,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-from agent.inputs.files.globs import DirectoryKey
+from agent.inputs.files.paths.globs import DirectoryKey
 
 _MOST_WATCHES: Final = 64
 """Limit on watched directories: each takes a thread, and one of a user's 128 inotify instances."""

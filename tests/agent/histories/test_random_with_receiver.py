@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.agent.test_random_histories import Lives, act, finish, judge_pieces
+from tests.agent.histories.test_random_histories import Lives, act, finish, judge_pieces
 from tests.agent.world import World
 from tests.receiver.world import configuration, ledger, receiver
 from tests.support.memory_disk import MemoryDisk

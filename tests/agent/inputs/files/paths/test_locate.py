@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.inputs.files.locate import Locator
+from agent.inputs.files.paths.locate import Locator
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileLocation
 from tests.support.memory_disk import MemoryDisk

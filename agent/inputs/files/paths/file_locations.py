@@ -1,6 +1,6 @@
 """Locations of files: made for a match, and checked against the disk."""
 
-from agent.inputs.files.globs import MatchedFile
+from agent.inputs.files.paths.globs import MatchedFile
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileLocation
 from logdrive.host.disk import Disk

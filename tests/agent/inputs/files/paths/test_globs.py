@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agent.config.files import InputTable
-from agent.inputs.files.globs import DirectoryListing, FileInputs, PathPattern
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, PathPattern
 from logdrive.host.disk import FileStat
 from tests.support.memory_disk import MemoryDisk
 
