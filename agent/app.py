@@ -13,10 +13,10 @@ from agent.config.agent_table import STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
 from agent.config.files import InputTable
 from agent.failures import first_cause
+from agent.inputs.files.paths.watcher import DirectoryWatcher, NoWatcher, Watcher
 from agent.inputs.files.poll_intervals import nap_seconds
 from agent.inputs.files.start_position import decide_start
 from agent.inputs.files.taken_positions import TakenPositions
-from agent.inputs.files.paths.watcher import DirectoryWatcher, NoWatcher, Watcher
 from agent.inputs.local.ports import LocalInputs
 from agent.inputs.services import is_of_file
 from agent.operations import Operations

@@ -19,8 +19,8 @@ from agent.events.processors.counters import RuleCounters
 from agent.inputs.files.compressed.generation import CompressedGeneration
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
-from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.rematch import Rematcher
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.scanner import Scanner

@@ -29,9 +29,9 @@ from agent.failures import first_cause
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.tail import Tailer
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.file_log import FileLog

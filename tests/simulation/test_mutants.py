@@ -45,7 +45,9 @@ def test_bugs_are_found_within_a_few_seeds() -> None:
 def test_unit_tests_are_run_with_the_bug_in_place() -> None:
     test = failing_test(named("agent.off_by_one"), ["tests/agent/inputs/files/test_file.py"])
     assert test.startswith("tests/agent/inputs/files/test_file.py::")
-    assert not failing_test(named("agent.off_by_one"), ["tests/agent/inputs/files/paths/test_globs.py"])
+    assert not failing_test(
+        named("agent.off_by_one"), ["tests/agent/inputs/files/paths/test_globs.py"]
+    )
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

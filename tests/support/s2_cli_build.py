@@ -26,7 +26,7 @@ def main() -> int:
         print(f"s2-cli {VERSION} is built from crates.io with cargo, and there is none: {_CARGO}")
         return 2
     print(
-        f"building s2-cli {VERSION} into {_ROOT}: about MINUTES minutes on two idle cores",
+        f"building s2-cli {VERSION} into {_ROOT}: about 9 minutes on two idle cores",
         flush=True,
     )
     command = [cargo, "install", "s2-cli", "--version", VERSION, "--locked", "--root", str(_ROOT)]

@@ -7,10 +7,10 @@ from typing import Any
 from agent.inputs.files.compressed.compressed_files import CompressedFiles
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
-from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.file_locations import FileLocations
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileKey

@@ -13,8 +13,8 @@ from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.end_recorder import EndRecorder
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.sources.file_log import FileLog
 from agent.sources.place import FileKey
 from agent.sources.source import Source

@@ -11,9 +11,9 @@ import sys
 from typing import Any, Final
 
 from agent.inputs.files.file import Generation
-from agent.inputs.files.paths.file_locations import is_in_place
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS, HandleShortage
+from agent.inputs.files.paths.file_locations import is_in_place
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 

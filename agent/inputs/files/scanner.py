@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
-from agent.inputs.files.tail import Tailer
 from agent.inputs.files.paths.watcher import Watcher
+from agent.inputs.files.tail import Tailer
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.incarnation_search import Counting

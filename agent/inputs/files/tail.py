@@ -35,16 +35,16 @@ from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.end_recorder import EndRecorder
 from agent.inputs.files.endings import Endings
 from agent.inputs.files.file import Generation
-from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.paths.globs import MatchedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
-from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.look_schedule import LookSchedule
-from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
-from agent.inputs.files.remounted import RemountedFiles
+from agent.inputs.files.paths.file_locations import FileLocations
+from agent.inputs.files.paths.globs import MatchedFile
+from agent.inputs.files.paths.locate import Locator
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
+from agent.inputs.files.remounted import RemountedFiles
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting

@@ -31,8 +31,8 @@ from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
 from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Verdict
 from agent.inputs.files.copies.settled import stamp_of
-from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.paths.globs import MatchedFile
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.sources.file_log import FileLog

@@ -34,8 +34,8 @@ from agent.inputs.files.copies.settled import SettledCopies
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
-from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.sources.checkpoint import CopyStamp
 from agent.sources.identity import Fingerprinter, FirstLine, Identity

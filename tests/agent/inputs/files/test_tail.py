@@ -9,8 +9,8 @@ from agent.config.files import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.paths.globs import DirectoryListing, FileInputs
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.globs import DirectoryListing, FileInputs
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
 from agent.sources.file_log import FileLog

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from agent.config.files import InputTable
 from agent.inputs.files.deleted_files import DeletedFiles
-from agent.inputs.files.paths.globs import DirectoryKey, DirectoryListing, FileInputs
 from agent.inputs.files.open_files import OpenFiles
+from agent.inputs.files.paths.globs import DirectoryKey, DirectoryListing, FileInputs
+from agent.inputs.files.paths.watcher import DirectoryWatcher
 from agent.inputs.files.scanner import Scanner
 from agent.inputs.files.tail import Tailer
-from agent.inputs.files.paths.watcher import DirectoryWatcher
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.queue import SendQueue
