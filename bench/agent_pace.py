@@ -52,9 +52,8 @@ def _run_steady(setting: Setting) -> Mapping[str, Sample]:
             if tick >= uncounted and tick % 50 == 0:
                 resident.append(resident_mb(agent))
             time.sleep(max(0.0, began + (tick + 1) * _TICK_SECONDS - time.monotonic()))
-        used = agent.cpu_seconds() - used
+        used, peak = agent.cpu_seconds() - used, agent.peak_rss()
         running.end(agent)
-        peak = agent.peak_rss()
     return {
         "rss": Sample(statistics.median(resident), "MB"),
         "peak_rss": Sample(peak / 1e6, "MB"),

@@ -125,7 +125,8 @@ class Copies:
             generation.place.name,
             # without what is set aside at its end, which says nothing (rule P5)
             PlainSample(generation.file, min(generation.file.stat().size, generation.seen)),
-            now - generation.grown_at >= REST_SECONDS,
+            # nobody copies to what has lost its name
+            now - generation.grown_at >= REST_SECONDS or generation.unnamed_since is not None,
         )
         # a file that was truncated must not be taken for a living one
         for source in self.recognizer.living_like(suspect, first_line):

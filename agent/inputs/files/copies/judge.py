@@ -1,12 +1,14 @@
 """Decides what a file is that begins like a generation which the agent knows (rule G5). Pure.
 
-The file's first line is that of each generation passed in; `FirstLines` finds them. A *copy* is
-shorter than what was read of the generation, or as long; a *continuation* has more. The evidence is
-*strong* where the CRCs at 1, 2, 4 … 64 KiB agree, and at least 1 KiB after the first line. Where
-there are fewer bytes, the name must be *related*, that is, go on after the generation's own, as
-`app.log.1` does after `app.log`, and a copy must be as long as what was read. Of a file that is
-dropped, or held though it is at rest, the name must always be related: two runs of one program may
-write the same bytes.
+The file's first line is that of each generation passed in; `FirstLines` finds them. Its name is the
+generation's own, or *related*: it goes on after that, as `app.log.1` does after `app.log`. Files of
+other names are never compared: two runs of one program may write the same bytes. Nor is a file at
+rest dropped or held under the generation's own path: it is the next life there.
+
+A *copy* is shorter than what was read of the generation, or as long; a *continuation* has more. The
+evidence is *strong* where the CRCs at 1, 2, 4 … 64 KiB agree, and at least 1 KiB after the first
+line. Where there are fewer bytes, the name must be related, and a copy must be as long as what was
+read.
 
 | the generation            | the file                                  | then                     |
 |---------------------------|-------------------------------------------|--------------------------|
@@ -115,7 +117,7 @@ def judge(suspect: Suspect, lives: Iterable[tuple[KnownLife, LivingFile | None]]
     """Return what *suspect* is. Each of *lives* comes with its file if it is living."""
     best = NEW
     for life, file in lives:
-        if not prefixes_agree(suspect.sample.prefix, life.prefix):
+        if not _may_be(suspect, life):
             continue
         if life.state is LifeState.AWAITED:
             judged = _judge_awaited(suspect, life)
@@ -139,7 +141,7 @@ def judge_unpacked(
     """
     suspect, best = Suspect(path, sample, rests=True), NEW
     for life, file in lives:
-        if not prefixes_agree(sample.prefix, life.prefix):
+        if not _may_be(suspect, life):
             continue
         if life.state is LifeState.AWAITED:
             judged = _judge_awaited(suspect, life)
@@ -152,6 +154,10 @@ def judge_unpacked(
         if (judged.verdict, judged.start) > (best.verdict, best.start):
             best = judged
     return best
+
+
+def _may_be(suspect: Suspect, life: KnownLife) -> bool:
+    return life.may_be_at(suspect.path) and prefixes_agree(suspect.sample.prefix, life.prefix)
 
 
 def _judge_unpacked_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) -> Judgement:
@@ -191,7 +197,7 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
 def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
     sample = suspect.sample
     # the name of the file that is written to: its next life may begin like the last one
-    if suspect.path == life.path or not life.is_related(suspect.path):
+    if suspect.path == life.path:
         return NEW
     strong = life.is_strong(sample.size, sample.prefix)
     if sample.size > life.position:
@@ -226,7 +232,7 @@ def _judge_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) ->
     if strong and not file.has_name and sample.size >= file.size and _has_all_read(sample, life):
         return Judgement(Verdict.MOVED, life)
     # what it has is in the living file, too: it is another file only once it has more
-    is_copy = strong and sample.size <= file.size and life.is_related(suspect.path)
+    is_copy = strong and sample.size <= file.size and suspect.path != life.path
     if is_copy or not suspect.rests:
         return Judgement(Verdict.HELD, life)
     return NEW

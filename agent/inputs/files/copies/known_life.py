@@ -62,6 +62,10 @@ class KnownLife:
         needed = self.first_line.span + EVIDENCE_BYTES
         return min(size, self.position) >= needed and compared_bytes(prefix, self.prefix) > 0
 
+    def may_be_at(self, path: str) -> bool:
+        """Return whether the file *path* may be this one, or a copy of it, by its name."""
+        return path in (self.path, self.name) or self.is_related(path)
+
     def is_related(self, path: str) -> bool:
         """Return whether *path* is a name as copies of this file get."""
         return is_name_like((self.path, self.name), path)

@@ -1,4 +1,6 @@
-"""Compares a file with the generations that have its first line (rule G5)."""
+"""Compares a file with the generations that have its first line, and a name that its own goes on
+after (rule G5).
+"""
 
 import contextlib
 from typing import Final
@@ -78,6 +80,7 @@ class CopyRecognizer:
             return judge(suspect, [(life, self._file_of(life, opened)) for life in lives])
 
     def _lives_like(self, suspect: Suspect, first_line: FirstLine) -> list[KnownLife]:
+        """Return them, without those of other names: their files would be opened for nothing."""
         known = self._registry.first_lines.find(first_line.crc)
         if len(known) > _MANY:
             begin = suspect.sample.prefix[:_CRC_BYTES]
@@ -85,7 +88,9 @@ class CopyRecognizer:
         return [
             life
             for life in map(self._life, known)
-            if life is not None and life.first_line.span == first_line.span
+            if life is not None
+            and life.first_line.span == first_line.span
+            and life.may_be_at(suspect.path)
         ]
 
     def _life(self, known: Known) -> KnownLife | None:

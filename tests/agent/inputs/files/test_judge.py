@@ -37,6 +37,7 @@ class Case:
     read: bytes = READ
     seen: bytes = b""  # what was seen of it beyond what was read
     asked: bool = False  # whether the store has yet to say what it has
+    name: str = LOG  # where its file was seen last
 
     def life(self) -> KnownLife:
         first_line = FirstLine.find_in(self.read)
@@ -46,7 +47,7 @@ class Case:
             state=self.state,
             source=None,
             path=LOG,
-            name=LOG,
+            name=self.name,
             first_line=first_line,
             prefix=extend_prefix(b"", len(self.read), lambda size, at: self.read[at : at + size]),
             number=number_of(len(self.read), self.read),
@@ -82,7 +83,8 @@ AWAITED, ENDED, LIVING, ABSENT = (
 
 CASES = {
     "rest": (Case(AWAITED, MORE), Verdict.REST),
-    "all, at a place without relation": (Case(AWAITED, READ, path="/old/x"), Verdict.REST),
+    "all, at another place": (Case(AWAITED, READ, path="/old/app.log"), Verdict.REST),
+    "all, at a place without relation": (Case(AWAITED, READ, path="/old/x"), Verdict.NEW),
     "rest with other bytes than seen": (Case(AWAITED, MORE, seen=b"others"), Verdict.NEW),
     "in its place": (Case(AWAITED, MORE, path=LOG), Verdict.MOVED),
     "next life in its place": (Case(AWAITED, READ[:3000], path=LOG), Verdict.NEW),
@@ -109,10 +111,18 @@ CASES = {
     "copy of a living one": (Case(LIVING, READ, file=MORE, rests=True), Verdict.HELD),
     "the same as a living one, unrelated": (
         Case(LIVING, READ, path="/logs/app2.log", file=MORE),
+        Verdict.NEW,
+    ),
+    "instead of one without name, unrelated": (
+        Case(LIVING, MORE, path="/logs/app2.log", file=READ, named=False),
+        Verdict.NEW,
+    ),
+    "in the place of a renamed one": (
+        Case(LIVING, READ, path=LOG, name=COPY, file=READ),
         Verdict.HELD,
     ),
     "that at rest": (
-        Case(LIVING, READ, path="/logs/app2.log", file=MORE, rests=True),
+        Case(LIVING, READ, path=LOG, name=COPY, file=READ, rests=True),
         Verdict.NEW,
     ),
     "few bytes of a living one": (Case(LIVING, SHORT, file=MORE), Verdict.HELD),
