@@ -14,6 +14,7 @@ from typing import Protocol
 from logdrive.host import faults
 from logdrive.host.direct_file import open_direct
 from logdrive.host.file import File, FileStat, SystemFile, file_stat
+from logdrive.host.real_path import real_path
 from logdrive.host.statx import stat_path
 
 
@@ -240,7 +241,7 @@ class SystemDisk:
 
     def real_path(self, path: str) -> str:
         """Return *path* without symbolic links."""
-        return os.path.realpath(path)
+        return real_path(path)
 
     def mount_point(self, path: str) -> str:
         """Return the first directory, from *path* upwards, that is a mount point."""

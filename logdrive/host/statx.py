@@ -16,6 +16,8 @@ _BASIC_STATS, _BTIME = 0x7FF, 0x800
 _NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)
 _SECOND: Final = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
+# None with a C library older than the call
+_call = getattr(_libc, "statx", None)
 
 
 class _Time(ctypes.Structure):
@@ -80,18 +82,13 @@ def stat_handle(descriptor: int) -> StatResult:
 
 
 def _statx(descriptor: int, path: str) -> StatResult:
-    status = _Statx()
-    # a C library older than the call
-    if not hasattr(_libc, "statx"):
+    if _call is None:
         return _without_birth(descriptor, path)
 
+    status = _Statx()
     flags = 0 if path else _AT_EMPTY_PATH
-    if (
-        _libc.statx(
-            descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(status)
-        )
-        != 0
-    ):
+    name = os.fsencode(path)
+    if _call(descriptor, name, flags, _BASIC_STATS | _BTIME, ctypes.byref(status)) != 0:
         number = ctypes.get_errno()
         if number in _NOT_THERE:
             return _without_birth(descriptor, path)

@@ -213,7 +213,8 @@ class Restorer:
         identity = self._fingerprinter.identify(stat, place, first_line)
         source = self._registry.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = place.device, place.birth_ns
-        if entry.store is None:
+        # one that came after others, whose counts are known, is no copy
+        if entry.store is None and source.count == 0:
             self._unasked.append((source, place, first_line))
         if _has_only_first_line(entry, stat):
             self._unsure.append(entry)

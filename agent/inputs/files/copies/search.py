@@ -20,7 +20,8 @@ from agent.sources.place import FileKey, FileLocation
 from agent.sources.registry import SourceRegistry
 from logdrive.host.disk import Disk, FileStat
 
-_SUFFIX: Final = re.compile(r"[.-][^.-]+$")
+_SUFFIX: Final = re.compile(r"[.-](?!log$)[^.-]+$")
+"""What a copy's name has more than its file's: the .log of app.log is no copy's."""
 _MOST_SIBLINGS: Final = 16
 """Files that one file may be a copy of, and that the store is asked for."""
 _MOST_BASES: Final = 3
