@@ -32,6 +32,7 @@ from agent.inputs.files.copies.copies import Copies
 from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Verdict
 from agent.inputs.files.copies.settled import stamp_of
 from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.paths.globs import MatchedFile
 from agent.inputs.files.paths.suffixes import suffix_of
@@ -232,14 +233,19 @@ class CompressedFiles:
             return  # a living file can't be read: again later
         # a source has moved on meanwhile, or can't be compared now: again later
         if survey.unknown or judged.verdict is Verdict.HELD:
+            self._copies.await_longer(judged)
             return
 
         if not problem and judged.verdict in (Verdict.REST, Verdict.MOVED):
             assert first_line is not None
             try:
                 self._read_on(job, survey, first_line, judged)
-            except (OSError, SourceTruncatedError):
-                return  # no handle is left, or it was changed: again later
+            except SourceTruncatedError:
+                return  # it was changed: again later
+            except OSError as error:
+                if error.errno in HANDLE_ERRORS:
+                    self._copies.await_longer(judged)
+                return
             self._jobs.pop(job.key, None)
             return
 

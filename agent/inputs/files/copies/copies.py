@@ -191,6 +191,12 @@ class Copies:
             del self._awaited[source]
         return self._awaited.get(source)
 
+    def await_longer(self, judged: Judgement) -> None:
+        """Keep looking for a rest of which a file was found: it can't be read or compared now."""
+        source = judged.life.source if judged.life is not None else None
+        if source is not None and (awaited := self.awaited_for(source)) is not None:
+            awaited.until = max(awaited.until, self._clock.monotonic() + REST_SECONDS)
+
     def note_surveyed(self, stamp: CopyStamp) -> None:
         """Note that a compressed file was compared with all sources that wait for a copy."""
         for awaited in self._awaited.values():
