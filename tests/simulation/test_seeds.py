@@ -1,8 +1,11 @@
-"""Histories: fixed seeds, fresh seeds, those that once found a fault; and that they repeat."""
+"""Histories: fixed seeds, those that once found a fault; and that they repeat.
+
+Fresh seeds, which nobody has tried, say nothing of the change that meets them: `make simulate
+ARGS=--fresh` plays those.
+"""
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,6 @@ pytestmark = pytest.mark.history
 
 # of a minute; `make simulate` plays as many as there is time for
 FIXED = range(20)
-FRESH = 10
 _GROUP = 10
 _FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
 
@@ -28,13 +30,6 @@ def _failure_text(outcome: Outcome) -> str:
 @pytest.mark.parametrize("first", FIXED[::_GROUP])
 def test_every_promise_holds_in_fixed_histories(first: int) -> None:
     for seed in range(first, first + _GROUP):
-        outcome = play(draw(seed))
-        assert outcome.broken is None, _failure_text(outcome)
-
-
-def test_every_promise_holds_in_fresh_histories() -> None:
-    first = int(time.time()) * 1000  # the failure names the seed
-    for seed in range(first, first + FRESH):
         outcome = play(draw(seed))
         assert outcome.broken is None, _failure_text(outcome)
 
