@@ -29,7 +29,7 @@ from agent.inputs.files.compressed.jobs import SurveyJob
 from agent.inputs.files.compressed.unpacked import Survey, Surveyor
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
-from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Verdict
+from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Suspect, Verdict
 from agent.inputs.files.copies.settled import stamp_of
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
@@ -228,6 +228,8 @@ class CompressedFiles:
         judged = Judgement(Verdict.NEW)
         try:
             if first_line is not None:
+                suspect = Suspect(job.path, survey, rests=True)
+                self._copies.look_at_living(suspect, first_line)
                 judged = self._copies.recognizer.judge_unpacked(job.path, survey, first_line)
         except OSError:
             return  # a living file can't be read: again later

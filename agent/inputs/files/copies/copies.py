@@ -128,13 +128,18 @@ class Copies:
             # nobody copies to what has lost its name
             now - generation.grown_at >= REST_SECONDS or generation.unnamed_since is not None,
         )
-        # a file that was truncated must not be taken for a living one
-        for source in self.recognizer.living_like(suspect, first_line):
-            if (other := self._followed_by(source)) is not None:
-                self._look_at(other)
+        self.look_at_living(suspect, first_line)
         if followed.dropped or followed.source is not None or generation.file is None:
             return None
         return self.recognizer.judge(suspect, first_line)
+
+    def look_at_living(self, suspect: Suspect, first_line: FirstLine) -> None:
+        """Look at the files that *suspect* may be a copy of: one that was truncated, or replaced,
+        must not be taken for a living one.
+        """
+        for source in self.recognizer.living_like(suspect, first_line):
+            if (other := self._followed_by(source)) is not None:
+                self._look_at(other)
 
     def _apply(self, followed: FollowedFile, judged: Judgement) -> None:
         """Do what *judged*, which is not NEW, says of a file without a source."""
