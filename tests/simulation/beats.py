@@ -24,6 +24,8 @@ class Beat:
         self.mark = b'{"beat":"%b"' % name.encode()
         self.sent: list[bytes] = []
         self.acknowledged: list[bytes] = []
+        # events that may have been stored before a store was set back
+        self._excused: set[bytes] = set()
         # events that were not acknowledged, in order
         self.waiting: deque[bytes] = deque()
         self.network = network
@@ -107,4 +109,11 @@ class Beat:
     def settle(self, count: int) -> None:
         """Move the first *count* waiting events to those acknowledged."""
         for _ in range(count):
-            self.acknowledged.append(self.waiting.popleft())
+            event = self.waiting.popleft()
+            if event not in self._excused:
+                self.acknowledged.append(event)
+
+    def forget(self) -> None:
+        """Forget what was acknowledged: it may be lost rightly. So may what is under way."""
+        self.acknowledged.clear()
+        self._excused.update(self.waiting)

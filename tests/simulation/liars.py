@@ -202,9 +202,12 @@ class _Connection:
                 data = await self._stream.read()
             if not data:
                 raise TransientError("the receiver has ended")
-            for frame in self._reader.receive_data(data):
+            frames = list(self._reader.receive_data(data))
+            # also behind a P: what is sent for a refused source is acknowledged, and not stored
+            for frame in frames:
                 if isinstance(frame, RefusalFrame):
                     raise TransientError(f"refused: {frame.text}")
+            for frame in frames:
                 if isinstance(frame, PositionFrame) and frame.index == source.index:
                     return frame.number
                 if isinstance(frame, AckFrame) and frame.sequence == self._sequence != 0:

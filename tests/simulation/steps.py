@@ -229,7 +229,7 @@ class Steps(Stage):
         # what was read, or acknowledged to foreign peers, may be lost rightly
         self.set_back, self.tables = True, Tables()
         for beat in self.beats:
-            beat.acknowledged.clear()
+            beat.forget()
         for liar in self.liars:
             liar.forget()
         for agent in self.agents:
