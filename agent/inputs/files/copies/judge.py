@@ -25,7 +25,7 @@ read.
 | any                       | anything else                             | NEW                      |
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
@@ -115,6 +115,24 @@ class Suspect:
 
 def judge(suspect: Suspect, lives: Iterable[tuple[KnownLife, LivingFile | None]]) -> Judgement:
     """Return what *suspect* is. Each of *lives* comes with its file if it is living."""
+    return _judge(suspect, lives, _judge_living)
+
+
+def judge_unpacked(
+    path: str, sample: Sample, lives: Iterable[tuple[KnownLife, LivingFile | None]]
+) -> Judgement:
+    """Return what the content of the compressed file *path* is; it is whole, and does not grow.
+
+    As `judge` does, but what a living file has is read from that file: it is a copy.
+    """
+    return _judge(Suspect(path, sample, rests=True), lives, _judge_unpacked_living)
+
+
+def _judge(
+    suspect: Suspect,
+    lives: Iterable[tuple[KnownLife, LivingFile | None]],
+    judge_living: Callable[[Suspect, KnownLife, LivingFile | None], Judgement],
+) -> Judgement:
     best = NEW
     for life, file in lives:
         if not _may_be(suspect, life):
@@ -126,31 +144,7 @@ def judge(suspect: Suspect, lives: Iterable[tuple[KnownLife, LivingFile | None]]
         elif life.state is LifeState.ABSENT:
             judged = _judge_absent(suspect, life)
         else:
-            judged = _judge_living(suspect, life, file)
-        if (judged.verdict, judged.start) > (best.verdict, best.start):
-            best = judged
-    return best
-
-
-def judge_unpacked(
-    path: str, sample: Sample, lives: Iterable[tuple[KnownLife, LivingFile | None]]
-) -> Judgement:
-    """Return what the content of the compressed file *path* is; it is whole, and does not grow.
-
-    As `judge` does, but what a living file has is read from that file: it is a copy.
-    """
-    suspect, best = Suspect(path, sample, rests=True), NEW
-    for life, file in lives:
-        if not _may_be(suspect, life):
-            continue
-        if life.state is LifeState.AWAITED:
-            judged = _judge_awaited(suspect, life)
-        elif life.state is LifeState.ENDED:
-            judged = _judge_ended(suspect, life)
-        elif life.state is LifeState.ABSENT:
-            judged = _judge_absent(suspect, life)
-        else:
-            judged = _judge_unpacked_living(suspect, life, file)
+            judged = judge_living(suspect, life, file)
         if (judged.verdict, judged.start) > (best.verdict, best.start):
             best = judged
     return best
