@@ -50,6 +50,10 @@ class IncarnationIds(Protocol):
         """Return whether the counts of all sources but *source* are known."""
         ...
 
+    def counted_here(self, source: object) -> bool:
+        """Return whether no source but *source* is being asked for under these ids."""
+        ...
+
     def living_counts(self, source: object) -> Collection[int]:
         """Return the counts of all living sources but *source*, of which these are known."""
         ...

@@ -44,6 +44,17 @@ class Incarnations:
             member.counting is Counting.MANY for member in self.members if member is not source
         )
 
+    def counted_here(self, source: object = None) -> bool:
+        """Return whether no source but *source* is being asked for under these ids.
+
+        One that is asked for under another's waits perhaps for *source* itself.
+        """
+        return not any(
+            member.counting is Counting.MANY and member.incarnations is self
+            for member in self.members
+            if member is not source
+        )
+
     def living_counts(self, source: object) -> list[int]:
         """Return the counts of all living sources but *source*, of which these are known."""
         return [

@@ -238,8 +238,9 @@ class Source:
             return False
         # the counts that others have taken are no copies' (rule G5)
         search = self.sibling_search
-        needs_counts = self.counting is Counting.AFTER or (search is not None and search.trying)
-        return not needs_counts or self.incarnations.counts_known(self)
+        if search is not None and search.trying:
+            return self.incarnations.counted_here(self)
+        return self.counting is not Counting.AFTER or self.incarnations.counts_known(self)
 
     def next_registrations(self) -> list[tuple[int, UUID]]:
         """Return the counts to register now, each with its origin id.
