@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from agent.control.messages import ANSWER_BYTES, Answer, Request
+from agent.control.messages import ANSWER_BYTES, ControlAnswer, Request
 from logdrive.errors import LogdriveError, os_error_text
 
 _SECONDS: Final = 30.0
@@ -22,7 +22,7 @@ class RefusedRequestError(LogdriveError):
     """The agent did not do what was asked for; the message is its own."""
 
 
-def ask_agent(path: str, request: Request) -> Answer:
+def ask_agent(path: str, request: Request) -> ControlAnswer:
     """Return the answer of the agent at the socket *path*.
 
     Raises `NoAgentError`, or `RefusedRequestError` if the answer is an error.
@@ -41,7 +41,7 @@ def ask_agent(path: str, request: Request) -> Answer:
     except OSError as error:
         raise NoAgentError(_no_agent(path, error)) from error
     try:
-        answer = msgspec.json.decode(data, type=Answer)
+        answer = msgspec.json.decode(data, type=ControlAnswer)
     except msgspec.DecodeError as error:
         raise NoAgentError(f"{path}: what answers there is no agent of this version") from error
     if not answer.ok:

@@ -3,7 +3,7 @@
 from agent.control.changes import SourceChanges
 from agent.control.messages import (
     AgentStatus,
-    Answer,
+    ControlAnswer,
     ControlError,
     RuleStatus,
     StatusRequest,
@@ -30,11 +30,11 @@ class ControlDesk:
         try:
             request = decode_request(line)
             if isinstance(request, StatusRequest):
-                answer = Answer(ok=True, status=await self._status(request))
+                answer = ControlAnswer(ok=True, status=await self._status(request))
             else:
-                answer = Answer(ok=True, change=self._changes.change(request))
+                answer = ControlAnswer(ok=True, change=self._changes.change(request))
         except ControlError as error:
-            answer = Answer(ok=False, error=str(error))
+            answer = ControlAnswer(ok=False, error=str(error))
         return encode_answer(answer)
 
     async def _status(self, request: StatusRequest) -> AgentStatus:

@@ -202,7 +202,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was done; False for a dry run."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ControlAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a request."""
 
     ok: bool
@@ -231,6 +231,6 @@ def decode_request(line: bytes) -> Request:
     return request
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: ControlAnswer) -> bytes:
     """Return *answer* as a line."""
     return msgspec.json.encode(answer) + b"\n"

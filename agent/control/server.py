@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 from agent.config.control import SOCKET_PATH_BYTES
-from agent.control.messages import REQUEST_BYTES, Answer, encode_answer
+from agent.control.messages import REQUEST_BYTES, ControlAnswer, encode_answer
 from logdrive.errors import file_error_text
 
 SOCKET_MODE: Final = 0o660
@@ -22,8 +22,10 @@ _MOST_CONNECTIONS: Final = 16
 """Limit on connections at a time: more are closed at once."""
 _SECONDS: Final = 10.0
 """Limit on the time of one request, and on that of its answer."""
-_BUSY = encode_answer(Answer(ok=False, error="too many ask at once: try again"))
-_TOO_LONG = encode_answer(Answer(ok=False, error=f"a request has at most {REQUEST_BYTES} bytes"))
+_BUSY = encode_answer(ControlAnswer(ok=False, error="too many ask at once: try again"))
+_TOO_LONG = encode_answer(
+    ControlAnswer(ok=False, error=f"a request has at most {REQUEST_BYTES} bytes")
+)
 
 AnswerLine = Callable[[bytes], Awaitable[bytes]]
 

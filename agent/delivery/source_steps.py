@@ -6,7 +6,7 @@ from typing import Any, Final
 from agent.config.events import EventsTable
 from agent.config.formats import format_table
 from agent.delivery.machine import machine_fields
-from agent.events.event import Event, Format, SourceAbout
+from agent.events.event import Event, EventFormat, SourceAbout
 from agent.events.processors.counters import RuleCounters
 from agent.events.processors.make import make_processors, make_read_rate
 from agent.events.processors.metadata import container_fields, kubernetes_fields
@@ -61,7 +61,7 @@ def _make_format(
     settings: EventsTable,
     first_events: Callable[[int], Sequence[Event] | None],
     on_recognized: Callable[[str], None],
-) -> Format | None:
+) -> EventFormat | None:
     table = format_table(settings.format)
     if table is None:
         return None

@@ -86,7 +86,7 @@ class FormatCounts:
     """Lines that do not, empty ones aside."""
 
 
-class Format(Protocol):
+class EventFormat(Protocol):
     """A form of lines, such as JSON or syslog."""
 
     name: str

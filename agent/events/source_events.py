@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from agent.config.events import EventsTable
 from agent.events.cutter import EventCutter
-from agent.events.event import Event, Format, Processor
+from agent.events.event import Event, EventFormat, Processor
 from agent.events.processors.filters import PatternFilter
 from agent.events.processors.rate_limit import ReadRate
 from logdrive.records.chunk import TextChunk
@@ -22,7 +22,7 @@ class SourceEvents:
     def __init__(
         self,
         settings: EventsTable,
-        event_format: Format | None = None,
+        event_format: EventFormat | None = None,
         processors: Sequence[Processor] = (),
         rate: ReadRate | None = None,
     ) -> None:

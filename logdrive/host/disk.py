@@ -245,7 +245,7 @@ class SystemDisk:
 
     def mount_point(self, path: str) -> str:
         """Return the first directory, from *path* upwards, that is a mount point."""
-        directory = os.path.realpath(path)
+        directory = real_path(path)
         while not os.path.ismount(directory):
             directory = os.path.dirname(directory)
         return directory

@@ -1,6 +1,6 @@
 """Rules of what is secret: where it stands in a text, and what replaces it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -165,8 +165,8 @@ class PatternSecrets:
             at = max(at, end if end > begin else end + 1)
 
 
-def make_rules(table: RedactTable, counter_of: "CounterOfRule") -> list[RedactRule]:
-    """Return the rules of *table*, the operator's own first."""
+def make_rules(table: RedactTable, counter_of: Callable[[str], RuleCounter]) -> list[RedactRule]:
+    """Return the rules of *table*, the operator's own first; *counter_of* takes a rule's name."""
     rules: list[RedactRule] = []
 
     def add(name: str, search: TextSearch, find: FindSecrets, *, own: bool = False) -> None:
@@ -182,11 +182,3 @@ def make_rules(table: RedactTable, counter_of: "CounterOfRule") -> list[RedactRu
             search = TextSearch(_PATTERNS[preset])
             add(preset, search, _FINDERS.get(preset) or PatternSecrets(search))
     return rules
-
-
-class CounterOfRule(Protocol):
-    """Gives the counter of a rule."""
-
-    def __call__(self, rule: str) -> RuleCounter:
-        """Return the counter of the *rule* of that name."""
-        ...

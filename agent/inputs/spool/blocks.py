@@ -19,12 +19,8 @@ from typing import Final
 
 import orjson
 
-from logdrive.model.units import MIB
-
 _HEAD: Final = struct.Struct(">QII")
 HEAD_BYTES: Final = _HEAD.size
-BLOCK_BYTES: Final = 2 * MIB
-"""Limit on a block, its senders included."""
 
 Senders = list[tuple[str, list[int]]]
 """Consecutive messages by sender."""

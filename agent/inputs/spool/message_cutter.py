@@ -9,7 +9,7 @@ from logdrive.model.records import TRUNCATED
 from logdrive.records.chunk import TextChunk
 
 
-class MessageCutter:
+class SpoolCutter:
     """The boundaries of messages, read from the spool again whenever they are asked for."""
 
     def __init__(self, segment: SpoolSegment) -> None:

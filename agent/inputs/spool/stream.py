@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from agent.config.events import EventsTable
 from agent.events.cutter import EventCutter
 from agent.events.cutting.make import make_cutter
-from agent.inputs.spool.message_cutter import MessageCutter
+from agent.inputs.spool.message_cutter import SpoolCutter
 from agent.inputs.spool.segment import SpoolSegment
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity
@@ -37,7 +37,7 @@ class SpooledStream:
         self.place = FileLocation(segment.name, segment.name, MOUNT, 0, 0, segment.birth_ns)
         self.first_line: FirstLine | None = FirstLine(segment.name.encode(), 0, 0)
         # says where events end
-        self.cutter: EventCutter = MessageCutter(segment) if messages else make_cutter(settings)
+        self.cutter: EventCutter = SpoolCutter(segment) if messages else make_cutter(settings)
         self.start = 0
         self.position = 0  # after the last byte read
         self.seen = segment.end  # the end of what is durable

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.control.client import NoAgentError
-from agent.control.messages import AgentStatus, Answer, Request, RuleStatus, StatusRequest
+from agent.control.messages import AgentStatus, ControlAnswer, Request, RuleStatus, StatusRequest
 from agent.status import SourceStatus
 from logdrive.cli import agent_status
 from logdrive.cli.main import cli
@@ -77,7 +77,7 @@ class _Agent:
         self.answers = list(answers)
         self.asked: list[StatusRequest] = []
 
-    def ask(self, path: str, request: Request) -> Answer:
+    def ask(self, path: str, request: Request) -> ControlAnswer:
         assert isinstance(request, StatusRequest)
         self.asked.append(request)
         if not self.answers:
@@ -85,7 +85,7 @@ class _Agent:
         answer = self.answers.pop(0)
         if isinstance(answer, NoAgentError):
             raise answer
-        return Answer(ok=True, status=answer)
+        return ControlAnswer(ok=True, status=answer)
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, agent: _Agent, *options: str) -> Any:

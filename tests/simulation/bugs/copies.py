@@ -125,7 +125,7 @@ COPIES = (
         "agent.inputs.files.copies.judge",
         (
             (
-                "    return Judgement(Verdict.COPY, life) if has_no_more else NEW\n",
+                "    return Judgement(CopyVerdict.COPY, life) if has_no_more else NEW\n",
                 "    return NEW\n",
             ),
         ),

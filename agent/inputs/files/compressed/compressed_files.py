@@ -29,7 +29,7 @@ from agent.inputs.files.compressed.jobs import SurveyJob
 from agent.inputs.files.compressed.unpacked import Survey, Surveyor
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
-from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Suspect, Verdict
+from agent.inputs.files.copies.judge import REST_SECONDS, CopyVerdict, Judgement, Suspect
 from agent.inputs.files.copies.settled import stamp_of
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
@@ -128,7 +128,7 @@ class CompressedFiles:
         job.sought = True
         job.note_stat(stat, now)
         if now - job.since < REST_SECONDS:
-            awaited.until = max(awaited.until, now + REST_SECONDS)
+            awaited.wait_longer(now)
 
     def seek(self, generation: CompressedGeneration, source: Source) -> None:
         """Unpack up to where *source* is read on; then it is enqueued."""
@@ -225,7 +225,7 @@ class CompressedFiles:
     def _decide(self, job: SurveyJob, survey: Survey, problem: str) -> None:
         """Do what follows from a survey of all that can be unpacked."""
         first_line = survey.first_line
-        judged = Judgement(Verdict.NEW)
+        judged = Judgement(CopyVerdict.NEW)
         try:
             if first_line is not None:
                 suspect = Suspect(job.path, survey, rests=True)
@@ -234,11 +234,11 @@ class CompressedFiles:
         except OSError:
             return  # a living file can't be read: again later
         # a source has moved on meanwhile, or can't be compared now: again later
-        if survey.unknown or judged.verdict is Verdict.HELD:
+        if survey.unknown or judged.verdict is CopyVerdict.HELD:
             self._copies.await_longer(judged)
             return
 
-        if not problem and judged.verdict in (Verdict.REST, Verdict.MOVED):
+        if not problem and judged.verdict in (CopyVerdict.REST, CopyVerdict.MOVED):
             assert first_line is not None
             try:
                 self._read_on(job, survey, first_line, judged)
@@ -258,7 +258,7 @@ class CompressedFiles:
             if judged.life is None:
                 self._record_damage(job, survey)
             self._copies.settled.add(job.stat)
-        elif first_line is None or judged.verdict is Verdict.COPY:
+        elif first_line is None or judged.verdict is CopyVerdict.COPY:
             self._copies.on_copy(judged, job.path, job.stat)
         elif job.match is not None and not self._has_plain_sibling(job.path):
             self._add_own(job, job.match, survey, first_line, judged.start)

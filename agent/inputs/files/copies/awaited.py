@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from agent.config.files import InputTable
+from agent.inputs.files.copies.judge import REST_SECONDS
 from agent.inputs.files.file import Generation
 from agent.sources.checkpoint import CheckpointEntry, CopyStamp
 from agent.sources.identity import FirstLine
@@ -50,6 +51,12 @@ class AwaitedRest:
     """Compressed files that were found to be no copy of it."""
     sizes: dict[FileKey, tuple[int, float]] = field(default_factory=dict)
     """Sizes of the copies seen, and since when they have them (monotonic, s)."""
+
+    def wait_longer(self, now: float) -> None:
+        """Look for it a while longer: a file was found that may have it, and can't be read or
+        judged yet.
+        """
+        self.until = max(self.until, now + REST_SECONDS)
 
     @classmethod
     def from_generation(

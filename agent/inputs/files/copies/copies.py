@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from agent.inputs.files.copies.awaited import AwaitedRest
-from agent.inputs.files.copies.judge import REST_SECONDS, Judgement, Suspect, Verdict
+from agent.inputs.files.copies.judge import REST_SECONDS, CopyVerdict, Judgement, Suspect
 from agent.inputs.files.copies.known_life import LifeState, is_name_like
 from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
@@ -109,7 +109,7 @@ class Copies:
         judged = self._judge_held(followed, first_line)
         if judged is None:
             return False
-        if judged.verdict is Verdict.NEW:
+        if judged.verdict is CopyVerdict.NEW:
             followed.set_held(False)
             followed.generation.set_start(judged.start)
             return True
@@ -148,13 +148,12 @@ class Copies:
         assert life is not None
         stat = generation.file.stat()
         awaited = self.awaited_for(life.source) if life.source is not None else None
-        if judged.verdict is Verdict.HELD:
+        if judged.verdict is CopyVerdict.HELD:
             if not followed.held:
                 self._log.info("file may be a copy", path=generation.place.name, of=life.path)
             followed.set_held(True)
-            if awaited is not None:
-                awaited.until = max(awaited.until, self._clock.monotonic() + REST_SECONDS)
-        elif judged.verdict is Verdict.COPY:
+            self.await_longer(judged)
+        elif judged.verdict is CopyVerdict.COPY:
             self._drop(followed)
             self.on_copy(judged, generation.place.name, stat)
         elif awaited is not None:
@@ -197,10 +196,10 @@ class Copies:
         return self._awaited.get(source)
 
     def await_longer(self, judged: Judgement) -> None:
-        """Keep looking for a rest of which a file was found: it can't be read or compared now."""
+        """Look longer for the rest of the generation in *judged*, if it is looked for."""
         source = judged.life.source if judged.life is not None else None
         if source is not None and (awaited := self.awaited_for(source)) is not None:
-            awaited.until = max(awaited.until, self._clock.monotonic() + REST_SECONDS)
+            awaited.wait_longer(self._clock.monotonic())
 
     def note_surveyed(self, stamp: CopyStamp) -> None:
         """Note that a compressed file was compared with all sources that wait for a copy."""
@@ -230,7 +229,7 @@ class Copies:
         assert followed.generation.file is not None
         awaited = AwaitedRest.from_generation(source, old, GapOrEndMark(OUT_OF_SIGHT, exact=False))
         before, name = self._followed_by(source), followed.generation.place.name
-        self._read_on(awaited, name, followed.generation.file.stat(), Verdict.MOVED)
+        self._read_on(awaited, name, followed.generation.file.stat(), CopyVerdict.MOVED)
         if before is not None:
             self._drop(before)
         old.retire()
@@ -298,19 +297,21 @@ class Copies:
         except OSError as error:
             # it is there, and may be looked at once there is a handle for it
             if error.errno in HANDLE_ERRORS:
-                awaited.until = max(awaited.until, now + REST_SECONDS)
+                awaited.wait_longer(now)
 
     def _try_candidate(self, awaited: AwaitedRest, path: str, now: float) -> None:
         """Read on from the plain file *path* if it is a copy. Raises OSError."""
         judged, stat = self.beside.judge_path(awaited, path, now)
-        if judged.verdict is Verdict.HELD:
-            awaited.until = max(awaited.until, now + REST_SECONDS)
-        elif judged.verdict is Verdict.COPY:
+        if judged.verdict is CopyVerdict.HELD:
+            awaited.wait_longer(now)
+        elif judged.verdict is CopyVerdict.COPY:
             _note_copy(awaited, stat)
-        elif judged.verdict in (Verdict.REST, Verdict.MOVED):
+        elif judged.verdict in (CopyVerdict.REST, CopyVerdict.MOVED):
             self._read_on(awaited, path, stat, judged.verdict)
 
-    def _read_on(self, awaited: AwaitedRest, path: str, stat: FileStat, verdict: Verdict) -> None:
+    def _read_on(
+        self, awaited: AwaitedRest, path: str, stat: FileStat, verdict: CopyVerdict
+    ) -> None:
         """Read the source on from the file *path*: its rest, or, if it has MOVED, all that comes.
 
         Raises OSError, or `SourceTruncatedError` if the file has changed since it was judged.
@@ -326,7 +327,7 @@ class Copies:
             first_line=awaited.first_line,
         )
         generation.prefix = awaited.prefix
-        self.take_over(awaited, generation, moved=verdict is Verdict.MOVED)
+        self.take_over(awaited, generation, moved=verdict is CopyVerdict.MOVED)
 
     def take_over(
         self,

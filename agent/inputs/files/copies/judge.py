@@ -74,7 +74,7 @@ class LivingFile(Protocol):
         ...
 
 
-class Verdict(IntEnum):
+class CopyVerdict(IntEnum):
     """What a file is; of several the greatest counts."""
 
     NEW = 0
@@ -93,14 +93,14 @@ class Verdict(IntEnum):
 class Judgement:
     """What a file is, and of which generation."""
 
-    verdict: Verdict
+    verdict: CopyVerdict
     life: KnownLife | None = None
     """The generation; None for a new source."""
     start: int = 0
     """The position from which a new source is wanted: what is before it is another's."""
 
 
-NEW: Final = Judgement(Verdict.NEW)
+NEW: Final = Judgement(CopyVerdict.NEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ def _judge_unpacked_living(suspect: Suspect, life: KnownLife, file: LivingFile |
         return NEW
     # it is closed, and its name is gone: soon its rest is looked for
     if file is None:
-        return Judgement(Verdict.HELD, life)
+        return Judgement(CopyVerdict.HELD, life)
     has_no_more = suspect.sample.size <= file.size and file.begins_like(suspect.sample)
-    return Judgement(Verdict.COPY, life) if has_no_more else NEW
+    return Judgement(CopyVerdict.COPY, life) if has_no_more else NEW
 
 
 def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
@@ -175,7 +175,7 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
         is_copy = strong and life.is_related(suspect.path)
         if in_its_place or (suspect.rests and not is_copy):
             return NEW
-        return Judgement(Verdict.COPY if suspect.rests else Verdict.HELD, life)
+        return Judgement(CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD, life)
     if not _has_all_read(sample, life):
         return NEW
     # so few bytes must be all that was seen, and more than the first line, or nothing more
@@ -183,9 +183,9 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
     if not strong and not (
         life.first_line.span < known_to <= sample.size or sample.size == known_to
     ):
-        return Judgement(Verdict.HELD, life) if life.asked else NEW
+        return Judgement(CopyVerdict.HELD, life) if life.asked else NEW
     # what is written to that name comes into this file from now on
-    return Judgement(Verdict.MOVED if in_its_place else Verdict.REST, life)
+    return Judgement(CopyVerdict.MOVED if in_its_place else CopyVerdict.REST, life)
 
 
 def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
@@ -196,17 +196,17 @@ def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
     strong = life.is_strong(sample.size, sample.prefix)
     if sample.size > life.position:
         goes_on = strong and sample.agrees_at(life.number)
-        return Judgement(Verdict.NEW, life, life.position) if goes_on else NEW
+        return Judgement(CopyVerdict.NEW, life, life.position) if goes_on else NEW
     if not strong and not (sample.size == life.position and sample.agrees_at(life.number)):
         return NEW
-    return Judgement(Verdict.COPY if suspect.rests else Verdict.HELD, life)
+    return Judgement(CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD, life)
 
 
 def _judge_absent(suspect: Suspect, life: KnownLife) -> Judgement:
     strong = life.is_strong(suspect.sample.size, suspect.sample.prefix)
     related = life.is_related(suspect.path)
     if (strong and related) or ((strong or related) and not suspect.rests):
-        return Judgement(Verdict.HELD, life)
+        return Judgement(CopyVerdict.HELD, life)
     return NEW
 
 
@@ -216,7 +216,7 @@ def _judge_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) ->
         return NEW
     # it can't be compared now: if it was truncated, the next look at it says so
     if file is None:
-        return NEW if suspect.rests else Judgement(Verdict.HELD, life)
+        return NEW if suspect.rests else Judgement(CopyVerdict.HELD, life)
     if suspect.path == life.path and sample.size < life.position:
         return NEW
     if not file.begins_like(sample):
@@ -224,11 +224,11 @@ def _judge_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) ->
 
     strong = life.is_strong(sample.size, sample.prefix)
     if strong and not file.has_name and sample.size >= file.size and _has_all_read(sample, life):
-        return Judgement(Verdict.MOVED, life)
+        return Judgement(CopyVerdict.MOVED, life)
     # what it has is in the living file, too: it is another file only once it has more
     is_copy = strong and sample.size <= file.size and suspect.path != life.path
     if is_copy or not suspect.rests:
-        return Judgement(Verdict.HELD, life)
+        return Judgement(CopyVerdict.HELD, life)
     return NEW
 
 

@@ -80,7 +80,10 @@ class CopyRecognizer:
             return judge(suspect, [(life, self._file_of(life, opened)) for life in lives])
 
     def _lives_like(self, suspect: Suspect, first_line: FirstLine) -> list[KnownLife]:
-        """Return them, without those of other names: their files would be opened for nothing."""
+        """Return the generations that *suspect* may be by first line and name.
+
+        `judge` looks at names, too: here, so that the files of others are not opened.
+        """
         known = self._registry.first_lines.find(first_line.crc)
         if len(known) > _MANY:
             begin = suspect.sample.prefix[:_CRC_BYTES]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from agent.inputs.files.copies.judge import (
+    CopyVerdict,
     Judgement,
     Suspect,
-    Verdict,
     judge,
     judge_unpacked,
 )
@@ -82,67 +82,70 @@ AWAITED, ENDED, LIVING, ABSENT = (
 )
 
 CASES = {
-    "rest": (Case(AWAITED, MORE), Verdict.REST),
-    "all, at another place": (Case(AWAITED, READ, path="/old/app.log"), Verdict.REST),
-    "all, at a place without relation": (Case(AWAITED, READ, path="/old/x"), Verdict.NEW),
-    "rest with other bytes than seen": (Case(AWAITED, MORE, seen=b"others"), Verdict.NEW),
-    "in its place": (Case(AWAITED, MORE, path=LOG), Verdict.MOVED),
-    "next life in its place": (Case(AWAITED, READ[:3000], path=LOG), Verdict.NEW),
-    "copy that grows": (Case(AWAITED, READ[:3000]), Verdict.HELD),
-    "copy that was cut": (Case(AWAITED, READ[:3000], rests=True), Verdict.COPY),
-    "few bytes of more": (Case(AWAITED, SHORT, rests=True), Verdict.NEW),
-    "few bytes of more that grow": (Case(AWAITED, SHORT), Verdict.HELD),
-    "another file": (Case(AWAITED, OTHER), Verdict.NEW),
-    "few bytes, related": (Case(AWAITED, SHORT, read=SHORT), Verdict.REST),
-    "few bytes, unrelated": (Case(AWAITED, SHORT, read=SHORT, path="/old/x"), Verdict.NEW),
-    "first line only, and more": (Case(AWAITED, SHORT, read=HEADER), Verdict.NEW),
-    "first line, the store is asked": (Case(AWAITED, SHORT, read=HEADER, asked=True), Verdict.HELD),
-    "another, the store is asked": (Case(AWAITED, OTHER, asked=True), Verdict.NEW),
-    "copy of an ended one": (Case(ENDED, READ, rests=True), Verdict.COPY),
-    "part of an ended one": (Case(ENDED, READ[:3000], rests=True), Verdict.COPY),
-    "that grows": (Case(ENDED, READ[:3000]), Verdict.HELD),
-    "few bytes of an ended one": (Case(ENDED, SHORT, rests=True), Verdict.NEW),
-    "all of a short one": (Case(ENDED, SHORT, read=SHORT, rests=True), Verdict.COPY),
+    "rest": (Case(AWAITED, MORE), CopyVerdict.REST),
+    "all, at another place": (Case(AWAITED, READ, path="/old/app.log"), CopyVerdict.REST),
+    "all, at a place without relation": (Case(AWAITED, READ, path="/old/x"), CopyVerdict.NEW),
+    "rest with other bytes than seen": (Case(AWAITED, MORE, seen=b"others"), CopyVerdict.NEW),
+    "in its place": (Case(AWAITED, MORE, path=LOG), CopyVerdict.MOVED),
+    "next life in its place": (Case(AWAITED, READ[:3000], path=LOG), CopyVerdict.NEW),
+    "copy that grows": (Case(AWAITED, READ[:3000]), CopyVerdict.HELD),
+    "copy that was cut": (Case(AWAITED, READ[:3000], rests=True), CopyVerdict.COPY),
+    "few bytes of more": (Case(AWAITED, SHORT, rests=True), CopyVerdict.NEW),
+    "few bytes of more that grow": (Case(AWAITED, SHORT), CopyVerdict.HELD),
+    "another file": (Case(AWAITED, OTHER), CopyVerdict.NEW),
+    "few bytes, related": (Case(AWAITED, SHORT, read=SHORT), CopyVerdict.REST),
+    "few bytes, unrelated": (Case(AWAITED, SHORT, read=SHORT, path="/old/x"), CopyVerdict.NEW),
+    "first line only, and more": (Case(AWAITED, SHORT, read=HEADER), CopyVerdict.NEW),
+    "first line, the store is asked": (
+        Case(AWAITED, SHORT, read=HEADER, asked=True),
+        CopyVerdict.HELD,
+    ),
+    "another, the store is asked": (Case(AWAITED, OTHER, asked=True), CopyVerdict.NEW),
+    "copy of an ended one": (Case(ENDED, READ, rests=True), CopyVerdict.COPY),
+    "part of an ended one": (Case(ENDED, READ[:3000], rests=True), CopyVerdict.COPY),
+    "that grows": (Case(ENDED, READ[:3000]), CopyVerdict.HELD),
+    "few bytes of an ended one": (Case(ENDED, SHORT, rests=True), CopyVerdict.NEW),
+    "all of a short one": (Case(ENDED, SHORT, read=SHORT, rests=True), CopyVerdict.COPY),
     "all of an ended one, unrelated": (
         Case(ENDED, READ, path="/logs/app2.log", rests=True),
-        Verdict.NEW,
+        CopyVerdict.NEW,
     ),
-    "next life of an ended one": (Case(ENDED, READ, path=LOG, rests=True), Verdict.NEW),
-    "copy of a living one": (Case(LIVING, READ, file=MORE, rests=True), Verdict.HELD),
+    "next life of an ended one": (Case(ENDED, READ, path=LOG, rests=True), CopyVerdict.NEW),
+    "copy of a living one": (Case(LIVING, READ, file=MORE, rests=True), CopyVerdict.HELD),
     "the same as a living one, unrelated": (
         Case(LIVING, READ, path="/logs/app2.log", file=MORE),
-        Verdict.NEW,
+        CopyVerdict.NEW,
     ),
     "instead of one without name, unrelated": (
         Case(LIVING, MORE, path="/logs/app2.log", file=READ, named=False),
-        Verdict.NEW,
+        CopyVerdict.NEW,
     ),
     "in the place of a renamed one": (
         Case(LIVING, READ, path=LOG, name=COPY, file=READ),
-        Verdict.HELD,
+        CopyVerdict.HELD,
     ),
     "that at rest": (
         Case(LIVING, READ, path=LOG, name=COPY, file=READ, rests=True),
-        Verdict.NEW,
+        CopyVerdict.NEW,
     ),
-    "few bytes of a living one": (Case(LIVING, SHORT, file=MORE), Verdict.HELD),
-    "the same at rest": (Case(LIVING, SHORT, file=MORE, rests=True), Verdict.NEW),
-    "other than a living one": (Case(LIVING, OTHER, file=MORE), Verdict.NEW),
-    "more than a living one": (Case(LIVING, MORE, file=READ, rests=True), Verdict.NEW),
-    "instead of one without name": (Case(LIVING, MORE, file=READ, named=False), Verdict.MOVED),
-    "less than one without name": (Case(LIVING, READ, file=MORE, named=False), Verdict.HELD),
-    "of one that can't be read": (Case(LIVING, READ), Verdict.HELD),
-    "of an absent one": (Case(ABSENT, READ, rests=True), Verdict.HELD),
-    "of an absent one, unrelated": (Case(ABSENT, READ, path="/old/x", rests=True), Verdict.NEW),
+    "few bytes of a living one": (Case(LIVING, SHORT, file=MORE), CopyVerdict.HELD),
+    "the same at rest": (Case(LIVING, SHORT, file=MORE, rests=True), CopyVerdict.NEW),
+    "other than a living one": (Case(LIVING, OTHER, file=MORE), CopyVerdict.NEW),
+    "more than a living one": (Case(LIVING, MORE, file=READ, rests=True), CopyVerdict.NEW),
+    "instead of one without name": (Case(LIVING, MORE, file=READ, named=False), CopyVerdict.MOVED),
+    "less than one without name": (Case(LIVING, READ, file=MORE, named=False), CopyVerdict.HELD),
+    "of one that can't be read": (Case(LIVING, READ), CopyVerdict.HELD),
+    "of an absent one": (Case(ABSENT, READ, rests=True), CopyVerdict.HELD),
+    "of an absent one, unrelated": (Case(ABSENT, READ, path="/old/x", rests=True), CopyVerdict.NEW),
     "less than one that is gone, unrelated": (
         Case(AWAITED, READ[:3000], path="/logs/app2.log", rests=True),
-        Verdict.NEW,
+        CopyVerdict.NEW,
     ),
 }
 
 
 @pytest.mark.parametrize(("case", "verdict"), CASES.values(), ids=CASES.keys())
-def test_each_row_of_the_table__G5(case: Case, verdict: Verdict) -> None:
+def test_each_row_of_the_table__G5(case: Case, verdict: CopyVerdict) -> None:
     assert case.judge().verdict is verdict
 
 
@@ -157,8 +160,8 @@ def test_each_byte_of_the_first_64_kib_is_compared__G5(at: int) -> None:
     read = HEADER + lines(0, 8000)
     content = bytearray(read)
     content[at] ^= 1
-    assert Case(AWAITED, read, read=read).judge().verdict is Verdict.REST
-    assert Case(AWAITED, bytes(content), read=read).judge().verdict is Verdict.NEW
+    assert Case(AWAITED, read, read=read).judge().verdict is CopyVerdict.REST
+    assert Case(AWAITED, bytes(content), read=read).judge().verdict is CopyVerdict.NEW
 
 
 def test_of_several_generations_the_one_that_waits_gets_the_file__G5() -> None:
@@ -168,14 +171,14 @@ def test_of_several_generations_the_one_that_waits_gets_the_file__G5() -> None:
     suspect = Suspect(COPY, PlainSample(disk.open(COPY), len(MORE)), rests=True)
     ended = replace(case.life(), state=ENDED)
     judged = judge(suspect, [(ended, None), (case.life(), None), (ended, None)])
-    assert judged.verdict is Verdict.REST
+    assert judged.verdict is CopyVerdict.REST
 
 
 def test_a_compressed_copy_of_a_living_file_needs_no_further_look__G5() -> None:
-    assert Case(LIVING, READ, file=MORE).judge(unpacked=True).verdict is Verdict.COPY
-    assert Case(LIVING, OTHER, file=MORE).judge(unpacked=True).verdict is Verdict.NEW
+    assert Case(LIVING, READ, file=MORE).judge(unpacked=True).verdict is CopyVerdict.COPY
+    assert Case(LIVING, OTHER, file=MORE).judge(unpacked=True).verdict is CopyVerdict.NEW
     unrelated = Case(LIVING, READ, path="/logs/app2.log.gz", file=MORE)
-    assert unrelated.judge(unpacked=True).verdict is Verdict.NEW
-    assert Case(LIVING, READ).judge(unpacked=True).verdict is Verdict.HELD
-    assert Case(AWAITED, MORE).judge(unpacked=True).verdict is Verdict.REST
-    assert Case(ENDED, READ).judge(unpacked=True).verdict is Verdict.COPY
+    assert unrelated.judge(unpacked=True).verdict is CopyVerdict.NEW
+    assert Case(LIVING, READ).judge(unpacked=True).verdict is CopyVerdict.HELD
+    assert Case(AWAITED, MORE).judge(unpacked=True).verdict is CopyVerdict.REST
+    assert Case(ENDED, READ).judge(unpacked=True).verdict is CopyVerdict.COPY

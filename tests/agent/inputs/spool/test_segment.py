@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from agent.inputs.spool.message_cutter import MessageCutter
+from agent.inputs.spool.message_cutter import SpoolCutter
 from agent.inputs.spool.segment import SpoolSegment, make_segment
 from agent.inputs.spool.spool import LIMITS
 from logdrive.model.numbers import number_of
@@ -103,7 +103,7 @@ def test_messages_end_where_their_blocks_say__R1() -> None:
         await segment.append(0, b"o\nne\ntwo\n", [("a:1", [5]), ("b:2", [-4])])
         await segment.append(9, b"\xff\n", [("", [2])])
         data = segment.read_text(0, 100)
-        cutter = MessageCutter(segment)
+        cutter = SpoolCutter(segment)
         assert cutter.end_of_events(data[:10], 0, whole=True, final=False, position=0) == (9, False)
         first, second, third = cutter.cut_events(TextChunk(0, b"??" + data, 2, 13), 10)
         assert (first.start, first.end, first.message, first.eol) == (0, 5, "o\nne", "\n")
