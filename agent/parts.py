@@ -145,6 +145,7 @@ def make_parts(
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
         ),
         deleted_files=deleted_files,
+        inputs=file_inputs,
         log=log,
         file_log=file_log,
     )

@@ -152,7 +152,7 @@ def _make_parts(
             host.disk, clock, log, max_open_files=max_open_files, close_idle_seconds=0.0
         ),
         deleted_files=DeletedFiles(math.inf, sys.maxsize),
-        scans=False,
+        inputs=None,
         log=log,
         file_log=file_log,
     )

@@ -77,7 +77,7 @@ class Restorer:
         self._file_log = file_log
         self._unsure: list[CheckpointEntry] = []  # compared by their first line only
         # no store has said yet whether they are copies
-        self._unasked: list[tuple[Source, FileLocation, FirstLine]] = []
+        self._unasked: list[tuple[Source, FileLocation, FirstLine, dict[str, FileStat]]] = []
 
     def restore_entries(self, entries: Iterable[CheckpointEntry]) -> None:
         """Restore all *entries*. Those whose files can't be searched now become absent."""
@@ -108,8 +108,8 @@ class Restorer:
         """Have the store asked what restored files are copies of, where it was not (rule G5)."""
         if self._tailer.copies is None:
             return
-        for source, place, first_line in self._unasked:
-            siblings = self._tailer.copies.beside.siblings_of(place, first_line)
+        for source, place, first_line, bases in self._unasked:
+            siblings = self._tailer.copies.beside.siblings_of(place, first_line, bases)
             self._registry.search_siblings(source, siblings)
 
     def retry_absent(self) -> None:
@@ -190,6 +190,7 @@ class Restorer:
             # truncated since the comparison
             if first_line.crc != entry.crc:
                 raise SourceTruncatedError
+            bases = self._stat_bases(entry, generation)
         except OSError:
             # the next attempt opens it again
             self._tailer.open_files.close_file(generation)
@@ -215,12 +216,19 @@ class Restorer:
         entry.device, entry.birth_ns = place.device, place.birth_ns
         # one that came after others, whose counts are known, is no copy
         if entry.store is None and source.count == 0:
-            self._unasked.append((source, place, first_line))
+            self._unasked.append((source, place, first_line, bases))
         if _has_only_first_line(entry, stat):
             self._unsure.append(entry)
 
         self._tailer.follow_file(FollowedFile(generation, source, counting=source.counting))
         self._tailer.open_files.close_if_crowded(generation)
+
+    def _stat_bases(self, entry: CheckpointEntry, generation: Generation) -> dict[str, FileStat]:
+        """Return the files that this one may be a copy of; none if a store was asked for it."""
+        copies = self._tailer.copies
+        if copies is None or entry.store is not None:
+            return {}
+        return copies.beside.stat_bases(generation.place)
 
     def _add_unsure(self, entry: CheckpointEntry) -> None:
         """Add a generation that may have existed before the current one (rules G4, P4).
@@ -256,6 +264,10 @@ class Restorer:
     def _await_copy(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
         """Restore a source whose file is gone, as *mark* says; a copy may have its rest (G5)."""
         settings = self._inputs.settings_for(path_from_text(entry.path))
+        if settings is None and entry.ended is None:
+            # an input that names it again finds its copy where it is now
+            self._registry.add_absent(entry, wanted=False)
+            return
         if self._tailer.copies is None or settings is None:
             self._restore_ended(entry, mark)
             return

@@ -58,6 +58,9 @@ class Scanner:
         self._file_log = file_log
         self._failed: dict[str, str] = {}  # paths that can't be listed or looked at, and why
         self._thorough_at = 0.0  # when the next scan looks at each file itself (s)
+        self._start_counting = Counting.KNOWN
+        # paths that no scan could look at since the start: what is found there was there before
+        self._unseen = frozenset[str]()
         self.wake_event = asyncio.Event()  # set it to scan soon
 
     def reload(self, rescan_seconds: float) -> None:
@@ -72,9 +75,11 @@ class Scanner:
         """Scan all inputs once, letting other tasks run; return what was listed.
 
         *counting* is for files never seen before; *at_start* says that it is the agent's first
-        scan. Takes about 2 µs for an open file that is followed under its name, 6 µs once a minute
-        and for a closed one.
+        scan. Both hold for later scans, too, where the first one could not look. Takes about 2 µs
+        for an open file that is followed under its name, 6 µs once a minute and for a closed one.
         """
+        if at_start:
+            self._start_counting = counting
         now = self._clock.monotonic()
         if now >= self._thorough_at:
             listing, self._thorough_at = DirectoryListing(self._disk), now + _THOROUGH_SECONDS
@@ -84,23 +89,32 @@ class Scanner:
         self._tailer.missing.on_scan_started()
         waiting: dict[int, list[CheckpointEntry]] = {}  # absent entries by inode
         for entry in self._registry.absent.values():
-            waiting.setdefault(entry.inode, []).append(entry)
+            if entry.ending is None:  # else its file is the next generation's
+                waiting.setdefault(entry.inode, []).append(entry)
 
         for number, (path, table) in enumerate(self._inputs.scan_paths(listing)):
             key = listing.key_of(path)
             if key is None or not self._tailer.is_unchanged(path, key):
                 stat = listing.stat_or_none(path)
                 if stat is not None and stat.is_file:
-                    matched = MatchedFile(path, table, stat, at_start=at_start)
-                    self._on_match(matched, counting, waiting)
+                    is_first = at_start or (bool(self._unseen) and self._is_unseen(path))
+                    matched = MatchedFile(path, table, stat, at_start=is_first)
+                    self._on_match(matched, self._start_counting if is_first else counting, waiting)
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
-        self._tailer.missing.on_scan_ended()
+        unseen = frozenset((*listing.errors, *listing.forbidden))
+        self._tailer.missing.on_scan_ended(looked_everywhere=not unseen)
         if self._tailer.copies is not None and not listing.errors:
             self._tailer.copies.settled.on_scan_ended()
 
         self._warn_of_failed(listing)
+        self._unseen = unseen if at_start else self._unseen & unseen
         return listing
+
+    def _is_unseen(self, path: str) -> bool:
+        return any(
+            path == unseen or path.startswith(f"{unseen.rstrip('/')}/") for unseen in self._unseen
+        )
 
     def _on_match(
         self, match: MatchedFile, counting: Counting, waiting: dict[int, list[CheckpointEntry]]

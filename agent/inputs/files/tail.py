@@ -40,7 +40,7 @@ from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.file_locations import FileLocations
-from agent.inputs.files.paths.globs import MatchedFile
+from agent.inputs.files.paths.globs import FileInputs, MatchedFile
 from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
@@ -48,7 +48,7 @@ from agent.inputs.files.remounted import RemountedFiles
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
-from agent.sources.place import FileKey
+from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
@@ -74,14 +74,15 @@ class Tailer:
         encoder_of: Callable[[Source], Encoder],
         open_files: OpenFiles,
         deleted_files: DeletedFiles,
-        scans: bool = True,
+        inputs: FileInputs | None,
         log: Any,
         file_log: FileLog,
     ) -> None:
         """Add sources to *registry*, and to *send_queue* when they have data to send.
 
-        *encoder_of* is called only for a file that ends without a first line. With *scans* false
-        there is no `Scanner`: a file whose name is gone is not waited for.
+        *encoder_of* is called only for a file that ends without a first line. A `Scanner` finds the
+        files of *inputs*; without any there is none, and a file whose name is gone is not waited
+        for.
         """
         self._registry = registry
         self._send_queue = send_queue
@@ -89,17 +90,18 @@ class Tailer:
         self._disk = disk
         self._clock = clock
         self._file_log = file_log
+        self._inputs = inputs
         self._locations = FileLocations(disk, fingerprinter)  # real names and mount points
 
         self.open_files = open_files  # opens and closes all followed files
-        self.missing = MissingFiles(scans=scans)  # files that scans must look for
+        self.missing = MissingFiles(scans=inputs is not None)  # files that scans must look for
         self.followed: dict[FileKey, FollowedFile] = {}  # by device and inode
         self._remounted = RemountedFiles(self.followed, self.missing, disk, fingerprinter)
         self._schedule = LookSchedule(clock, self.followed)  # when to look at which file
         # recognize copies, where scans look for files
         self.copies: Copies | None = None
         self.compressed: CompressedFiles | None = None
-        if scans:
+        if inputs is not None:
             parts = make_copy_parts(
                 registry,
                 send_queue,
@@ -367,7 +369,7 @@ class Tailer:
     def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
         """Add the source of a file as soon as its first line is complete (rule G2)."""
         generation = followed.generation
-        if generation.seen == len(followed.head) and not followed.held:
+        if generation.seen == len(followed.head) and not followed.held and not followed.trouble:
             return  # nothing new
 
         self.open_files.open_file(generation)
@@ -383,6 +385,7 @@ class Tailer:
         copies = None if followed.no_copy else self.copies
         if copies is not None and not copies.admits_source(followed, first_line):
             return
+        siblings = self._siblings_of(followed, first_line)
         identity = self._fingerprinter.identify(stat, generation.place, first_line)
         generation.set_first_line(first_line)
         source = self._registry.add_generation(
@@ -390,7 +393,7 @@ class Tailer:
             identity,
             followed.counting,
             closes_when_complete=FirstLine.find_in(head, line_end=line_end) is None,
-            siblings=self._siblings_of(followed, first_line),
+            siblings=siblings,
         )
         followed.set_source(source)
 
@@ -398,11 +401,12 @@ class Tailer:
         self, followed: FollowedFile, first_line: FirstLine
     ) -> list[tuple[str, Identity]]:
         """Return paths and identities of lives that a file may be a copy of, where a checkpoint may
-        not tell.
+        not tell. Raises OSError.
         """
         if not followed.found_at_start or followed.no_copy or self.copies is None:
             return []
-        return self.copies.beside.siblings_of(followed.generation.place, first_line)
+        beside, place = self.copies.beside, followed.generation.place
+        return beside.siblings_of(place, first_line, beside.stat_bases(place))
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -471,8 +475,25 @@ class Tailer:
     def _end_truncated(self, followed: FollowedFile) -> None:
         """End the generation of a truncated file, and look at the next one (rule G3)."""
         self._endings.end_truncated(followed)
-        if not followed.dropped:
+        if followed.dropped:
+            return
+        if self._is_wanted(followed.generation.place):
             self._look_at(followed)
+        else:
+            self.unfollow(followed)
+
+    def _is_wanted(self, place: FileLocation) -> bool:
+        """Return whether the file that is at *place* now is to be read as it is.
+
+        The inode of a closed file may have been given to one that no input names, or to one that is
+        compressed: no next generation begins in it.
+        """
+        if self._inputs is None:
+            return True
+        if suffix_of(place.name):
+            return False
+        is_named = self._inputs.settings_for(place.name) is not None
+        return is_named or self._disk.real_path(place.path) == place.name
 
     def _on_error(self, followed: FollowedFile, error: OSError) -> None:
         """Note why a file can't be read, and log it if it is new."""
@@ -483,6 +504,8 @@ class Tailer:
         elif reason != followed.trouble:
             self._file_log.warning("file can't be read", generation.place.name, reason=reason)
         followed.set_trouble(reason, lacks_handle=lacks_handle)
+        if followed.source is None and self.copies is not None:
+            self.copies.await_unreadable(generation.place.name, error)
 
         # a stale NFS handle never works again, but the file may be opened again
         if error.errno == errno.ESTALE:

@@ -32,7 +32,6 @@ from agent.inputs.files.copies.copies import Copies
 from agent.inputs.files.copies.judge import REST_SECONDS, CopyVerdict, Judgement, Suspect
 from agent.inputs.files.copies.settled import stamp_of
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.paths.globs import MatchedFile
 from agent.inputs.files.paths.suffixes import suffix_of
@@ -193,6 +192,7 @@ class CompressedFiles:
                 return  # changed meanwhile
         except OSError as error:
             self._jobs.pop(job.key, None)  # a scan finds it again
+            self._copies.await_unreadable(job.path, error)
             self._file_log.warning("file can't be read", job.path, reason=os_error_text(error))
             return
         if not survey.complete and not problem:
@@ -245,8 +245,7 @@ class CompressedFiles:
             except SourceTruncatedError:
                 return  # it was changed: again later
             except OSError as error:
-                if error.errno in HANDLE_ERRORS:
-                    self._copies.await_longer(judged)
+                self._copies.await_unreadable(job.path, error)
                 return
             self._jobs.pop(job.key, None)
             return

@@ -1,6 +1,7 @@
 """Generations whose files are gone, and whose rest is looked for in copies (rule G5)."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from agent.config.files import InputTable
 from agent.inputs.files.copies.judge import REST_SECONDS
@@ -11,6 +12,11 @@ from agent.sources.paths import path_from_text
 from agent.sources.place import FileKey
 from agent.sources.source import Source
 from logdrive.records.runs import REMOVED, SHIPPED, GapOrEndMark
+
+UNREADABLE_SECONDS: Final = 3600.0
+"""Seconds for which a rest is looked for while what may have it can't be read. Not for ever: each
+life of a file with an unreadable neighbour, say one of another user, would be kept.
+"""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -41,6 +47,8 @@ class AwaitedRest:
     modified_ns: int
     """When its file was changed last, as of the last look; 0 where that is not known."""
 
+    since: float = 0.0
+    """When the search began (monotonic, s)."""
     until: float = 0.0
     """When it is given up (monotonic, s), if no copy grows until then."""
     scan: int = 0
@@ -53,10 +61,16 @@ class AwaitedRest:
     """Sizes of the copies seen, and since when they have them (monotonic, s)."""
 
     def wait_longer(self, now: float) -> None:
-        """Look for it a while longer: a file was found that may have it, and can't be read or
-        judged yet.
+        """Look for it a while longer: a file was found that may have it, and can't be judged yet,
+        or there is no handle for it.
         """
         self.until = max(self.until, now + REST_SECONDS)
+
+    def wait_for_unreadable(self, now: float) -> None:
+        """Look for it a while longer, for `UNREADABLE_SECONDS` in all: what may have it can't be
+        read, and this may heal.
+        """
+        self.until = max(self.until, min(now + REST_SECONDS, self.since + UNREADABLE_SECONDS))
 
     @classmethod
     def from_generation(

@@ -201,6 +201,19 @@ class Copies:
         if source is not None and (awaited := self.awaited_for(source)) is not None:
             awaited.wait_longer(self._clock.monotonic())
 
+    def await_unreadable(self, path: str, error: OSError) -> None:
+        """Look longer for the rests that the file *path* may have: it can't be read, for now."""
+        if isinstance(error, FileNotFoundError):
+            return
+        now = self._clock.monotonic()
+        for awaited in self._awaited.values():
+            if not is_name_like((awaited.path, awaited.name), path):
+                continue
+            if error.errno in HANDLE_ERRORS:
+                awaited.wait_longer(now)
+            else:
+                awaited.wait_for_unreadable(now)
+
     def note_surveyed(self, stamp: CopyStamp) -> None:
         """Note that a compressed file was compared with all sources that wait for a copy."""
         for awaited in self._awaited.values():
@@ -247,7 +260,7 @@ class Copies:
         Its generation, if it has one, must be retired.
         """
         now = self._clock.monotonic()
-        awaited.until = now + REST_SECONDS
+        awaited.since, awaited.until = now, now + REST_SECONDS
         awaited.scan = self._missing.next_complete_scan()
         awaited.source.await_copy(awaited.mark)
         self._registry.keep_entry(awaited.source)
@@ -278,6 +291,8 @@ class Copies:
         """Look through the files beside a file that is gone; give it up if its time is over."""
         if self.awaited_for(awaited.source) is None:
             return
+        if not self._missing.looked_everywhere:
+            awaited.wait_for_unreadable(now)
         for path in self.beside.paths_beside(awaited):
             self._try_path(awaited, path, now)
             if awaited.source not in self._awaited:
@@ -295,9 +310,7 @@ class Copies:
         except SourceTruncatedError:
             return
         except OSError as error:
-            # it is there, and may be looked at once there is a handle for it
-            if error.errno in HANDLE_ERRORS:
-                awaited.wait_longer(now)
+            self.await_unreadable(path, error)
 
     def _try_candidate(self, awaited: AwaitedRest, path: str, now: float) -> None:
         """Read on from the plain file *path* if it is a copy. Raises OSError."""

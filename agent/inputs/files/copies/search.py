@@ -58,19 +58,31 @@ class CopySearch:
             found |= {f"{directory}/{other}": None for other in names if other.startswith(stem)}
         return list(found)
 
-    def siblings_of(self, place: FileLocation, first_line: FirstLine) -> list[tuple[str, Identity]]:
-        """Return the paths and identities of lives that the file at *place* may be a copy of.
+    def stat_bases(self, place: FileLocation) -> dict[str, FileStat]:
+        """Return the files beside that at *place* whose names its own goes on after, by path.
 
-        These are lives with its first line, of the files whose names it goes on after: of those
-        beside it, and of those that stood there and have been moved or removed since.
+        Raises OSError if one can't be looked at now: without it a copy would be sent again.
         """
-        directory, _, name = place.name.rpartition("/")
-        siblings = dict[tuple[str, tuple[int, int]], None]()
-        for path in (f"{directory}/{base}" for base in _bases_of(name)):
-            with contextlib.suppress(OSError):
+        bases = {}
+        for path in _base_paths(place):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stat = self._disk.stat(path)
                 if stat.is_file:
-                    siblings[path, (stat.inode, stat.birth_ns)] = None
+                    bases[path] = stat
+        return bases
+
+    def siblings_of(
+        self, place: FileLocation, first_line: FirstLine, bases: Mapping[str, FileStat]
+    ) -> list[tuple[str, Identity]]:
+        """Return the paths and identities of lives that the file at *place* may be a copy of.
+
+        These are lives with its first line, of the files whose names it goes on after: of *bases*,
+        which are beside it, and of those that stood there and have been moved or removed since.
+        """
+        siblings = dict[tuple[str, tuple[int, int]], None]()
+        for path in _base_paths(place):
+            if path in bases:
+                siblings[path, (bases[path].inode, bases[path].birth_ns)] = None
             siblings |= {(path, file): None for file in self._known_files.get(path, ())}
 
         agent, host = self._fingerprinter.agent, self._fingerprinter.host
@@ -125,6 +137,11 @@ class CopySearch:
             return False
         # the file of an absent entry is left to the restorer
         return all(entry.inode != stat.inode for entry in self._registry.absent.values())
+
+
+def _base_paths(place: FileLocation) -> list[str]:
+    directory, _, name = place.name.rpartition("/")
+    return [f"{directory}/{base}" for base in _bases_of(name)]
 
 
 def _bases_of(name: str) -> list[str]:

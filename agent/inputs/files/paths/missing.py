@@ -27,13 +27,16 @@ class MissingFiles:
         self._running = False  # whether a scan is running
         self._ended = 0  # scans that have ended
         self._until: dict[FileKey, int] = {}  # value of _ended at which a file counts as gone
+        # whether the last scan could look at all that the inputs match
+        self.looked_everywhere = True
 
     def on_scan_started(self) -> None:
         """Note that a scan of all inputs has started."""
         self._running = True
 
-    def on_scan_ended(self) -> None:
-        """Note that the scan has looked everywhere."""
+    def on_scan_ended(self, *, looked_everywhere: bool) -> None:
+        """Note that the scan has ended, and whether it could look everywhere."""
+        self.looked_everywhere = looked_everywhere
         self._running = False
         self._ended += 1
 

@@ -110,6 +110,7 @@ class Tail:
                 handles=handles,
             ),
             deleted_files=DeletedFiles(1.0, 1 << 30),
+            inputs=inputs,
             log=Log(),
             file_log=FileLog(Log(), self.clock),
         )

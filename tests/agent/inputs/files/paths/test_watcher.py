@@ -116,6 +116,7 @@ def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> Non
             encoder_of=lambda source: BlockEncoder(),
             open_files=OpenFiles(disk, clock, _Quiet(), max_open_files=100, close_idle_seconds=1.0),
             deleted_files=DeletedFiles(1.0, 0),
+            inputs=inputs,
             log=_Quiet(),
             file_log=FileLog(_Quiet(), clock),
         )
