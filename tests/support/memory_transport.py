@@ -88,11 +88,17 @@ class Connection:
         self.client = MemoryStream(self, back, towards, seen_by_client)
         self.server = MemoryStream(self, towards, back, seen_by_server)
         self._pipes = (towards, back)
+        self._lost = False
 
     @property
     def swallowed(self) -> bool:
         """True if bytes have vanished in silence, so that one end waits for ever."""
         return any(pipe.swallowed for pipe in self._pipes)
+
+    @property
+    def silent(self) -> bool:
+        """Whether an end waits for ever, as no kernel does whose keepalives are not answered."""
+        return self.swallowed or self._lost
 
     @property
     def alive(self) -> bool:
@@ -130,6 +136,7 @@ class Connection:
 
     def lose(self, host: str) -> None:
         """End the connection for *host* alone; the other end waits (a half-open connection)."""
+        self._lost = True
         towards, back = self._pipes
         incoming, outgoing = (back, towards) if host == self.hosts[0] else (towards, back)
         self.stall()
