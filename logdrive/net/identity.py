@@ -32,6 +32,15 @@ def certificate_names(certificate: x509.Certificate) -> list[str]:
     return [str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress)]
 
 
+def has_name(certificate: x509.Certificate, name: str, *, address: bool) -> bool:
+    """Return whether *name*, letter by letter, is among the names that the certificate is valid
+    for: among its addresses, or else among its DNS names.
+    """
+    kind = x509.IPAddress if address else x509.DNSName
+    names = _alternative_names(certificate) or ()
+    return any(str(other.value) == name for other in names if isinstance(other, kind))
+
+
 def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -9,12 +9,10 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
-import service_identity
 from cryptography import x509
 from OpenSSL import SSL, crypto
-from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
 
-from logdrive.net.identity import certificate_names
+from logdrive.net.identity import certificate_names, has_name
 
 _CODES: Final = SSL.X509VerificationCodes
 _UNKNOWN_CA: Final = (
@@ -68,7 +66,7 @@ def verify_certificate(
     if not ok:
         handshake.refusal = handshake.refusal or _chain_refusal(certificate.to_cryptography(), code)
     elif depth == 0 and handshake.expected is not None:
-        handshake.refusal = _name_refusal(certificate.to_cryptography(), handshake.expected)
+        handshake.refusal = name_refusal(certificate.to_cryptography(), handshake.expected)
     return handshake.refusal is None
 
 
@@ -98,14 +96,34 @@ def _name_of(code: int) -> str:
     return next(names, f"ERR_{code}").removeprefix("ERR_").replace("_", " ").lower()
 
 
-def _name_refusal(certificate: x509.Certificate, expected: str) -> str | None:
-    check = verify_certificate_ip_address if is_address(expected) else verify_certificate_hostname
+def name_refusal(certificate: x509.Certificate, expected: str) -> str | None:
+    """Return why a certificate is refused by a client that expects the name or address *expected*.
+
+    None if it is not. Wildcards and names of other scripts are as RFC 6125 says.
+    """
+    if has_name(certificate, expected, address=is_address(expected)) or _speaks_for(
+        certificate, expected
+    ):
+        return None
+    names = ", ".join(certificate_names(certificate)) or "no name at all"
+    return (
+        f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a "
+        "name, set server_name, or renew it"
+    )
+
+
+def _speaks_for(certificate: x509.Certificate, expected: str) -> bool:
+    """Return whether a certificate is valid for a name by any rule: by a wildcard, say."""
+    # not sooner: it takes 2 MiB, and most certificates have the very name
+    import service_identity.cryptography
+
+    check = (
+        service_identity.cryptography.verify_certificate_ip_address
+        if is_address(expected)
+        else service_identity.cryptography.verify_certificate_hostname
+    )
     try:
         check(certificate, expected)
     except (service_identity.VerificationError, service_identity.CertificateError, ValueError):
-        names = ", ".join(certificate_names(certificate)) or "no name at all"
-        return (
-            f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a "
-            "name, set server_name, or renew it"
-        )
-    return None
+        return False
+    return True
