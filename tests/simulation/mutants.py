@@ -1,6 +1,7 @@
 """Hunts deliberate bugs: each is patched into one module as a process of its own imports it.
 
-Seeds are played until one finds the bug; if none does, the unit tests of the module's room are run.
+Seeds are played until one finds the bug; if none does, the histories that once found a fault, and
+then the unit tests of the module's room are run.
 A simulator that finds nothing may be blind: the bugs show what it sees. `docs/simulator.md` lists
 them with the seeds that found them.
 """
@@ -22,6 +23,8 @@ from tests.simulation.patching import VARIABLE, named, patch
 from tests.simulation.plan import ALIKE_OVER_S2
 
 MOST_SEEDS = 400  # default limit on the seeds played for one bug
+KEPT: Final = Path(__file__).parent / "found"
+"""Histories that once found a fault."""
 _ROOT: Final = Path(__file__).parents[2]
 _ROOMS: Final = (
     ("agent.", "tests/agent"),
@@ -42,8 +45,8 @@ _WITHOUT: Final = "not process and not spark and not pravega_server"
 class Found:
     """What found a bug first."""
 
-    seed: int | None  # None: a unit test
-    what: str  # the promise that the seed broke, or the name of the test
+    seed: int | None  # None: a history that is kept, or a unit test
+    what: str  # the promise that the seed broke, or the name of that history or test
 
 
 def hunt(
@@ -85,8 +88,27 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
             return Found(seed, f"the history could not be judged: {type(error).__name__}")
         if outcome.broken is not None:
             return Found(seed, outcome.broken.promise)
+    if kept := _failing_kept(mutant):
+        return Found(None, kept)
     test = failing_test(mutant, [room_of(mutant.module)]) if tests else ""
     return Found(None, test) if test else None
+
+
+def _failing_kept(mutant: Mutant) -> str:
+    """Return the name of the first kept history that fails with the bug, "" if all hold."""
+    from tests.simulation.history import play
+    from tests.simulation.recipe import cooked
+
+    if mutant.over_s2 or mutant.over_iggy:
+        return ""
+    for path in sorted(KEPT.glob("*.json")):
+        try:
+            broken = play(cooked(str(path))).broken
+        except Exception:  # as in a seed
+            return path.stem
+        if broken is not None:
+            return path.stem
+    return ""
 
 
 def room_of(module: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.simulation.drawing import draw
 from tests.simulation.history import Outcome, play
+from tests.simulation.mutants import KEPT
 from tests.simulation.recipe import cooked, recipe_of
 
 pytestmark = pytest.mark.history
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.history
 # of a minute; `make simulate` plays as many as there is time for
 FIXED = range(20)
 _GROUP = 10
-_FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
+_FOUND = sorted(KEPT.glob("*.json"))
 
 
 def _failure_text(outcome: Outcome) -> str:

@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from agent.config.files import InputTable
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
@@ -90,11 +91,11 @@ class Restorer:
                 mark = GapOrEndMark(entry.ended, entry.exact)
                 # what was read of it and not acknowledged may be in a copy
                 if entry.ended in _FILE_GONE and entry.seen > position_of(entry.number):
-                    self._await_copy(entry, mark)
+                    self._await_copy(entry, mark, self._settings_for(entry))
                 else:
                     self._restore_ended(entry, mark)
             elif entry.ending is not None:
-                self._await_copy(entry, GapOrEndMark(entry.ending, entry.exact))
+                self._restore_ending(entry, entry.ending)
             else:
                 self._restore_living(entry, locator)
 
@@ -103,6 +104,18 @@ class Restorer:
         # and all counts: these get the next ones
         for entry in self._unsure:
             self._add_unsure(entry)
+
+    def _restore_ending(self, entry: CheckpointEntry, reason: str) -> None:
+        """Restore a source that was read from a copy, or waited for one."""
+        settings = self._settings_for(entry)
+        if settings is None:
+            # an input that names it again finds its copy where it is now
+            self._registry.add_absent(entry, wanted=False)
+        else:
+            self._await_copy(entry, GapOrEndMark(reason, entry.exact), settings)
+
+    def _settings_for(self, entry: CheckpointEntry) -> InputTable | None:
+        return self._inputs.settings_for(path_from_text(entry.path))
 
     def _search_siblings(self) -> None:
         """Have the store asked what restored files are copies of, where it was not (rule G5)."""
@@ -152,7 +165,7 @@ class Restorer:
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
-                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False))
+                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False), settings)
             else:
                 place.name, stat = location
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
@@ -205,7 +218,8 @@ class Restorer:
                 self._tailer.open_files.close_file(generation)
             else:
                 self._tailer.follow_file(FollowedFile(generation.make_successor()))
-            self._await_copy(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))
+            mark = GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False)
+            self._await_copy(entry, mark, generation.settings)
             return
 
         generation.set_first_line(first_line)
@@ -261,13 +275,10 @@ class Restorer:
         )
         self._restore_ended(lost, GapOrEndMark(UNSURE, exact=False))
 
-    def _await_copy(self, entry: CheckpointEntry, mark: GapOrEndMark) -> None:
+    def _await_copy(
+        self, entry: CheckpointEntry, mark: GapOrEndMark, settings: InputTable | None
+    ) -> None:
         """Restore a source whose file is gone, as *mark* says; a copy may have its rest (G5)."""
-        settings = self._inputs.settings_for(path_from_text(entry.path))
-        if settings is None and entry.ended is None:
-            # an input that names it again finds its copy where it is now
-            self._registry.add_absent(entry, wanted=False)
-            return
         if self._tailer.copies is None or settings is None:
             self._restore_ended(entry, mark)
             return

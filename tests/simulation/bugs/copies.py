@@ -130,4 +130,63 @@ COPIES = (
             ),
         ),
     ),
+    Mutant(
+        "copies.names_not_compared",
+        "a file is held as a copy of one that begins like it, whatever their names",
+        "agent.inputs.files.copies.known_life",
+        (
+            (
+                "        return path in (self.path, self.name) or self.is_related(path)\n",
+                "        return True\n",
+            ),
+            (
+                "        return is_name_like((self.path, self.name), path)\n",
+                "        return True\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.unreadable_are_none",
+        "a rest is given up although what may have it could not be read",
+        "agent.inputs.files.copies.copies",
+        (
+            (
+                "        if isinstance(error, FileNotFoundError):\n",
+                "        if isinstance(error, OSError):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.late_ones_are_new",
+        "a copy in a directory that could first be listed later is not looked for in the store",
+        "agent.inputs.files.scanner",
+        (
+            (
+                "                    is_first = at_start or (bool(self._unseen) and self._is_unseen(path))\n",
+                "                    is_first = at_start\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.input_taken_away_ends_them",
+        "a rest is told as a gap while no input names its file, though a copy has it",
+        "agent.inputs.files.restore",
+        (
+            (
+                "            self._registry.add_absent(entry, wanted=False)\n        else:\n",
+                "            self._restore_ended(entry, GapOrEndMark(reason, entry.exact))\n        else:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.inode_is_enough",
+        "the next generation begins in a file that has a closed one's inode, whatever its name",
+        "agent.inputs.files.tail",
+        (
+            (
+                "        if self._is_wanted(followed.generation.place):\n",
+                "        if True:\n",
+            ),
+        ),
+    ),
 )
