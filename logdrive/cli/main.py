@@ -15,7 +15,7 @@ from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
 _COMMANDS = {
-    "agent": "logdrive.cli.agent",
+    "agent": "logdrive.cli.agent.command",
     "certs": "logdrive.cli.certs",
     "demo": "logdrive.cli.demo.command",
     "pipeline": "logdrive.cli.pipeline",

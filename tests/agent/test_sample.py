@@ -7,7 +7,7 @@ import pytest
 
 from agent.config.config import AgentConfig
 from agent.sample import SampleReport, check_sample
-from logdrive.cli.sample_report import sample_lines
+from logdrive.cli.agent.sample_report import sample_lines
 from logdrive.errors import ConfigError
 from logdrive.records.chunk import CHUNK_BYTES
 from tests.support.memory_disk import MemoryDisk

@@ -73,6 +73,6 @@ def test_a_certificate_is_refused_for_any_other_name(names: tuple[str, ...], exp
 
 
 def test_programs_start_without_the_library_for_other_names() -> None:
-    code = "import sys, logdrive.cli.agent; print('service_identity' in sys.modules)"
+    code = "import sys, logdrive.cli.agent.command; print('service_identity' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"

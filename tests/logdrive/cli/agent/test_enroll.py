@@ -123,7 +123,7 @@ def test_a_new_agent_toml_reads_what_the_commented_example_reads(
 ) -> None:
     assert enroll(bundle, tmp_path / "etc").exit_code == 0
     made = load_config(str(tmp_path / "etc/agent.toml"), AgentConfig, {})
-    example = load_config(str(Path(__file__).parents[3] / "config/agent.toml"), AgentConfig, {})
+    example = load_config(str(Path(__file__).parents[4] / "config/agent.toml"), AgentConfig, {})
     assert [(table.paths, table.exclude) for table in made.input] == [
         (table.paths, table.exclude) for table in example.input
     ]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.inputs.files.taken_positions import FILE_NAME
-from logdrive.cli.agent import agent
+from logdrive.cli.agent.command import agent
 from logdrive.errors import ConfigError
 
 FILEBEAT = """\

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from agent.control.client import NoAgentError, ask_agent
 from agent.control.messages import MOST_SOURCES, AgentStatus, SourceOrder, StatusRequest
-from logdrive.cli.agent_target import agent_target, control_socket, path_as_shown
+from logdrive.cli.agent.source_table import rule_lines, source_table, sum_line
+from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
-from logdrive.cli.source_table import rule_lines, source_table, sum_line
 from logdrive.printable import escape_unprintable
 
 _SHOWN: Final = 20

@@ -17,8 +17,8 @@ from agent.control.messages import (
     SkipRequest,
     StatusRequest,
 )
-from logdrive.cli.agent_status import ask_status
-from logdrive.cli.agent_target import agent_target, control_socket, path_as_shown
+from logdrive.cli.agent.status import ask_status
+from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
 from logdrive.printable import escape_unprintable
 

@@ -32,11 +32,11 @@ _config = click.option(
 @click.group(
     cls=LazyCommands,
     lazily={
-        "enroll": "logdrive.cli.enroll",
-        "import": "logdrive.cli.importing",
-        "ship": "logdrive.cli.shipping",
-        "source": "logdrive.cli.agent_sources",
-        "status": "logdrive.cli.agent_status",
+        "enroll": "logdrive.cli.agent.enroll",
+        "import": "logdrive.cli.agent.importing",
+        "ship": "logdrive.cli.agent.shipping",
+        "source": "logdrive.cli.agent.sources",
+        "status": "logdrive.cli.agent.status",
     },
     short_help="Follow files and deliver every line exactly once.",
     epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
@@ -156,7 +156,7 @@ def _check_sample(
     config: AgentConfig, sample: str, key: str | None, most_events: int, *, as_json: bool
 ) -> int:
     from agent.sample import check_sample  # with what makes events of lines
-    from logdrive.cli.sample_report import print_sample
+    from logdrive.cli.agent.sample_report import print_sample
 
     report = check_sample(
         config, os.path.abspath(sample), key, disk=SystemDisk(), monotonic=time.monotonic

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from agent.control.client import NoAgentError
 from agent.control.messages import AgentStatus, ControlAnswer, Request, RuleStatus, StatusRequest
 from agent.status import SourceStatus
-from logdrive.cli import agent_status
+from logdrive.cli.agent import status
+from logdrive.cli.agent.source_table import duration, size
 from logdrive.cli.main import cli
-from logdrive.cli.source_table import duration, size
 
 _SOURCE = SourceStatus(
     path="/var/log/[red]a\x1b[2J.log",
@@ -89,7 +89,7 @@ class _Agent:
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, agent: _Agent, *options: str) -> Any:
-    monkeypatch.setattr(agent_status, "ask_agent", agent.ask)
+    monkeypatch.setattr(status, "ask_agent", agent.ask)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     return CliRunner().invoke(cli, ["agent", "status", "--socket", "/s", *options])
 
