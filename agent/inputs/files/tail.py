@@ -26,6 +26,7 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agent.inputs.files.beginnings import Beginnings
 from agent.inputs.files.compressed.compressed_files import CompressedFiles
 from agent.inputs.files.compressed.generation import CompressedGeneration
 from agent.inputs.files.compressed.unpacked import SeekingError
@@ -46,7 +47,7 @@ from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.remounted import RemountedFiles
 from agent.sources.file_log import FileLog
-from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.identity import Fingerprinter
 from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue
@@ -118,6 +119,7 @@ class Tailer:
                 file_log=file_log,
             )
             self.copies, self.compressed = parts.copies, parts.compressed
+        self._beginnings = Beginnings(registry, fingerprinter, open_files, self.copies)
         self._endings = Endings(
             self.followed,
             EndRecorder(
@@ -323,7 +325,7 @@ class Tailer:
 
             followed.generation.on_stat(stat, now)
             if followed.generation.first_line is None:
-                self._begin_source(followed, stat)
+                self._beginnings.begin_source(followed, stat)
             if followed.dropped:
                 return
             if followed.trouble:
@@ -365,48 +367,6 @@ class Tailer:
         if self.open_files.has_room or has_grown or may_have_first_line:
             self.open_files.open_file(generation)
         return stat
-
-    def _begin_source(self, followed: FollowedFile, stat: FileStat) -> None:
-        """Add the source of a file as soon as its first line is complete (rule G2)."""
-        generation = followed.generation
-        if generation.seen == len(followed.head) and not followed.held and not followed.trouble:
-            return  # nothing new
-
-        self.open_files.open_file(generation)
-        head = generation.read_head()
-        if not head.startswith(followed.head):
-            raise SourceTruncatedError
-        followed.head = head
-
-        line_end = generation.settings.line_end_bytes
-        first_line = FirstLine.find_in(head, ended=followed.ships_unfinished, line_end=line_end)
-        if first_line is None:
-            return
-        copies = None if followed.no_copy else self.copies
-        if copies is not None and not copies.admits_source(followed, first_line):
-            return
-        siblings = self._siblings_of(followed, first_line)
-        identity = self._fingerprinter.identify(stat, generation.place, first_line)
-        generation.set_first_line(first_line)
-        source = self._registry.add_generation(
-            generation,
-            identity,
-            followed.counting,
-            closes_when_complete=FirstLine.find_in(head, line_end=line_end) is None,
-            siblings=siblings,
-        )
-        followed.set_source(source)
-
-    def _siblings_of(
-        self, followed: FollowedFile, first_line: FirstLine
-    ) -> list[tuple[str, Identity]]:
-        """Return paths and identities of lives that a file may be a copy of, where a checkpoint may
-        not tell. Raises OSError.
-        """
-        if not followed.found_at_start or followed.no_copy or self.copies is None:
-            return []
-        beside, place = self.copies.beside, followed.generation.place
-        return beside.siblings_of(place, first_line, beside.stat_bases(place))
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""

@@ -20,7 +20,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False))\n",
+                "                self._await_copy(entry, GapOrEndMark(REMOVED, exact=False), settings)\n",
                 "                pass\n",
             ),
         ),
@@ -31,7 +31,7 @@ HOLDINGS = (
         "agent.inputs.files.restore",
         (
             (
-                "            self._await_copy(entry, GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False))\n",
+                "            self._await_copy(entry, mark, generation.settings)\n",
                 "",
             ),
         ),
