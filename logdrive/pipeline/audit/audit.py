@@ -195,7 +195,8 @@ def verdict(
 def _count_lines(sources: list[AuditedSource], proof: Proof, continuing: Mapping[str, int]) -> None:
     for source in sources:
         no_lines = proof.quarantined_of.get(source.source, 0)
-        source.lines = source.events - continuing.get(source.source, 0) - no_lines
+        # below 0 where a damaged header counts fewer rows than there are
+        source.lines = max(0, source.events - continuing.get(source.source, 0) - no_lines)
 
 
 def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> list[AuditedLetter]:
@@ -215,12 +216,13 @@ def _charge_faults(sources: list[AuditedSource], faults: Sequence[Fault]) -> int
     for fault in faults:
         source = by_name.get(fault.source or "")
         if source is not None and fault.previous is not None:
-            source.complete_to = min(source.complete_to, fault.previous)
+            source.complete_to = max(0, min(source.complete_to, fault.previous))
         if source is None:
             missing += fault.missing_bytes
         elif fault.missing_bytes:
             source.lost_bytes += fault.missing_bytes
-            source.bytes -= fault.missing_bytes
+            # what several batches have is in its bytes once, and may be missing from all of them
+            source.bytes = max(0, source.bytes - fault.missing_bytes)
             if fault.previous is not None and fault.position is not None:
                 source.damaged.append((fault.previous, fault.position))
     return missing

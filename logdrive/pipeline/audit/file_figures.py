@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.file_rows import read_pieces
+from logdrive.pipeline.audit.file_rows import convert_errors, read_pieces
 from logdrive.pipeline.audit.line_ends import (
     END_COLUMNS,
     ENDS,
@@ -48,6 +48,11 @@ class FileFigures:
 
 def read_figures(path: str) -> FileFigures:
     """Return the figures of the file at *path*. Raises `StorageError`."""
+    with convert_errors(path):  # damaged labels are found where they are used
+        return _read_figures(path)
+
+
+def _read_figures(path: str) -> FileFigures:
     runs, count, most = [RUNS.empty_table()], 0, _MOST_RUNS
     for rows in read_pieces(path, COLUMNS):
         some = sum_runs(rows)

@@ -28,7 +28,7 @@ def read_pieces(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
     Labels are dictionaries. Raises `StorageError`.
     """
-    with _convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+    with convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
         yield from file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False)
 
 
@@ -41,7 +41,7 @@ def read_source(
     `StorageError`.
     """
     names = ["source", *columns]
-    with _convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+    with convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
         for group in range(file.num_row_groups):
             labels = file.read_row_group(group, ["source"], use_threads=False)["source"]
             if not any(source in chunk.dictionary.to_pylist() for chunk in labels.chunks):
@@ -60,7 +60,7 @@ def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:
     """
 
     def read(path: str) -> pa.Table:
-        with _convert_errors(path), pq.ParquetFile(path) as file:
+        with convert_errors(path), pq.ParquetFile(path) as file:
             there = set(file.schema_arrow.names)
             names = [name for name in schema.names if name in there]
             found = file.read(names, use_threads=False)
@@ -70,9 +70,18 @@ def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:
                 else pa.nulls(found.num_rows, field.type)
                 for field in schema
             ]
-            return pa.table(columns, schema=schema)
+            return _checked(pa.table(columns, schema=schema))
 
     return pa.concat_tables([schema.empty_table(), *map_files(read, sorted(paths))])
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """Return *table*, in which all values are what its schema says. Raises `ArrowInvalid`."""
+    table.validate(full=True)
+    for field in table.schema:
+        if not field.nullable and table[field.name].null_count:
+            raise pa.ArrowInvalid(f"{field.name} lacks values")
+    return table
 
 
 def map_files(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -85,8 +94,11 @@ def map_files(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 
 
 @contextmanager
-def _convert_errors(path: str) -> Iterator[None]:
+def convert_errors(path: str) -> Iterator[None]:
+    """Convert what pyarrow raises in the context, of the damaged file at *path*, too."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"{path} can't be read: {error}") from error
+    except (KeyError, UnicodeDecodeError) as error:  # names of its columns, or its labels
+        raise StorageError(f"{path} can't be read: its bytes were changed ({error})") from error

@@ -98,7 +98,8 @@ class _Intervals:
     def of(cls, column: pa.ChunkedArray) -> Self:
         """Sum up the intervals in *column*; null has none."""
         intervals = pc.list_flatten(column).combine_chunks()
-        start, end = intervals.field("start").to_numpy(), intervals.field("end").to_numpy()
+        # null only in a damaged file
+        start, end = (intervals.field(name).fill_null(0).to_numpy() for name in ("start", "end"))
         lengths = pc.list_value_length(column).fill_null(0).to_numpy()
         after = np.cumsum(lengths)
         first = after - lengths

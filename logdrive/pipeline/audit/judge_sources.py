@@ -1,6 +1,6 @@
 """Judges sources by their headers: which bytes were sent, and which are missing (rule A3)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -45,11 +45,14 @@ def heads_from_table(table: pa.Table) -> list[Head]:
     columns["received"] = columns["received"].cast(pa.int64())
     values = {name: column.to_pylist() for name, column in columns.items()}
     for name, none in (("kept", None), ("dropped", [])):
-        values[name] = [
-            none if found is None else [(one["start"], one["end"]) for one in found]
-            for found in values[name]
-        ]
+        values[name] = [none if found is None else _intervals(found) for found in values[name]]
     return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
+
+
+def _intervals(found: Iterable[Mapping[str, int | None]]) -> list[Interval]:
+    """Return the intervals *found* in a header. Damaged ones, without bytes, are left out."""
+    pairs = ((one["start"] or 0, one["end"] or 0) for one in found)
+    return [(start, end) for start, end in pairs if start < end]
 
 
 def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
@@ -84,7 +87,7 @@ def _add_head(source: AuditedSource, row: Head) -> None:
     source.origin = source.origin or row.origin
     source.first_heard = source.first_heard or (row.received or 0) // 1000
     source.heard = max(source.heard, (row.received or 0) // 1000)
-    source.events += row.rows
+    source.events += max(0, row.rows)  # a damaged header may count less than none
     source.resend = source.resend or row.resend
     if row.kind != FOREIGN:  # the mark of a foreign batch has bytes of an event, no positions
         source.last = max(source.last, row.position or 0, row.mark_end or 0)
@@ -93,7 +96,7 @@ def _add_head(source: AuditedSource, row: Head) -> None:
         source.state, source.ended = "ended", row.mark_reason
     elif row.kind == FOREIGN:
         source.foreign = True
-        source.bytes += row.bytes
+        source.bytes += max(0, row.bytes)
     elif row.kind == "data":
         source.kept += row.kept or []
         source.dropped += row.dropped

@@ -100,9 +100,9 @@ class AuditedSource:
 
 
 def _as_text(when: int) -> str:
-    """Return a time in ms since 1970 as text; "" for 0."""
-    return (
-        datetime.fromtimestamp(when / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-        if when
-        else ""
-    )
+    """Return a time in ms since 1970 as text; "" for 0, and for one that no calendar has."""
+    try:
+        time = datetime.fromtimestamp(when / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # of a damaged header
+        return ""
+    return time.isoformat(sep=" ", timespec="seconds") if when else ""

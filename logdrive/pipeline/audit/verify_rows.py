@@ -134,14 +134,16 @@ class _Batches:
     def find_faults(self) -> list[Fault]:
         """Return the batches with a header of which something is wrong."""
         headers, found = self._headers, self._of_rows("found")
-        lacking = headers.kept_bytes - headers.dropped_bytes - self._of_rows("row_bytes")
+        kept = headers.kept_bytes - headers.dropped_bytes
+        lacking = kept - self._of_rows("row_bytes")
         what = self._judge(found, lacking)
-        missing = np.where(headers.data, np.maximum(0, lacking), 0)
+        # no more than it had: a damaged file may say of its rows that they end before their start
+        missing = np.where(headers.data, np.clip(lacking, 0, np.maximum(0, kept)), 0)
         return [
             Fault(
                 int(headers.batch[at]),
                 *headers.describe(int(at)),
-                int(headers.expected[at]),
+                max(0, int(headers.expected[at])),  # a damaged header may say anything
                 int(found[at]),
                 int(missing[at]),
                 _WHAT[what[at]],

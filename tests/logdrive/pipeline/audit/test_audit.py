@@ -2,8 +2,10 @@
 doubled or altered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -162,6 +164,37 @@ def test_a3_tampered_rows_are_found(
     verdict = audit(str(tmp_path), engine)
     assert _as_found(verdict) == expected
     assert [fault.what for fault in verdict.faults] == [what]
+
+
+@pytest.mark.parametrize("table", [0, 1], ids=["events", "batches"])
+def test_a3_a_flipped_bit_gives_an_error_or_a_verdict_without_a_figure_below_zero(
+    tmp_path: Path, table: int
+) -> None:
+    filled(tmp_path)
+    (path,) = map(Path, open_tables(str(tmp_path))[table].files)
+    whole, random, verdicts = path.read_bytes(), Random(4), 0
+    for _ in range(250):
+        flipped = bytearray(whole)
+        flipped[random.randrange(len(whole))] ^= 1 << random.randrange(8)
+        path.write_bytes(flipped)
+        try:
+            verdict = audit(str(tmp_path))
+        except StorageError as error:
+            assert str(path) in str(error)  # noqa: PT017 - most flips raise nothing
+            continue
+        verdicts += not verdict.complete
+        shown = verdict.as_json()
+        for one in (shown, *shown["by_source"], *shown["faults"]):
+            assert min(_counts(one).values()) >= 0, one
+    assert verdicts
+
+
+def _counts(shown: Mapping[str, Any]) -> dict[str, int]:
+    """Return the figures in *shown* that count something."""
+    no_counts = ("batch", "previous", "position", "heard")
+    return {
+        key: value for key, value in shown.items() if type(value) is int and key not in no_counts
+    }
 
 
 def test_a3_rows_kept_twice_are_counted(
