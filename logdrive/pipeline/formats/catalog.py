@@ -57,6 +57,9 @@ _GENERAL: Mapping[str, FormatMaker] = {
     name: partial(layout_lines, name) for name in GENERAL_LAYOUTS
 }
 
+KEYED_FORMATS: Final = ("json", "logfmt")
+"""Formats of lines with keys: only they make columns of `FormatOptions.columns`."""
+
 SAMPLE_LINES: Final = 200
 _FIRST_LINES = 12  # that decide whether a format is tried on the whole sample
 _SHARE = 0.9

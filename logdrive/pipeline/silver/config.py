@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from logdrive.pipeline.formats.catalog import FORMATS, make_format
+from logdrive.pipeline.formats.catalog import FORMATS, KEYED_FORMATS, make_format
 from logdrive.pipeline.formats.format import FormatOptions
 from logdrive.pipeline.silver.schema import TABLES_OF_OURS, TEXT
 
@@ -37,6 +37,11 @@ class FormatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         except ValueError as error:
             key = "zone" if "zone" in str(error) else "columns"
             raise ValueError(f"{key}: {error}") from error
+        if self.columns and self.format not in KEYED_FORMATS:
+            raise ValueError(
+                'columns: only lines of keys have these; write format = "json" or "logfmt", or '
+                "leave columns out"
+            )
         if self.columns and self.table is None:
             raise ValueError('columns: these make another table; name it, as in table = "orders"')
         if self.table in TABLES_OF_OURS:

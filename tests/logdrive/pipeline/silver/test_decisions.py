@@ -98,6 +98,11 @@ format = "text"
         ('zone = "Europe/Berlln"', "silver.format[0].zone", "Berlln"),
         ('format = "json"\ncolumns = {user = "text"}', "silver.format[0].columns", "string"),
         ('format = "json"\ncolumns = {user = "string"}', "silver.format[0].columns", "table = "),
+        *(
+            (f'{line}\ncolumns = {{user = "string"}}\ntable = "orders"', *of_columns)
+            for line in ('format = "access"', 'format = "text"', 'format = "auto"', "")
+            for of_columns in [("silver.format[0].columns", 'format = "json" or "logfmt"')]
+        ),
         ('table = "quarantine"', "silver.format[0].table", "take another name"),
         ('table = "My-Table"', "silver.format[0].table", ""),
         ('pattern = "x"', "silver.format[0].pattern", ""),
