@@ -13,6 +13,7 @@ from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_progress
 from logdrive.cli.stop_event import stop_on_signals
+from logdrive.cli.tables.master import MASTER, master_option, warn_of_master
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
@@ -87,11 +88,7 @@ def pipeline() -> None:
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
 )
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark cluster, such as spark://host:7077; without it Spark runs in this process.",
-)
+@master_option("; without it Spark runs in this process.")
 @click.option(
     "--metrics",
     metavar="HOST:PORT",
@@ -136,6 +133,7 @@ def run(
         plan = replace(plan, forms=forms)
     if metrics is not None:
         plan = replace(plan, metrics=metrics)
+    warn_of_master(MASTER if master else f"spark.master in {path}", plan.master)
     started = time.monotonic()
     with (
         stop_on_signals() as stop,

@@ -14,6 +14,7 @@ from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
 from logdrive.pipeline.silver.config import SilverConfig
+from logdrive.pipeline.spark.master import check_master
 from logdrive.services.pravega.client.login import LoginConfig
 
 
@@ -41,6 +42,13 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     master: str | None = None
     memory: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]*[mg]$")] = "2g"
     driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
+
+    def __post_init__(self) -> None:
+        """Refuse a master that Spark would not know, once it is started."""
+        try:
+            check_master(self.master or "local")
+        except ValueError as error:
+            raise ValueError(f"master: {error}") from error
 
 
 class TablesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

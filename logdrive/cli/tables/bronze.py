@@ -6,6 +6,7 @@ from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import emit_json
 from logdrive.cli.pipeline_progress import show_progress
 from logdrive.cli.stop_event import stop_on_signals
+from logdrive.cli.tables.master import MASTER, warn_of_master
 
 
 def rebuild_bronze_tables(
@@ -42,6 +43,7 @@ def rebuild_bronze_tables(
                 f"{would.old_files:,} files"
             )
         return
+    warn_of_master(MASTER, master)
     started = time.monotonic()
     with stop_on_signals() as stop, show_progress(plan, quiet=as_json) as (starting, on_commit):
         done = rebuild_bronze(plan, stop, SystemDisk(), on_commit, starting=starting)

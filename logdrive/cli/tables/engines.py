@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from logdrive.cli.pipeline_progress import show_files_read, show_spark_start
+from logdrive.cli.tables.master import master_option, require_master
 from logdrive.errors import os_error_text
 
 if TYPE_CHECKING:
@@ -40,12 +41,7 @@ def engine_options(command: Command) -> Command:
         help="What reads the rows: this process, or Spark, for tables that a cluster holds."
         "  [default: arrow]",
     )
-    @click.option(
-        "--master",
-        metavar="URL",
-        help="Spark cluster, such as spark://host:7077, for --engine spark; without it Spark "
-        "runs in this process.",
-    )
+    @master_option(", for --engine spark; without it Spark runs in this process.")
     @click.option(
         "--full", is_flag=True, help="Read all files, those too that earlier audits have read."
     )
@@ -124,6 +120,7 @@ def _open_spark(master: str | None) -> "Iterator[EngineFactory]":
     from logdrive.pipeline.spark.session import require_spark
 
     require_spark()
+    require_master(master)
     from logdrive.pipeline.audit.engine_spark import SparkEngine
     from logdrive.pipeline.spark.failures import convert_spark_failures
     from logdrive.pipeline.spark.scratch import open_scratch_directory

@@ -15,6 +15,7 @@ from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
+from logdrive.cli.tables.master import master_option, require_master
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
@@ -30,12 +31,7 @@ _config_option = click.option(
     help="TOML file whose [silver] says which formats the lines have; without it they are told by "
     "the first lines of each source.",
 )
-_master_option = click.option(
-    "--master",
-    metavar="URL",
-    help="Spark cluster, such as spark://host:7077; without it this process does the work, with a "
-    "thread a core.",
-)
+_master_option = master_option("; without it this process does the work, with a thread a core.")
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object at the end."
 )
@@ -187,6 +183,7 @@ def _tasks(directory: str, master: str | None) -> "Iterator[Tasks]":
     from logdrive.pipeline.spark.session import open_spark_context
     from logdrive.pipeline.spark.tasks import SparkTasks
 
+    require_master(master)
     log = Path(directory, "spark.log")
     with ExitStack() as held:
         with show_spark_start():
