@@ -1,7 +1,13 @@
 """Failures raised on purpose. Callers choose by class, never by message text."""
 
+import errno
 import os
 from dataclasses import dataclass
+from typing import Final
+
+MAKE_ROOM: Final = "make room on its disk"
+"""The remedy where a disk is full."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LogdriveError(Exception):
@@ -86,7 +92,10 @@ def os_error_text(error: OSError) -> str:
 def file_error_text(error: OSError) -> str:
     """Return the operating system's message for *error* and the file it concerns, where known.
 
-    For example "Permission denied: /var/log/app.log".
+    For example "Permission denied: /var/log/app.log". Where a disk is full, it says what to do.
     """
     text = os_error_text(error)
-    return f"{text}: {os.fsdecode(error.filename)}" if error.filename is not None else text
+    if error.filename is None:
+        return text
+    remedy = f"; {MAKE_ROOM}" if error.errno in _FULL else ""
+    return f"{text}: {os.fsdecode(error.filename)}{remedy}"

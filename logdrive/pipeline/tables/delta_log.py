@@ -12,6 +12,7 @@ written.
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -56,7 +57,8 @@ def append_entry(path: str, version: int, actions: Iterable[Action]) -> None:
             os.fsync(file.fileno())
         os.link(draft, place)  # unlike a rename, fails where there is one
     finally:
-        os.unlink(draft)
+        with suppress(FileNotFoundError):  # a full disk took no new name
+            os.unlink(draft)
     sync_directory(os.path.dirname(place))
 
 

@@ -1,19 +1,38 @@
-"""Errors of delta-rs as ours."""
+"""Errors of delta-rs and of pyarrow as ours: with the file or table that they are about."""
 
+import errno
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
-from logdrive.errors import StorageError
+from logdrive.errors import MAKE_ROOM, StorageError, os_error_text
 
+_FULL: Final = os.strerror(errno.ENOSPC)  # also in messages of delta-rs
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
 
 
 def storage_error(path: str, error: Exception) -> StorageError:
     """Return *error* in one line: delta-rs prints its causes as a colored tree."""
-    causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
+    said = os_error_text(error) if isinstance(error, OSError) else str(error)
+    text = _COLOR.sub("", said)
+    causes = [line.strip(" ↳") for line in text.splitlines()]
     return StorageError(
         f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
+        f"{f'; {MAKE_ROOM}' if _FULL in text else ''}"
     )
+
+
+@contextmanager
+def name_written(path: str) -> Iterator[None]:
+    """Name the file at *path* in an OSError that is raised inside: pyarrow's name none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # it says by itself what it is about
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from error
 
 
 def is_listed(directory: str) -> bool:

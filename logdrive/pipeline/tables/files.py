@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.tables.failures import name_written
 
 _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
@@ -57,15 +58,16 @@ class EventFile:
         self.name = os.path.join(*_partition_places(partition), f"part-{uuid4()}.parquet")
         self._directory = directory
         self._path = os.path.join(directory, self.name)
-        if partition:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
         options = parquet_options(schema, compression)
-        try:
-            self._writer = pq.ParquetWriter(self._path, schema, **options)
-        except OSError:  # its first bytes do not fit the disk
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
-            raise
+        with name_written(self._path):
+            if partition:
+                os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            try:
+                self._writer = pq.ParquetWriter(self._path, schema, **options)
+            except OSError:  # its first bytes do not fit the disk
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)
+                raise
         # rows so far
         self.rows = 0
 
@@ -75,7 +77,8 @@ class EventFile:
     def write_row_group(self, table: pa.Table) -> None:
         """Add *table* as one row group."""
         if table.num_rows:  # an empty row group would be of no use to readers
-            self._writer.write_table(table, row_group_size=table.num_rows)
+            with name_written(self._path):
+                self._writer.write_table(table, row_group_size=table.num_rows)
             self.rows += table.num_rows
 
     def __exit__(
@@ -85,7 +88,8 @@ class EventFile:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._writer.close()
+            with name_written(self._path):
+                self._writer.close()
         except OSError:  # the end of the file does not fit the disk
             os.unlink(self._path)
             if error is None:
@@ -93,7 +97,8 @@ class EventFile:
             return
         if error is not None or not self.rows:
             os.unlink(self._path)
-        else:
+            return
+        with name_written(self._path):
             sync_file(self._path)
             if self._partition:  # the directory of a new day
                 sync_directory(self._directory)
