@@ -7,10 +7,12 @@ go on: the loop keeps nothing that outlives it. ADR 29 says why it is no streami
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from uuid import uuid4
 
 from logdrive.errors import LogdriveError, StorageError, TransientError, file_error_text
 from logdrive.model.units import MIB
@@ -23,7 +25,8 @@ from logdrive.pipeline.plan import MicroBatch, Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
-from logdrive.pipeline.tasks import InProcess, Tasks
+from logdrive.pipeline.tables.files import remove_labelled
+from logdrive.pipeline.tasks import InProcess, StoppedError, Tasks, stopping_on
 from logdrive.services.reader import ServiceReader
 
 _RANGE_BYTES = 64 * MIB  # raw bytes of one task's range, at most
@@ -73,10 +76,15 @@ class MicroBatches:
     def run_to_end(self, stream: ServiceReader, start: Progress) -> None:
         """Read *stream* from *start* on, and return at its end, or when told to stop.
 
-        With `Plan.once` the end is where the stream ends now. Micro-batches that run when *stop* is
-        set are committed. Raises `TransientError` where another try may help, `MismatchError` if
-        the store went back, and what else a commit raises.
+        With `Plan.once` the end is where the stream ends now. A micro-batch that is still being
+        written when *stop* is set is left undone: the next run reads it again. Raises
+        `TransientError` where another try may help, `MismatchError` if the store went back, and
+        what else a commit raises.
         """
+        with stopping_on(self._stop), suppress(StoppedError):
+            self._read(stream, start)
+
+    def _read(self, stream: ServiceReader, start: Progress) -> None:
         planner = Planner(stream, _RANGE_BYTES)
         end = planner.segment_bounds() if self._plan.once else None
         with ThreadPoolExecutor(_AT_A_TIME, "logdrive-tasks") as threads:
@@ -156,9 +164,10 @@ class MicroBatches:
         threads: ThreadPoolExecutor,
     ) -> "Future[list[WrittenRange]]":
         """Let *tasks* write *ranges*: here and now, or in a thread that waits for Spark."""
-        items = [RangeTask(stream, one, self._directory, self._plan.compression) for one in ranges]
+        place, compression, label = self._directory, self._plan.compression, str(uuid4())
+        items = [RangeTask(stream, one, place, compression, label) for one in ranges]
         if not isinstance(tasks, InProcess):
-            return threads.submit(_write_ranges, tasks, items)
+            return threads.submit(copy_context().run, _write_ranges, tasks, items)
         done: Future[list[WrittenRange]] = Future()
         done.set_result(_write_ranges(tasks, items))
         return done
@@ -189,11 +198,26 @@ class MicroBatches:
 
 def _write_ranges(tasks: Tasks, items: Sequence[RangeTask]) -> list[WrittenRange]:
     try:
-        return tasks.run(write_range, items)
+        with _removed_if_it_fails(items[0]):
+            return tasks.run(write_range, items)
     except StorageError as error:  # of the stream
         raise TransientError(str(error)) from error
     except (OSError, MemoryError) as error:
         raise _failed(error) from error
+
+
+@contextmanager
+def _removed_if_it_fails(task: RangeTask) -> Iterator[None]:
+    """Remove what tasks with the label of *task* have written, unless all goes well inside.
+
+    A task of Spark that goes on nonetheless may leave a file, which maintenance removes.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # likewise
+            remove_labelled(task.directory, task.label)
+        raise
 
 
 def _failed(error: OSError | MemoryError) -> TransientError:

@@ -17,6 +17,7 @@ from logdrive.pipeline.decode.schema import EVENTS
 from logdrive.pipeline.read.chunks import read_chunks
 from logdrive.pipeline.read.planner import BatchRange
 from logdrive.pipeline.tables.day_files import DayFiles
+from logdrive.pipeline.tasks import check_stop
 from logdrive.services.reader import ServiceReader
 
 
@@ -28,21 +29,23 @@ class RangeTask:
     range: BatchRange
     directory: str  # of the table `events`
     compression: str  # of the files
+    label: str = ""  # in their names
 
 
 def write_range(task: RangeTask) -> WrittenRange:
     """Decode the range of *task* into files of its directory, which are durable then.
 
     Raises `StorageError` if the range is not whole batches, `TransientError` if the service stays
-    away, and OSError if a file can't be written.
+    away, OSError if a file can't be written, and `StoppedError`.
     """
     began = time.monotonic()
     stream, segment = task.stream, task.range.segment
     decoder = Decoder(stream.name, stream.offset_unit)
     at, size, rest = task.range.start, 0, b""
     headers: list[BatchRow] = []
-    with DayFiles(task.directory, EVENTS, task.compression) as files:
+    with DayFiles(task.directory, EVENTS, task.compression, task.label) as files:
         for chunk in read_chunks(task.range, partial(stream.read_chunks, segment)):
+            check_stop()
             if chunk.recalled:  # batches from before: not a part of the range
                 decoder.recall_pieces(segment, chunk.offset, chunk.data)
                 continue

@@ -48,7 +48,7 @@ def run_pipeline(
 ) -> RunResult:
     """Read the stream into the tables until *stop* is set; with `once`, until the present end.
 
-    A running micro-batch is committed before the run ends. *on_commit* is called after every
+    A micro-batch that is being written then is left undone. *on_commit* is called after every
     commit that added something. *tasks* is what runs larger micro-batches; without it that is
     Spark, which is started in the background once it is needed, inside the context *starting*.
     What the run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.

@@ -3,14 +3,55 @@
 The driver hands a function and items to a `Tasks`, and gets a result for each. Items, results and
 the function travel between processes, so all of them must pickle; bytes of a segment and rows of a
 table never do.
+
+A run that is asked to stop does not wait for a step that takes long: work looks now and then
+whether it is to go on (`check_stop`), and leaves the step undone, which the next run does.
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from typing import Protocol, TypeVar
+
+from logdrive.errors import LogdriveError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+class StoppedError(LogdriveError):
+    """The run is to stop. What was under way is left undone, and nothing of it is committed."""
+
+
+@contextmanager
+def stopping_on(stop: threading.Event) -> Iterator[None]:
+    """Let `check_stop` raise inside the context once *stop* is set.
+
+    That holds for the items that a `Tasks` runs there, too; Spark's tasks are cancelled. Threads
+    that are started otherwise need a copy of the context.
+    """
+    token = _stop.set(stop)
+    try:
+        yield
+    finally:
+        _stop.reset(token)
+
+
+def current_stop() -> threading.Event | None:
+    """Return what stops the work of this thread; None if nothing does, as in a task of Spark."""
+    return _stop.get()
+
+
+def check_stop() -> None:
+    """Raise `StoppedError` if the run is to stop: called where a step can be left undone."""
+    stop = _stop.get()
+    if stop is not None and stop.is_set():
+        raise StoppedError("the run was stopped")
 
 
 class Tasks(Protocol):
@@ -26,7 +67,7 @@ class Tasks(Protocol):
 
         An item may be worked on more than once, and in two places at a time, as Spark does after a
         failure: only what is returned counts. Raises what *work* raised, if it is one of our
-        errors, and `TransientError` for failures of Spark.
+        errors, `StoppedError` if the run is to stop, and `TransientError` for failures of Spark.
         """
         ...
 
@@ -56,5 +97,6 @@ class InThreads:
         """Return what *work* made of each of *items*; a failure waits for the other items."""
         if len(items) < 2:
             return [work(item) for item in items]
+        contexts = [copy_context() for _ in items]  # two threads can't share one
         with ThreadPoolExecutor(self._slots, "tasks") as threads:
-            return list(threads.map(work, items))
+            return list(threads.map(Context.run, contexts, [work] * len(items), items))

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from logdrive.pipeline.gold.writer import Gold, GoldStep
+from logdrive.pipeline.tasks import StoppedError, stopping_on
 
 
 @dataclass(slots=True)
@@ -36,11 +37,16 @@ def fill_gold(
 ) -> GoldTotals:
     """Run steps until gold has counted all that silver has now, or *stop* is set.
 
-    With *follow_seconds* it goes on until *stop*, and looks that often. Raises `StorageError`.
+    With *follow_seconds* it goes on until *stop*, and looks that often. A step amid which *stop* is
+    set is left undone. Raises `StorageError`.
     """
     totals = GoldTotals()
     while not stop.is_set():
-        step = tables.next_step()
+        try:
+            with stopping_on(stop):
+                step = tables.next_step()
+        except StoppedError:
+            break
         if step is not None:
             totals.add_step(step)
             on_step(totals)

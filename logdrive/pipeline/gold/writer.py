@@ -32,6 +32,7 @@ from logdrive.pipeline.tables.delta import AppendTable, create_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
 from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
+from logdrive.pipeline.tasks import check_stop
 
 REBUILD_GOLD = "make it anew with `logdrive pipeline rebuild DIR --table gold`"
 
@@ -110,7 +111,7 @@ class Gold:
     def next_step(self) -> GoldStep | None:
         """Count what silver has added; None if nothing is new.
 
-        After a failure it may be called again. Raises `StorageError`.
+        After a failure it may be called again. Raises `StorageError` and `StoppedError`.
         """
         silver = silver_tables(self._directory)
         ids = {name: table.table_id for name, table in silver.items()}
@@ -171,6 +172,7 @@ def _summarize(parts: Sequence[SilverPart]) -> tuple[int, Summary]:
     for part in parts:
         for path in part.files:
             for rows in _read_rows(path):
+                check_stop()
                 lines += rows.num_rows
                 summaries.append(summarize_rows(rows, part.table))
                 waiting += sum(table.num_rows for table in summaries[-1].values())

@@ -19,7 +19,7 @@ from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
 from logdrive.pipeline.tables.delta import is_table
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
-from logdrive.pipeline.tasks import InThreads, Tasks
+from logdrive.pipeline.tasks import InThreads, StoppedError, Tasks, stopping_on
 
 _WAIT = Exponential(1.0, 30.0)  # seconds between two steps that fail
 _FAILURES = 10  # limit on steps that fail in a row
@@ -65,13 +65,17 @@ def fill_silver(
 ) -> SilverTotals:
     """Run steps until silver has all that bronze has now, or *stop* is set.
 
-    With *follow_seconds* it goes on until *stop*, and looks that often. A step that Spark failed is
-    tried again. Raises `StorageError`, and what failed too often.
+    With *follow_seconds* it goes on until *stop*, and looks that often. A step amid which *stop* is
+    set is left undone; one that Spark failed is tried again. Raises `StorageError`, and what failed
+    too often.
     """
     totals, backoff = SilverTotals(), Backoff(_WAIT)
     while not stop.is_set():
         try:
-            counts = tables.next_step()
+            with stopping_on(stop):
+                counts = tables.next_step()
+        except StoppedError:
+            break
         except TransientError as error:
             seconds = backoff.next_wait()
             if backoff.failures >= _FAILURES:

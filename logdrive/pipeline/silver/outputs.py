@@ -18,9 +18,11 @@ class SilverFiles:
     With an error all of them are removed.
     """
 
-    def __init__(self, directory: str, compression: str) -> None:
-        self._directory = directory  # of the silver tables
+    def __init__(self, directory: str, compression: str, label: str = "") -> None:
+        """Write files below *directory*, that of all silver tables, with *label* in their names."""
+        self._directory = directory
         self._compression = compression
+        self._label = label
         # by table: rows that are still to be written, and the files
         self._waiting: dict[str, list[pa.Table]] = {}
         self._files: dict[str, DayFiles] = {}
@@ -40,7 +42,7 @@ class SilverFiles:
         rows = pa.concat_tables(self._waiting.pop(table)).unify_dictionaries().combine_chunks()
         if table not in self._files:
             place = os.path.join(self._directory, table)
-            self._files[table] = DayFiles(place, rows.schema, self._compression)
+            self._files[table] = DayFiles(place, rows.schema, self._compression, self._label)
         self._files[table].write_row_group(rows)
 
     def __exit__(

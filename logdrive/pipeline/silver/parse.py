@@ -31,6 +31,7 @@ from logdrive.pipeline.silver.schema import (
     rows_schema,
 )
 from logdrive.pipeline.tables.files import AddedFile
+from logdrive.pipeline.tasks import check_stop
 
 _BATCH_ROWS = 1 << 16  # rows that are parsed at a time
 _COLUMNS = (
@@ -64,19 +65,21 @@ class SilverTask:
     files: tuple[BronzeFile, ...]
     decisions: Mapping[DecisionKey, FormatDecision]  # on all that the files have
     compression: str
+    label: str  # in the names of the files that it writes
 
 
 def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
     """Write the rows of the files of *task*; return the new files by table. Runs in a task.
 
-    Raises `StorageError` if a file is gone.
+    Raises `StorageError` if a file is gone, and `StoppedError`; then it leaves no file.
     """
-    with SilverFiles(task.directory, task.compression) as files:
+    with SilverFiles(task.directory, task.compression, task.label) as files:
         parser = _Parser(task.decisions, files)
         for file in task.files:
             first = 0
             source = open_bronze_file(file.path)
             for rows in source.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
+                check_stop()
                 within = file.duplicates - first
                 parser.add(rows, within[(within >= 0) & (within < rows.num_rows)])
                 first += rows.num_rows

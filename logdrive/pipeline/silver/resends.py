@@ -29,6 +29,7 @@ from logdrive.pipeline.decode.records import FOREIGN
 from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.silver.runs import RowNumbers, open_bronze_file
 from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLines
+from logdrive.pipeline.tasks import check_stop
 
 _COLUMNS = (
     "batch",
@@ -105,6 +106,7 @@ class Resends:
     def _find_in_file(self, path: str) -> RowNumbers:
         file, first, found = open_bronze_file(path), 0, []
         for group in range(file.num_row_groups):
+            check_stop()
             rows = file.read_row_group(group, columns=list(_COLUMNS))
             numbers = np.flatnonzero(_comparable(rows))
             if len(numbers):

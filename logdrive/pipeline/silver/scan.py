@@ -24,6 +24,7 @@ from logdrive.pipeline.silver.runs import (
     open_bronze_file,
 )
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tasks import check_stop
 
 _SAMPLE_ROWS = 1 << 13  # rows that are read at a time where samples are taken
 _SAMPLE_COLUMNS = (*LINE_COLUMNS, "host", "path", "flag", "batch")
@@ -49,8 +50,9 @@ class SourceScan:
     def scan_file(self, path: str) -> bool:
         """Look through the file of events at *path*; return whether foreign peers' rows are in it.
 
-        Raises `StorageError` if it is gone.
+        Raises `StorageError` if it is gone, and `StoppedError`.
         """
+        check_stop()
         file, foreign = open_bronze_file(path), False
         for group in range(file.num_row_groups):
             keys = _one_batch(file.read_row_group(group, columns=list(KEY_COLUMNS)))

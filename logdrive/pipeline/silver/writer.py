@@ -10,10 +10,11 @@ table shows whether it has its files.
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -24,7 +25,13 @@ from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
 from logdrive.pipeline.silver.config import SilverConfig
-from logdrive.pipeline.silver.decisions import DecisionKey, Decisions, FormatDecision, decision_rows
+from logdrive.pipeline.silver.decisions import (
+    DecisionKey,
+    Decisions,
+    FormatDecision,
+    NewSource,
+    decision_rows,
+)
 from logdrive.pipeline.silver.parse import SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
 from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
@@ -46,6 +53,7 @@ from logdrive.pipeline.tables.files import (
     DEFAULT_COMPRESSION,
     AddedFile,
     labelled_schema,
+    remove_labelled,
     write_file,
 )
 from logdrive.pipeline.tables.lock import make_and_lock_tables
@@ -53,6 +61,9 @@ from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
 
 REBUILD = "make it anew with `logdrive pipeline rebuild DIR --table silver`"
+
+NewDecisions = Sequence[tuple[NewSource, FormatDecision]]
+"""Sources, and the formats that were decided for them."""
 
 _SMALL = 4 << 20  # bytes of bronze's files that are parsed in this process
 
@@ -104,6 +115,8 @@ class Silver:
         self._looked = False
         # True if memory agrees with the disk: False while a step runs, and after it failed
         self._sound = False
+        # what is in the names of files of steps that failed
+        self._failed: list[str] = []
 
     def __enter__(self) -> Self:
         """Take the lock, open the tables, and repair them.
@@ -128,6 +141,7 @@ class Silver:
         trace: TracebackType | None,
     ) -> None:
         with self._held:
+            self._remove_failed()
             for upkeep in self._upkeeps.values():
                 if self._sound and error is None:
                     upkeep.finish()
@@ -141,6 +155,7 @@ class Silver:
         """
         for upkeep in self._upkeeps.values():
             upkeep.abandon()
+        self._remove_failed()
         self._upkeeps = {}
         self._tables = {}
         self._looked = False
@@ -176,8 +191,8 @@ class Silver:
     def next_step(self) -> StepCounts | None:
         """Process what bronze has added, as much as fits one step; None if nothing is new.
 
-        After any failure call `reload_tables` before the next one. Raises `StorageError`, and
-        `TransientError` for failures of Spark.
+        After any failure call `reload_tables` before the next one. Raises `StorageError`,
+        `TransientError` for failures of Spark, and `StoppedError`; then nothing is committed.
         """
         if not self._sound:
             raise StorageError("a step failed and the tables were not read again")
@@ -192,6 +207,25 @@ class Silver:
             return None
 
         self._sound = False
+        label = str(uuid4())
+        try:
+            made, final, unsure = self._write_files(events, batches, chunk, label)
+        except BaseException:
+            self._failed.append(label)
+            self._remove_failed()
+            raise
+        faults.reach("pipeline.silver.after_files")
+        self._bronze_id = events.table_id
+        self._commit(chunk, made, decision_rows(final, self._clock.now_ms()))
+        self._sound = True
+        return _counts(chunk, made, unsure)
+
+    def _write_files(
+        self, events: AppendTable, batches: AppendTable, chunk: BronzeChunk, label: str
+    ) -> tuple[dict[str, list[AddedFile]], NewDecisions, int]:
+        """Return the files of the step *chunk* by table, which no table names yet, what was decided
+        in it, and how many lines of foreign peers may be there twice.
+        """
         scan = SourceScan(self._decisions)
         sizes = {os.path.join(events.path, name): size for name, size in chunk.files}
         foreign = [path for path in sizes if scan.scan_file(path)]
@@ -201,24 +235,31 @@ class Silver:
             BronzeFile(path, size, resends.duplicates.get(path, NO_ROWS))
             for path, size in sizes.items()
         ]
-        made = self._parse(files, decisions)
-        if sent := write_day_files(self._sent_path, resends.sent, self._compression):
+        made = self._parse(files, decisions, label)
+        if sent := write_day_files(self._sent_path, resends.sent, self._compression, label):
             made[SENT] = sent
             self._sent.add_files(os.path.join(self._sent_path, file.name) for file in sent)
-        faults.reach("pipeline.silver.after_files")
-        self._bronze_id = events.table_id
-        self._commit(chunk, made, decision_rows(final, self._clock.now_ms()))
-        self._sound = True
-        return _counts(chunk, made, resends.unsure)
+        return made, final, resends.unsure
+
+    def _remove_failed(self) -> None:
+        """Remove the files of steps that failed. Tasks of Spark may still be writing some then, so
+        it is done again later.
+        """
+        for label in self._failed:
+            with suppress(OSError):  # maintenance removes them
+                remove_labelled(self._place, label)
 
     def _parse(
-        self, files: Sequence[BronzeFile], decisions: Mapping[DecisionKey, FormatDecision]
+        self,
+        files: Sequence[BronzeFile],
+        decisions: Mapping[DecisionKey, FormatDecision],
+        label: str,
     ) -> dict[str, list[AddedFile]]:
-        """Return the new files by table, which no table names yet."""
+        """Return the new files of rows by table."""
         small = sum(file.size for file in files) < _SMALL
         tasks: Tasks = InProcess() if small else self._tasks
         items = [
-            SilverTask(self._place, part, decisions, self._compression)
+            SilverTask(self._place, part, decisions, self._compression, label)
             for part in _parts(files, tasks.slots)
         ]
         made: dict[str, list[AddedFile]] = {}

@@ -4,6 +4,7 @@ Only RDDs: no Spark SQL, whose start, planning and streaming cost more than a sm
 """
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -13,7 +14,9 @@ from uuid import uuid4
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.pipeline.spark.failures import SparkEndedError, convert_spark_failures
-from logdrive.pipeline.tasks import Item, Result
+from logdrive.pipeline.tasks import Item, Result, check_stop, current_stop
+
+_POLL_SECONDS = 0.1  # between looks at whether the run is to stop
 
 
 class SparkTasks:
@@ -52,8 +55,12 @@ class SparkTasks:
         """Return what *work* made of each of *items*; see `Tasks`."""
         if not items:
             return []
-        with self._failures():
-            outcomes = self._collect(partial(_work_on, work), items)
+        try:
+            with self._failures():
+                outcomes = self._collect(partial(_work_on, work), items)
+        except TransientError:
+            check_stop()  # then it was cancelled
+            raise
         results = []
         for result, error in outcomes:
             if error is not None:
@@ -77,10 +84,34 @@ class SparkTasks:
         group = str(uuid4())
         try:
             self._context.setJobGroup(group, "logdrive")  # of this thread
-            return list(self._context.parallelize(list(items), len(items)).map(call).collect())
+            with self._cancelled_on_stop(group):
+                return list(self._context.parallelize(list(items), len(items)).map(call).collect())
         finally:
             with suppress(Exception):  # Spark may have ended
                 self._count_failed_attempts(group)
+
+    @contextmanager
+    def _cancelled_on_stop(self, group: str) -> Iterator[None]:
+        """Cancel the jobs of *group* if the run is to stop inside the context."""
+        stop = current_stop()
+        if stop is None:
+            yield
+            return
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_POLL_SECONDS):
+                if stop.is_set():  # again and again: the job may not have begun
+                    with suppress(Exception):  # Spark may have ended
+                        self._context.cancelJobGroup(group)
+
+        watching = threading.Thread(target=watch, name="logdrive-cancel")
+        watching.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watching.join()
 
     def _count_failed_attempts(self, group: str) -> None:
         tracker = self._context.statusTracker()

@@ -33,11 +33,16 @@ class DayFiles:
     """
 
     def __init__(
-        self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION
+        self,
+        directory: str,
+        schema: pa.Schema,
+        compression: str = DEFAULT_COMPRESSION,
+        label: str = "",
     ) -> None:
         self._directory = directory
         self._schema = schema
         self._compression = compression
+        self._label = label  # in their names
         # day -> its file, the one that was written last at the end
         self._open: dict[str | None, EventFile] = {}
         self._finished: list[AddedFile] = []
@@ -55,8 +60,9 @@ class DayFiles:
         if file is None:
             if len(self._open) >= _OPEN_FILES:
                 self._finish(next(iter(self._open)))
-            partition = {DAY.name: day}
-            file = EventFile(self._directory, self._schema, self._compression, partition)
+            file = EventFile(
+                self._directory, self._schema, self._compression, {DAY.name: day}, self._label
+            )
         self._open[day] = file
         return file
 
@@ -98,10 +104,10 @@ class DayFiles:
 
 
 def write_day_files(
-    directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
+    directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION, label: str = ""
 ) -> list[AddedFile]:
-    """Write *table* as one durable file a day."""
-    with DayFiles(directory, table.schema, compression) as files:
+    """Write *table* as one durable file a day, with *label* in their names."""
+    with DayFiles(directory, table.schema, compression, label) as files:
         files.write_row_group(table)
     return files.added_files
 

@@ -51,11 +51,18 @@ class EventFile:
         schema: pa.Schema,
         compression: str = DEFAULT_COMPRESSION,
         partition: Mapping[str, str | None] = MappingProxyType({}),
+        label: str = "",
     ) -> None:
+        """Write rows of *schema* into a new file of the table in *directory*.
+
+        With a *label* in its name it can be found by `remove_labelled`.
+        """
         # values of the partition columns, which *schema* does not have
         self._partition = dict(partition)
         # relative to the table's directory
-        self.name = os.path.join(*_partition_places(partition), f"part-{uuid4()}.parquet")
+        self.name = os.path.join(
+            *_partition_places(partition), f"{_prefix(label)}{uuid4()}.parquet"
+        )
         self._directory = directory
         self._path = os.path.join(directory, self.name)
         options = parquet_options(schema, compression)
@@ -118,6 +125,23 @@ def write_file(
     with EventFile(directory, table.schema, compression) as file:
         file.write_row_group(table)
     return file.added_file
+
+
+def remove_labelled(directory: str, label: str) -> None:
+    """Remove the files that were written with *label* below *directory*, and no table names.
+
+    It looks at all names there are, so it is for steps that failed.
+    """
+    for place, _, names in os.walk(directory):
+        for name in names:
+            if name.startswith(_prefix(label)):
+                with suppress(FileNotFoundError):  # the task that wrote it has removed it
+                    os.unlink(os.path.join(place, name))
+
+
+def _prefix(label: str) -> str:
+    """Return how the names of files begin."""
+    return f"part-{label}-" if label else "part-"
 
 
 def _partition_places(partition: Mapping[str, str | None]) -> list[str]:

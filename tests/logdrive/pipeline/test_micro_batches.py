@@ -21,6 +21,7 @@ from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.tasks import Item, Result
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
+from tests.logdrive.pipeline.stopping import StopAfter
 from tests.logdrive.pipeline.storing import store
 from tests.support.installation import free_port
 
@@ -61,6 +62,26 @@ def files_of_events(tmp_path: Path) -> tuple[set[str], set[str]]:
     named = set(open_tables(str(tmp_path / "tables"))[0].files)
     there = (tmp_path / "tables" / "bronze" / "events").rglob("*.parquet")
     return named, {str(path) for path in there if "_delta_log" not in path.parts}
+
+
+@pytest.mark.parametrize("tasks", [None, "elsewhere"], ids=["driver", "elsewhere"])
+def test_a_stop_amid_a_micro_batch_leaves_no_file_and_the_next_run_reads_it_again(
+    tmp_path: Path, tasks: str | None
+) -> None:
+    more: dict[str, Any] = {"driver_bytes": 1 << 30} if tasks is None else {}
+    planned, looks = plan(tmp_path, **more), 0
+    while (outcome := _stopped(planned, tasks, looks)).waiting:
+        named, there = files_of_events(tmp_path)
+        assert there == named, f"stopped at look {looks}"
+        looks += 1
+    assert outcome.there
+    assert looks > 2
+    assert all_is_there(tmp_path)
+
+
+def _stopped(planned: Plan, tasks: str | None, looks: int) -> RunResult:
+    other = Elsewhere() if tasks else None
+    return run_pipeline(planned, StopAfter(looks), tasks=other)
 
 
 def test_the_next_micro_batch_is_written_while_one_is_committed(
@@ -132,11 +153,13 @@ def test_what_is_written_is_committed_though_the_next_can_not_be_planned(
     assert seen
 
 
-def test_what_runs_when_told_to_stop_is_committed(tmp_path: Path) -> None:
+def test_what_was_written_when_told_to_stop_is_committed_and_what_is_being_written_left_undone(
+    tmp_path: Path,
+) -> None:
     stop, totals = threading.Event(), list[RunResult]()
     tasks = Elsewhere(lambda number: stop.set() if number == 3 else None)
     outcome = run_pipeline(plan(tmp_path, once=False), stop, totals.append, tasks=tasks)
-    assert outcome.micro_batches == len(tasks.parts) >= 3
+    assert (outcome.micro_batches, len(tasks.parts)) == (2, 3)
     assert outcome.waiting > 0
     named, there = files_of_events(tmp_path)
     assert named == there

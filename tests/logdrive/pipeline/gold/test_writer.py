@@ -10,12 +10,14 @@ from deltalake import DeltaTable
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.disk import SystemDisk
+from logdrive.pipeline.gold.fill import fill_gold
 from logdrive.pipeline.gold.schema import ERRORS, GOLD_SCHEMAS, MINUTES, gold_directory
 from logdrive.pipeline.gold.writer import Gold
 from logdrive.pipeline.tables.dropping import drop_tables
 from tests.logdrive.pipeline.gold.counted import check, count, total
 from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.silver.filled import fill, grow, read, silver_rows
+from tests.logdrive.pipeline.stopping import StopAfter
 
 POINTS = [point for point in faults.POINTS if point.startswith("pipeline.gold.")]
 
@@ -157,3 +159,19 @@ def test_a_table_without_errors_has_marks_and_no_rows(tmp_path: Path) -> None:
     assert errors.transaction_version("logdrive:silver/access") == 1
     assert errors.to_pyarrow_table().num_rows == 0
     assert read(tmp_path, "access").num_rows > 0
+
+
+def test_a_stop_amid_a_step_commits_nothing_and_the_next_run_counts_each_row_once(
+    tmp_path: Path,
+) -> None:
+    add(tmp_path, Segment(), 0)
+    for looks in range(1000):
+        with Gold(str(tmp_path), disk=SystemDisk()) as tables:
+            totals = fill_gold(tables, StopAfter(looks))
+        files = list((tmp_path / "gold").rglob("part-*.parquet"))
+        assert bool(files) == bool(totals.steps)
+        if totals.steps:
+            break
+    assert looks > 2, "it looks more often than at the start of a step"
+    count(tmp_path)
+    check(tmp_path)

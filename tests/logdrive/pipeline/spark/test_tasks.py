@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from logdrive.errors import ConfigError, Mistake, StorageError, TransientError
 from logdrive.pipeline.spark.tasks import SparkTasks
+from logdrive.pipeline.tasks import StoppedError, stopping_on
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +37,12 @@ def die_at_first(mark: Path) -> int:
     return 0
 
 
+def wait_for_ever(begun: Path) -> None:
+    begun.touch()
+    while True:
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def failed() -> list[int]:
     return []
@@ -50,6 +59,24 @@ def test_results_come_in_the_order_of_the_items(tasks: SparkTasks, failed: list[
     assert tasks.slots >= 1
     assert tasks.is_alive
     assert failed == []
+
+
+def test_tasks_that_run_when_the_run_is_to_stop_are_cancelled(
+    tasks: SparkTasks, tmp_path: Path
+) -> None:
+    stop, begun = threading.Event(), tmp_path / "begun"
+
+    def stop_amid() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        stop.set()
+
+    stopping = threading.Thread(target=stop_amid)
+    stopping.start()
+    with stopping_on(stop), pytest.raises(StoppedError):
+        tasks.run(wait_for_ever, [begun])
+    stopping.join()
+    assert tasks.run(double, [1]) == [2]
 
 
 def test_an_error_of_ours_is_raised_as_it_is_and_not_repeated(
