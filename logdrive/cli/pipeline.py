@@ -121,6 +121,8 @@ def run(
 
     require_spark()
 
+    from logdrive.pipeline.metrics import RunMetrics
+
     configure_logging("info")
     plan = (
         _plan_from_config(path, once, master)
@@ -134,11 +136,12 @@ def run(
     if metrics is not None:
         plan = replace(plan, metrics=metrics)
     warn_of_master(MASTER if master else f"spark.master in {path}", plan.master)
+    figures = RunMetrics()
     started = time.monotonic()
     with (
         stop_on_signals() as stop,
         show_progress(plan, quiet=as_json) as (starting, print_verdict),
-        follow_with_silver(plan, path, stop, wanted=with_silver) as catch_up,
+        follow_with_silver(plan, path, stop, figures, wanted=with_silver) as catch_up,
     ):
         catch_up()
 
@@ -146,7 +149,7 @@ def run(
             print_verdict(so_far)
             catch_up()
 
-        outcome = run_pipeline(plan, stop, on_commit, starting=starting)
+        outcome = run_pipeline(plan, stop, on_commit, metrics=figures, starting=starting)
         catch_up()
     seconds = round(time.monotonic() - started, 1)
     if as_json:

@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,15 @@ from rich.progress import (
 
 if TYPE_CHECKING:
     from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
+    from logdrive.pipeline.silver.parse import FormatReason
 
 _STARTING = "starting Spark, which may take half a minute"
 _IN_BACKGROUND = "starting Spark, as much waits to be read"
 _READING = "reading"
 _LINES_AT_ONCE = 20  # about micro-batches that come fast one after the other
 _LINES_A_SECOND = 1.0  # and in the long run
+_QUARANTINE_SECONDS = 60.0  # between two lines about what was quarantined
+_REASONS = 5  # in such a line
 
 
 @contextmanager
@@ -128,3 +132,36 @@ class CommitLines:
             bytes=so_far.bytes,
             **(so_far.last.as_json() if so_far.last is not None else {}),
         )
+
+
+class QuarantineLines:
+    """A line of the log for what silver has quarantined, with formats and reasons; one a minute."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Read the time from *now*, in seconds."""
+        self._now = now
+        self._last = float("-inf")
+        self._waiting = Counter[tuple[str | None, str]]()
+        self._log = structlog.get_logger("pipeline")
+
+    def tell(self, reasons: "Mapping[FormatReason, int]") -> None:
+        """Tell of the rows that a step has quarantined, or keep them for the next line."""
+        self._waiting.update(reasons)
+        if self._now() - self._last >= _QUARANTINE_SECONDS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Tell of what is left."""
+        if not self._waiting:
+            return
+        most = self._waiting.most_common(_REASONS)
+        parts = [f"{name or 'bronze'}: {reason} ({rows:,})" for (name, reason), rows in most]
+        if len(self._waiting) > len(most):
+            parts.append(f"{len(self._waiting) - len(most):,} other reasons")
+        self._log.warning(
+            "rows went to the table quarantine",
+            rows=self._waiting.total(),
+            reasons="; ".join(parts),
+        )
+        self._waiting.clear()
+        self._last = self._now()

@@ -33,6 +33,9 @@ class RunMetrics:
         self._failed_attempts = self._counter(
             "spark_failed_tasks", "Attempts of Spark's tasks that failed."
         )
+        self._quarantined = self._counter(
+            "silver_quarantined_rows", "Rows that silver has put in quarantine.", "format", "reason"
+        )
         self._written_bytes = self._counter(
             "task_stored_bytes", "Stored bytes that tasks have read and decoded.", "place"
         )
@@ -80,6 +83,11 @@ class RunMetrics:
         self._micro_batches.labels(place).inc()
         self._commit_seconds.observe(seconds)
         self._last_commit.set_to_current_time()
+
+    def note_quarantined(self, reasons: Mapping[tuple[str | None, str], int]) -> None:
+        """Count rows that silver has put in quarantine, by format, if there is one, and reason."""
+        for (name, reason), rows in reasons.items():
+            self._quarantined.labels(name or "", reason).inc(rows)
 
     def note_restart(self) -> None:
         """Count a failure after which reading begins again."""

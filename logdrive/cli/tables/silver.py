@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +13,17 @@ import structlog
 
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
-from logdrive.cli.pipeline_progress import show_spark_start
+from logdrive.cli.pipeline_progress import QuarantineLines, show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import master_option, require_master
 from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
+    from logdrive.pipeline.metrics import RunMetrics
     from logdrive.pipeline.plan import Plan
     from logdrive.pipeline.silver.config import SilverConfig
+    from logdrive.pipeline.silver.fill import SilverTotals
+    from logdrive.pipeline.silver.parse import FormatReason
     from logdrive.pipeline.silver.writer import Silver
     from logdrive.pipeline.tasks import Tasks
 
@@ -143,11 +146,17 @@ def rebuild(
 
 @contextmanager
 def follow_with_silver(
-    plan: "Plan", path: str | None, stop: threading.Event, *, wanted: bool
+    plan: "Plan",
+    path: str | None,
+    stop: threading.Event,
+    metrics: "RunMetrics",
+    *,
+    wanted: bool,
 ) -> Iterator[Callable[[], object]]:
     """Yield what fills the silver tables of *plan* up to bronze's present end.
 
-    It does nothing unless silver is *wanted* or the configuration at *path* enables it.
+    It does nothing unless silver is *wanted* or the configuration at *path* enables it. What it
+    quarantines is told in the log, and counted in *metrics*.
     """
     config, _, _ = _settings(path)
     if not (wanted or config.enabled):
@@ -155,8 +164,27 @@ def follow_with_silver(
         return
     from logdrive.pipeline.silver.fill import SilverFollower
 
-    with SilverFollower(plan.directory, config, stop, compression=plan.compression) as follower:
-        yield follower.catch_up
+    with _quarantine_lines() as tell:
+
+        def on_step(so_far: "SilverTotals") -> None:
+            if so_far.last is not None:
+                tell(so_far.last.reasons)
+                metrics.note_quarantined(so_far.last.reasons)
+
+        with SilverFollower(
+            plan.directory, config, stop, compression=plan.compression, on_step=on_step
+        ) as follower:
+            yield follower.catch_up
+
+
+@contextmanager
+def _quarantine_lines() -> "Iterator[Callable[[Mapping[FormatReason, int]], None]]":
+    """Yield what tells in the log of rows in quarantine; of what is left, after the context."""
+    lines = QuarantineLines(time.monotonic)
+    try:
+        yield lines.tell
+    finally:
+        lines.finish()
 
 
 def _settings(path: str | None) -> "tuple[SilverConfig, str, float]":
@@ -210,13 +238,14 @@ def _fill(
 
     log = structlog.get_logger("pipeline")
     started = time.monotonic()
-    with tables:
-        totals = fill_silver(
-            tables,
-            stop,
-            lambda so_far: log.info("silver so far", **so_far.as_json()),
-            follow_seconds=follow_seconds,
-        )
+    with tables, _quarantine_lines() as tell:
+
+        def on_step(so_far: "SilverTotals") -> None:
+            log.info("silver so far", **so_far.as_json())
+            if so_far.last is not None:
+                tell(so_far.last.reasons)
+
+        totals = fill_silver(tables, stop, on_step, follow_seconds=follow_seconds)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(totals.as_json() | {"seconds": seconds})

@@ -36,6 +36,7 @@ class SilverTotals:
     unsure: int = 0  # lines of foreign peers that may be there twice
     bytes: int = 0  # of bronze's files
     version: int = -1  # of `bronze.events`, up to which silver is
+    last: StepCounts | None = None  # the last step
 
     def add_step(self, counts: StepCounts) -> None:
         """Count one step."""
@@ -46,10 +47,13 @@ class SilverTotals:
         self.unsure += counts.unsure
         self.bytes += counts.bytes
         self.version = counts.version
+        self.last = counts
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
-        return asdict(self)
+        values = asdict(self)
+        del values["last"]
+        return values
 
 
 StepCallback = Callable[[SilverTotals], None]
@@ -108,8 +112,10 @@ class SilverFollower:
         *,
         tasks: Tasks | None = None,
         compression: str = DEFAULT_COMPRESSION,
+        on_step: StepCallback = lambda _: None,
     ) -> None:
         self._directory = directory
+        self._on_step = on_step
         self._stop = stop
         self._silver = Silver(
             directory,
@@ -143,4 +149,4 @@ class SilverFollower:
         if not self._is_open:
             self._held.enter_context(self._silver)
             self._is_open = True
-        return fill_silver(self._silver, self._stop)
+        return fill_silver(self._silver, self._stop, self._on_step)

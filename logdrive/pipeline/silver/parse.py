@@ -4,6 +4,7 @@ Rows go by format, as columns; nothing here touches a line by itself. It costs w
 cost, plus about a fifth for reading and as much for writing.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,10 @@ _CONFIGURED = "configured"  # a column: whether the service is the configuration
 _SENT_AGAIN = "sent again"
 _QUARANTINED, _DUPLICATE = -1, -2  # instead of the number of a group
 
+FormatReason = tuple[str | None, str]
+"""A format, and why it can't read a line; without one, the flag of a row that bronze could not
+decode.
+"""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -68,8 +73,16 @@ class SilverTask:
     label: str  # in the names of the files that it writes
 
 
-def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
-    """Write the rows of the files of *task*; return the new files by table. Runs in a task.
+@dataclass(frozen=True, slots=True)
+class ParsedFiles:
+    """What one task has made."""
+
+    tables: Mapping[str, Sequence[AddedFile]]  # the new files by table
+    reasons: Counter[FormatReason]  # rows in quarantine
+
+
+def parse_files(task: SilverTask) -> ParsedFiles:
+    """Write the rows of the files of *task*. Runs in a task.
 
     Raises `StorageError` if a file is gone, and `StoppedError`; then it leaves no file.
     """
@@ -83,7 +96,7 @@ def parse_files(task: SilverTask) -> dict[str, list[AddedFile]]:
                 within = file.duplicates - first
                 parser.add(rows, within[(within >= 0) & (within < rows.num_rows)])
                 first += rows.num_rows
-    return files.added()
+    return ParsedFiles(files.added(), parser.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ class _Parser:
     """Parses batches of rows into *files*."""
 
     def __init__(self, decisions: Mapping[DecisionKey, FormatDecision], files: SilverFiles) -> None:
+        # rows that were quarantined
+        self.reasons = Counter[FormatReason]()
         self._files = files
         self._groups: list[_FormatGroup] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
@@ -158,6 +173,8 @@ class _Parser:
             self._files.add_rows(group.table, _silver_rows(rows, time, own, schema))
 
     def _quarantine(self, rows: pa.RecordBatch, name: str | None, reasons: pa.Array) -> None:
+        for one in reasons.value_counts().to_pylist():
+            self.reasons[name, one["values"]] += one["counts"]
         own = {
             "format": dictionary_column(np.zeros(rows.num_rows, np.int32), [name]),
             "reason": reasons if reasons.type.equals(LABEL) else reasons.dictionary_encode(),

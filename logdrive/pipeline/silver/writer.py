@@ -8,6 +8,7 @@ table shows whether it has its files.
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -32,7 +33,7 @@ from logdrive.pipeline.silver.decisions import (
     NewSource,
     decision_rows,
 )
-from logdrive.pipeline.silver.parse import SilverTask, parse_files
+from logdrive.pipeline.silver.parse import FormatReason, SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
 from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
 from logdrive.pipeline.silver.scan import SourceScan
@@ -62,9 +63,6 @@ from logdrive.pipeline.tasks import InProcess, Tasks
 
 REBUILD = "make it anew with `logdrive pipeline rebuild DIR --table silver`"
 
-NewDecisions = Sequence[tuple[NewSource, FormatDecision]]
-"""Sources, and the formats that were decided for them."""
-
 _SMALL = 4 << 20  # bytes of bronze's files that are parsed in this process
 
 
@@ -78,11 +76,22 @@ class StepCounts:
     duplicates: int
     unsure: int  # lines of foreign peers that may be there twice
     bytes: int  # of the files of bronze
+    reasons: Mapping[FormatReason, int]  # those that were quarantined
 
     @property
     def bronze(self) -> int:
         """Rows of bronze that the step has read."""
         return self.rows + self.quarantined + self.duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A step whose files are on the disk, and in no table yet."""
+
+    made: Mapping[str, Sequence[AddedFile]]  # by table
+    decided: Sequence[tuple[NewSource, FormatDecision]]
+    unsure: int  # lines of foreign peers that may be there twice
+    reasons: Mapping[FormatReason, int]  # rows in quarantine
 
 
 class Silver:
@@ -209,23 +218,21 @@ class Silver:
         self._sound = False
         label = str(uuid4())
         try:
-            made, final, unsure = self._write_files(events, batches, chunk, label)
+            written = self._write_files(events, batches, chunk, label)
         except BaseException:
             self._failed.append(label)
             self._remove_failed()
             raise
         faults.reach("pipeline.silver.after_files")
         self._bronze_id = events.table_id
-        self._commit(chunk, made, decision_rows(final, self._clock.now_ms()))
+        self._commit(chunk, written.made, decision_rows(written.decided, self._clock.now_ms()))
         self._sound = True
-        return _counts(chunk, made, unsure)
+        return _counts(chunk, written)
 
     def _write_files(
         self, events: AppendTable, batches: AppendTable, chunk: BronzeChunk, label: str
-    ) -> tuple[dict[str, list[AddedFile]], NewDecisions, int]:
-        """Return the files of the step *chunk* by table, which no table names yet, what was decided
-        in it, and how many lines of foreign peers may be there twice.
-        """
+    ) -> _Written:
+        """Write the files of the step *chunk*, with *label* in their names."""
         scan = SourceScan(self._decisions)
         sizes = {os.path.join(events.path, name): size for name, size in chunk.files}
         foreign = [path for path in sizes if scan.scan_file(path)]
@@ -235,11 +242,11 @@ class Silver:
             BronzeFile(path, size, resends.duplicates.get(path, NO_ROWS))
             for path, size in sizes.items()
         ]
-        made = self._parse(files, decisions, label)
+        made, reasons = self._parse(files, decisions, label)
         if sent := write_day_files(self._sent_path, resends.sent, self._compression, label):
             made[SENT] = sent
             self._sent.add_files(os.path.join(self._sent_path, file.name) for file in sent)
-        return made, final, resends.unsure
+        return _Written(made, final, resends.unsure, reasons)
 
     def _remove_failed(self) -> None:
         """Remove the files of steps that failed. Tasks of Spark may still be writing some then, so
@@ -254,8 +261,8 @@ class Silver:
         files: Sequence[BronzeFile],
         decisions: Mapping[DecisionKey, FormatDecision],
         label: str,
-    ) -> dict[str, list[AddedFile]]:
-        """Return the new files of rows by table."""
+    ) -> tuple[dict[str, list[AddedFile]], Counter[FormatReason]]:
+        """Return the new files of rows by table, and why which rows were quarantined."""
         small = sum(file.size for file in files) < _SMALL
         tasks: Tasks = InProcess() if small else self._tasks
         items = [
@@ -263,10 +270,12 @@ class Silver:
             for part in _parts(files, tasks.slots)
         ]
         made: dict[str, list[AddedFile]] = {}
-        for tables in tasks.run(parse_files, items):
-            for table, added in tables.items():
+        reasons = Counter[FormatReason]()
+        for parsed in tasks.run(parse_files, items):
+            reasons.update(parsed.reasons)
+            for table, added in parsed.tables.items():
                 made.setdefault(table, []).extend(added)
-        return made
+        return made, reasons
 
     def _commit(
         self, chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], decided: pa.Table
@@ -328,8 +337,8 @@ def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ..
     return [tuple(part) for part in parts]
 
 
-def _counts(chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], unsure: int) -> StepCounts:
-    rows = {table: sum(file.rows for file in files) for table, files in made.items()}
+def _counts(chunk: BronzeChunk, written: _Written) -> StepCounts:
+    rows = {table: sum(file.rows for file in files) for table, files in written.made.items()}
     rows.pop(SENT, None)  # which are rows of other tables
     quarantined, duplicates = rows.pop(QUARANTINE, 0), rows.pop(DUPLICATES, 0)
     return StepCounts(
@@ -337,6 +346,7 @@ def _counts(chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], unsure:
         sum(rows.values()),
         quarantined,
         duplicates,
-        unsure,
+        written.unsure,
         sum(size for _, size in chunk.files),
+        written.reasons,
     )

@@ -8,7 +8,12 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from logdrive.cli.pipeline_progress import CommitLines, show_progress, show_spark_start
+from logdrive.cli.pipeline_progress import (
+    CommitLines,
+    QuarantineLines,
+    show_progress,
+    show_spark_start,
+)
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.plan import MicroBatch, Plan, RunResult
 
@@ -76,3 +81,30 @@ def test_each_micro_batch_is_a_line_of_the_log_and_of_many_one_a_second() -> Non
     figures = {"events": 7, "batches": 1, "bytes": 100, "rows": 7, "tasks": 2, "place": "spark"}
     seconds_of = {"task_seconds": 0.25, "commit_seconds": 0.125}
     assert (figures | seconds_of).items() <= said[0][1].items()
+
+
+def test_what_is_quarantined_in_every_step_is_one_line_a_minute_with_all_of_it() -> None:
+    now = [0.0]
+    with capture_logs() as logs:
+        lines = QuarantineLines(lambda: now[0])
+        for _ in range(7):
+            lines.tell({("access", "no line of it"): 2, (None, "headless"): 1})
+            now[0] += 10
+        lines.tell({})
+        lines.tell({("json", "not JSON"): 4})
+        lines.finish()
+        lines.finish()
+    assert [(line["rows"], line["reasons"]) for line in logs] == [
+        (3, "access: no line of it (2); bronze: headless (1)"),
+        (18, "access: no line of it (12); bronze: headless (6)"),
+        (4, "json: not JSON (4)"),
+    ]
+
+
+def test_of_many_reasons_the_most_frequent_are_named() -> None:
+    with capture_logs() as logs:
+        lines = QuarantineLines(lambda: 0.0)
+        lines.tell({("json", f"reason {n}"): n for n in range(1, 9)})
+    (line,) = logs
+    assert line["reasons"].startswith("json: reason 8 (8); ")
+    assert line["reasons"].endswith("; 3 other reasons")

@@ -76,3 +76,16 @@ def test_a_run_fills_silver_too(tmp_path: Path) -> None:
     address = store(tmp_path / "store", segment)
     call("run", "--from", address, "--to", tmp_path / "tables", "--once", "--silver")
     assert silver_rows(tmp_path / "tables") == bronze_rows(tmp_path / "tables")
+
+
+def test_a_run_says_what_it_quarantined_by_format_and_reason(tmp_path: Path) -> None:
+    segment = Segment(name=f"{STREAM}/0.#epoch.0")
+    grow(tmp_path / "unused", segment, 0)
+    address = store(tmp_path / "store", segment)
+    ran = call("run", "--from", address, "--to", tmp_path / "tables", "--once", "--silver")
+    rows = read(tmp_path / "tables", "quarantine")
+    reasons = dict(zip(rows["format"].to_pylist(), rows["reason"].to_pylist(), strict=True))
+    (line,) = (line for line in ran.stderr.splitlines() if "quarantine" in line)
+    assert "rows=2" in line
+    assert f"access: {reasons['access']} (1)" in line
+    assert f"bronze: {reasons[None]} (1)" in line

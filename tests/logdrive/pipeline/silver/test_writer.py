@@ -1,6 +1,7 @@
 """Silver takes each row of bronze once: through crashes between any two commits, and restarts."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ from deltalake import DeltaTable
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.metrics import RunMetrics
 from logdrive.pipeline.silver.balance import silver_balance
 from logdrive.pipeline.silver.config import FormatRule, SilverConfig
 from tests.logdrive.pipeline.filling import catch_up, send
@@ -32,6 +34,26 @@ POINTS = [point for point in faults.POINTS if point.startswith("pipeline.silver.
 
 class Crash(BaseException):
     """The end of the process, as a test can survive it."""
+
+
+def test_what_a_step_quarantines_is_counted_by_format_and_reason(tmp_path: Path) -> None:
+    grow(tmp_path, Segment(), 0)
+    (step,) = fill(tmp_path)
+    rows = read(tmp_path, "quarantine")
+    there = Counter(zip(rows["format"].to_pylist(), rows["reason"].to_pylist(), strict=True))
+    assert step.reasons == there
+    assert {name for name, _ in there} == {"access", None}
+
+    metrics = RunMetrics()
+    metrics.note_quarantined(step.reasons)
+    metrics.note_quarantined(step.reasons)
+    counted = {
+        (sample.labels["format"] or None, sample.labels["reason"]): sample.value
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "logdrive_pipeline_silver_quarantined_rows_total"
+    }
+    assert counted == {key: 2 * count for key, count in there.items()}
 
 
 def test_each_line_becomes_one_row_of_the_table_of_its_format(tmp_path: Path) -> None:
