@@ -7,9 +7,10 @@ crash the next erasure finishes the one that was recorded.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,11 +35,14 @@ from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_
 from logdrive.pipeline.tables.dropping import drop_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
 from logdrive.pipeline.tables.lock import lock_tables
-from logdrive.pipeline.tables.select import select_rows
+from logdrive.pipeline.tables.select import count_rows, select_first_rows, select_rows
 from logdrive.pipeline.tasks import InProcess
 
 FINISHED = "finished"
 """Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
+
+_IN_ORDER: Final = ("received", "batch", "ordinal")
+"""Columns that put rows of bronze in order."""
 
 ErasedRows = Mapping[int, npt.NDArray[np.int64]]
 """Ordinals of the rows to erase, by batch."""
@@ -54,6 +58,35 @@ class ErasedCounts:
     """Rows that were removed from each table; empty for a dry run."""
     gold: bool = False
     """Whether gold was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedFile:
+    """A source, or one of the files of a foreign peer, that has rows to erase."""
+
+    source: str | None
+    host: str | None
+    path: str | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedLine:
+    """A row to erase."""
+
+    source: str | None
+    host: str | None
+    path: str | None
+    start: int | None  # in its file
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """What an erasure would remove from bronze, for a person to look at."""
+
+    files: Sequence[MatchedFile]  # those with most rows first
+    samples: Sequence[MatchedLine]  # the rows that were received first
 
 
 def erase_rows(
@@ -84,6 +117,26 @@ def find_erased(directory: str, where: str) -> ErasedCounts:
     """Return what `erase_rows` would remove from bronze."""
     rows = places_of(directory, where)
     return ErasedCounts(rows.num_rows, _count_sources(rows), {})
+
+
+def sample_erased(directory: str, where: str, count: int) -> MatchedRows:
+    """Return what `erase_rows` would remove by file, and *count* of the rows at most."""
+    events, names = open_tables(directory)[0], ("source", "host", "path")
+    files = count_rows(events, names, where).to_pylist()
+    columns = (*names, "start", "message", "original")
+    rows = select_first_rows(events, columns, where, _IN_ORDER, count).to_pylist()
+    return MatchedRows(
+        [MatchedFile(one["source"], one["host"], one["path"], one["count"]) for one in files],
+        [
+            MatchedLine(one["source"], one["host"], one["path"], one["start"], _text_of(one))
+            for one in rows
+        ],
+    )
+
+
+def _text_of(row: Mapping[str, Any]) -> str:
+    """Return the message of *row*; of one that could not be decoded, its bytes as text."""
+    return row["message"] or (row["original"] or b"").decode(errors="replace")
 
 
 def places_of(directory: str, where: str) -> pa.Table:

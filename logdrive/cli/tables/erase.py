@@ -2,10 +2,19 @@
 
 import getpass
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from logdrive.cli.output import configure_logging, emit_json
+from logdrive.printable import escape_unprintable
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.erase import MatchedLine, MatchedRows
+
+_FILES = 20  # limit on files that a dry run lists
+_SAMPLES = 5
+_WIDTH = 160  # characters of a line that a dry run shows
 
 
 @click.command(
@@ -25,11 +34,29 @@ from logdrive.cli.output import configure_logging, emit_json
 @click.option(
     "--by", metavar="NAME", default=getpass.getuser, show_default="you", help="Who erases."
 )
-@click.option("--dry-run", is_flag=True, help="Only say how many rows that would be.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only say how many rows that would be, of which files, and show some of them.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=0, max=1000),
+    default=_SAMPLES,
+    show_default=True,
+    help="How many of the lines --dry-run shows.",
+)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def erase(
-    directory: str, where: str, why: str | None, by: str, dry_run: bool, yes: bool, as_json: bool
+    directory: str,
+    where: str,
+    why: str | None,
+    by: str,
+    dry_run: bool,
+    samples: int,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Remove the lines for which CONDITION is true from DIRECTORY's tables, and delete old files.
 
@@ -39,13 +66,18 @@ def erase(
     """
     from logdrive.host.clock import SystemClock
     from logdrive.host.disk import SystemDisk
-    from logdrive.pipeline.erase import erase_rows, find_erased
+    from logdrive.pipeline.erase import erase_rows, find_erased, sample_erased
 
     configure_logging("info")
     try:
         found = find_erased(directory, where)
         if dry_run:
-            print_counts(asdict(found), "would be erased", as_json=as_json)
+            matched = sample_erased(directory, where, samples)
+            if as_json:
+                emit_json(asdict(found) | asdict(matched))
+                return
+            print_counts(asdict(found), "would be erased", as_json=False)
+            _print_matched(matched, found.rows)
             return
         if found.rows and not yes:
             click.confirm(
@@ -70,3 +102,24 @@ def print_counts(counts: dict[str, object], what: str, *, as_json: bool) -> None
         print(f"  {name}: {rows:,}")
     if counts["gold"]:
         print("  gold was dropped: count it anew with `logdrive pipeline gold`")
+
+
+def _print_matched(matched: "MatchedRows", rows: int) -> None:
+    """Print the files of *matched*, and its samples, which are some of *rows*."""
+    for file in matched.files[:_FILES]:
+        named = f"{file.path or '(no path)'} on {file.host or '(no host)'}"
+        print(escape_unprintable(f"  {file.rows:,} of {named}, source {file.source or '(none)'}"))
+    if len(matched.files) > _FILES:
+        print(f"  … and {len(matched.files) - _FILES:,} more files, which --json lists")
+    if matched.samples:
+        shown = f"{len(matched.samples):,} of these {rows:,} rows"
+        print(f"{shown}, each cut to {_WIDTH} characters (--samples N for more):")
+    for line in matched.samples:
+        print(f"  {_sample(line)}")
+
+
+def _sample(line: "MatchedLine") -> str:
+    at = "" if line.start is None else f" at {line.start:,}"
+    text = escape_unprintable(line.message)
+    cut = text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
+    return f"{escape_unprintable(line.path or line.source or '?')}{at}: {cut}"

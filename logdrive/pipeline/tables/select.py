@@ -15,17 +15,55 @@ def select_rows(table: AppendTable, columns: Sequence[str], condition: str) -> p
 
     Raises ValueError for a condition that is none.
     """
-    names = ", ".join(f'"{name}"' for name in columns)
+    return _selected(table, columns, _query(columns, condition))
+
+
+def select_first_rows(
+    table: AppendTable, columns: Sequence[str], condition: str, order: Sequence[str], count: int
+) -> pa.Table:
+    """Return *columns* of the first *count* such rows in the order of the columns *order*.
+
+    Raises ValueError as `select_rows`.
+    """
+    ordered = f"{_query(columns, condition)} ORDER BY {_names(order)} LIMIT {count}"
+    return _selected(table, columns, ordered)
+
+
+def count_rows(table: AppendTable, keys: Sequence[str], condition: str) -> pa.Table:
+    """Return how many such rows there are with the same *keys*, as the column `count`, most first.
+
+    Raises ValueError as `select_rows`.
+    """
+    query = (
+        f"SELECT {_names(keys)}, count(*) AS count FROM ({_query(keys, condition)}) WHERE wanted "  # noqa: S608 - the owner's own
+        f"GROUP BY {_names(keys)} ORDER BY count DESC, {_names(keys)}"
+    )
+    return _answer(table, query)
+
+
+def _query(columns: Sequence[str], condition: str) -> str:
     # the condition twice: an engine may leave one out of WHERE that it can't evaluate, as 1/0=1
-    query = f"SELECT {names}, ({condition}) AS wanted FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
-    try:
-        tables = QueryBuilder().register("rows", DeltaTable(table.path, version=table.version))
-        found = pa.table(tables.execute(query).read_all())
-    except Exception as error:  # delta-rs has no class for what fails in the midst of a query
-        text = str(storage_error(table.path, error))
-        raise ValueError(text.partition("read or written: ")[2] or text) from error
+    return f"SELECT {_names(columns)}, ({condition}) AS wanted FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
+
+
+def _selected(table: AppendTable, columns: Sequence[str], query: str) -> pa.Table:
+    """Return *columns* of what *query* finds in *table*, where `wanted` is true."""
+    found = _answer(table, query)
     if found["wanted"].type != pa.bool_():
         raise ValueError("it is neither true nor false")
     schema = plain_schema(table.schema)
     asked = pa.schema([schema.field(name).with_nullable(True) for name in columns])
     return found.select(list(columns)).cast(asked).filter(found["wanted"])
+
+
+def _answer(table: AppendTable, query: str) -> pa.Table:
+    try:
+        tables = QueryBuilder().register("rows", DeltaTable(table.path, version=table.version))
+        return pa.table(tables.execute(query).read_all())
+    except Exception as error:  # delta-rs has no class for what fails in the midst of a query
+        text = str(storage_error(table.path, error))
+        raise ValueError(text.partition("read or written: ")[2] or text) from error

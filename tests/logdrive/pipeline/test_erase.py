@@ -1,5 +1,6 @@
 """Erased lines are in no table and no file, and the audit stays complete and says so."""
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from logdrive.pipeline.gold.writer import Gold
 from logdrive.pipeline.silver.balance import silver_balance
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
-from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.segments import Segment, lines, source_id
 from tests.logdrive.pipeline.silver.filled import (
     access_lines,
     bronze_rows,
@@ -195,6 +196,53 @@ def test_the_command_says_what_it_would_do_and_does_it(tables: Path) -> None:
     wrong = CliRunner().invoke(pipeline, ["erase", str(tables), "--where", "mesage = 1"])
     assert wrong.exit_code == 2
     assert "mesage" in wrong.output
+
+
+def dry_run(tables: Path, *more: str) -> str:
+    """Return what a dry run prints, which changes nothing."""
+    before = files_of_bronze(tables)
+    arguments = ["erase", str(tables), "--where", WHERE, "--dry-run", *more]
+    result = CliRunner().invoke(pipeline, arguments)
+    assert result.exit_code == 0, result.output
+    assert files_of_bronze(tables) == before
+    return result.stdout
+
+
+def test_a_dry_run_shows_the_files_and_some_of_the_lines(tables: Path) -> None:
+    said = dry_run(tables, "--samples", "3").splitlines()
+    source = source_id("web")
+    assert said[:2] == [
+        "4 rows of 3 sources would be erased",
+        f"  2 of /var/log/web.log on web-1, source {source}",
+    ]
+    assert sorted(line.split(",")[0] for line in said[2:4]) == [
+        "  1 of /var/log/app.log on web-1",
+        "  1 of /var/log/pay.log on web-1",
+    ]
+    assert said[4] == "3 of these 4 rows, each cut to 160 characters (--samples N for more):"
+    assert (
+        said[5] == f"  /var/log/web.log at {len(access_lines(0, 30)):,}: broken {SECRET.decode()}"
+    )
+    assert len(said) == 8
+    assert all(SECRET.decode() in line for line in said[5:])
+    assert len(dry_run(tables, "--samples", "0").splitlines()) == 4
+
+
+def test_a_dry_run_for_machines_has_all_files_and_whole_lines(tables: Path) -> None:
+    said = json.loads(dry_run(tables, "--json"))
+    assert (said["rows"], said["sources"]) == (4, 3)
+    assert sum(file["rows"] for file in said["files"]) == 4
+    assert len(said["samples"]) == 4
+    assert {line["message"] for line in said["samples"]} > {f"card {SECRET.decode()}"}
+
+
+def test_a_long_line_of_a_dry_run_is_cut_and_can_t_control_a_terminal(tmp_path: Path) -> None:
+    send(segment := Segment(), "a", b"\x1b[2J" + SECRET + b"x" * 500 + b"\n")
+    catch_up(tmp_path, segment)
+    line = dry_run(tmp_path).splitlines()[-1]
+    assert line.isprintable()
+    assert line.endswith("x…")
+    assert len(line) == len("  /var/log/a.log at 0: ") + 161
 
 
 @pytest.mark.parametrize(
