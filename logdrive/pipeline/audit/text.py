@@ -1,21 +1,17 @@
 """Prints an audit: a table of sources, what is wrong, and the verdict in the last line."""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
 from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
+from logdrive.pipeline.audit.source_list import as_markup, print_sources
 from logdrive.pipeline.audit.sources import RESENT, SKIPPED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault
-from logdrive.printable import escape_unprintable
 
-_MOST = 60  # limit on the sources in the table
-_SHORT_ID, _ID = 8, 36  # characters
 _WHY = {
     TWO_CLIENTS: (
         "two client identities sent one file (a clone with a certificate of its own, or a "
@@ -46,21 +42,22 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
 
     With *allow_unknown_ends* the last line says "complete" also if only ends of files are unknown.
     """
-    # in a file or a pipe, tables are not cut to the width of a terminal
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    is_terminal = sys.stdout.isatty()
+    # in a file or a pipe, programs look for whole lines
+    console = Console(highlight=False, soft_wrap=not is_terminal)
     if verdict.by_source:
-        console.print(_source_table(verdict.by_source))
+        print_sources(console, verdict.by_source, is_terminal=is_terminal)
     for gap in verdict.gaps:
-        console.print(_shown(_gap(gap)))
+        console.print(as_markup(_gap(gap)))
     for source in verdict.by_source:
         if not source.foreign and source.complete_to < source.last:
-            console.print(_shown(_complete_part(source)))
+            console.print(as_markup(_complete_part(source)))
     for copy in verdict.copies:
-        console.print(_shown(_copy(copy)))
+        console.print(as_markup(_copy(copy)))
     for one in dismissals(verdict.letters):
-        console.print(_shown(dismissal(one)))
+        console.print(as_markup(dismissal(one)))
     for faults in _following(verdict.faults):
-        console.print(_shown(_fault(faults)))
+        console.print(as_markup(_fault(faults)))
     for count, noun, text in (
         (verdict.quarantined_events, "event", "quarantined, and no line: see the column flag"),
         (verdict.overlapping_events, "event", "whole though a part had come before"),
@@ -271,62 +268,3 @@ def dismissal(one: Dismissals) -> str:
 
 def _counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _shown(text: str) -> str:
-    """Return *text*, in which there may be a path, as the console takes it."""
-    return escape(escape_unprintable(text))
-
-
-def _source_table(sources: list[AuditedSource]) -> Table:
-    table = Table(
-        "id",
-        "host",
-        "path",
-        "state",
-        "last (bytes)",
-        "lines",
-        "lost (bytes)",
-        "complete to",
-        "last heard",
-        box=None,
-        header_style="bold",
-    )
-    for column in (4, 5, 6, 7):
-        table.columns[column].justify = "right"
-
-    # sources that lack something first, if there are too many for the screen
-    length = _unique_length([source.source for source in sources])
-    shown = sorted(
-        sources, key=lambda source: (not (source.gaps or source.lost_bytes), -source.events)
-    )[:_MOST]
-    for source in sorted(
-        shown, key=lambda source: (source.host or "", source.path or "", source.heard)
-    ):
-        ended = f"ended: {source.ended}" if source.ended else source.state
-        table.add_row(
-            source.source[:length],
-            _shown(source.host or ""),
-            _shown(source.path or ("(foreign peer)" if source.foreign else source.source)),
-            _shown(f"{ended}, end not seen" if source.lost_at_least else ended),
-            "" if source.foreign else f"{source.last:,}",
-            f"{source.lines:,}",
-            f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
-            "" if source.foreign else f"{source.complete_to:,}",
-            source.heard_at,
-        )
-    if len(sources) > len(shown):
-        table.add_row("", "", f"… and {len(sources) - len(shown):,} more")
-    return table
-
-
-def _unique_length(ids: Collection[str]) -> int:
-    """Return the length of prefix that makes *ids* unique; `pipeline cat` accepts such prefixes."""
-    return next(
-        (
-            length
-            for length in range(_SHORT_ID, _ID)
-            if len({one[:length] for one in ids}) == len(ids)
-        ),
-        _ID,
-    )

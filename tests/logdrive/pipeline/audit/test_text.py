@@ -2,13 +2,17 @@
 judge.
 """
 
+import io
 from dataclasses import replace
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from logdrive.pipeline.audit.audit import Verdict, verdict
 from logdrive.pipeline.audit.dead_letters import letters_from_notes, notes_from_table
+from logdrive.pipeline.audit.source_list import print_sources
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import print_verdict, verdict_line
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from tests.logdrive.pipeline.audit.test_sources import batches_in, judged
@@ -352,3 +356,41 @@ def test_a4_a_source_that_was_given_up_has_lost_what_it_lacks() -> None:
     judged = found_in(segment)
     assert (judged.complete, judged.lost_bytes) == (False, 10)
     assert "an operator gave it up" in verdict_line(judged)
+
+
+PATHS = (
+    "/var/log/shop/app.log",
+    "/var/log/containers/checkout-7f9c5d_default_checkout-0123456789abcdef0123456789abcdef.log",
+)
+
+
+def listed(width: int, *, is_terminal: bool) -> list[str]:
+    """Return the lines that list the sources of `PATHS`."""
+    sources = [
+        AuditedSource(str(n) * 36, host="web-1", path=path, last=219_507, lines=2_527, heard=10**12)
+        for n, path in enumerate(PATHS)
+    ]
+    printed = io.StringIO()
+    console = Console(file=printed, width=width, highlight=False)
+    print_sources(console, sources, is_terminal=is_terminal)
+    return printed.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 140, 160, 200, 300])
+def test_whole_paths_are_listed_on_a_terminal_of_any_width(width: int) -> None:
+    shown = listed(width, is_terminal=True)
+    assert max(map(len, shown)) <= width
+    assert "…" not in "".join(shown)
+    header = shown[0]
+    place = slice(None)
+    if header.split()[0] == "id":  # a table, in whose column a path may be folded
+        place = slice(header.index("path"), header.index("state"))
+    together = "".join(line[place].rstrip() for line in shown)
+    assert all(path in together for path in PATHS)
+
+
+def test_in_a_file_or_a_pipe_each_source_is_one_line_with_its_whole_path() -> None:
+    header, *rows = listed(80, is_terminal=False)
+    assert header.split()[:3] == ["id", "host", "path"]
+    assert sorted(row.split()[2] for row in rows) == sorted(PATHS)
+    assert all("219,507" in row and "2,527" in row for row in rows)
