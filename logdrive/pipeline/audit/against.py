@@ -18,7 +18,7 @@ from logdrive.pipeline.audit.sources import ON_PURPOSE
 from logdrive.pipeline.bronze.erased import read_erased
 from logdrive.pipeline.bronze.rebuild import COLUMNS, place_rows
 from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
+from logdrive.pipeline.decode.coverage import GrowingUnion, Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import REDACTED
 from logdrive.pipeline.tables.delta import AppendTable
 
@@ -80,14 +80,14 @@ def compare_file(
     """
     events, batches = open_tables(directory)
     paths = sorted(events.files)
-    covered: list[Interval] = []
-    redacted: list[Interval] = []
+    seen, secret = GrowingUnion(), GrowingUnion()
     different: list[int] = []
     for count, found in enumerate(map_files(partial(_compare, compared), paths), 1):
-        covered = union([*covered, *found.covered])
-        redacted = union([*redacted, *found.redacted])
+        seen.add(found.covered)
+        secret.add(found.redacted)
         different += [found.different] if found.different is not None else []
         on_progress(count, len(paths))
+    covered, redacted = seen.intervals(), secret.intervals()
 
     whole = [(0, compared.size)] if compared.size else []
     lacking = subtract(whole, covered)
@@ -107,25 +107,24 @@ def compare_file(
 
 def _compare(compared: ComparedFile, path: str) -> _Found:
     """Compare the rows in one file of the table."""
-    covered: list[Interval] = []
-    redacted: list[Interval] = []
+    covered, redacted = GrowingUnion(), GrowingUnion()
     different: list[int] = []
     for rows in read_source(path, compared.source, COLUMNS, _ROWS):
         placed = pc.and_(rows["start"].is_valid(), rows["end"].is_valid())
         some = pa.Table.from_batches([rows.filter(placed)])
         secret = pc.fill_null(pc.equal(some["flag"], REDACTED), False)
-        redacted = union([*redacted, *_places(some.filter(secret))])
+        redacted.add(_places(some.filter(secret)))
         some = some.filter(pc.invert(secret))
         try:
             some = place_rows(some)
         except ValueError:  # an event of which some lines are gone
-            covered = union([*covered, *_places(some)])
+            covered.add(_places(some))
             different.append(pc.min(some["start"]).as_py())
             continue
-        covered = union([*covered, *_places(some)])
+        covered.add(_places(some))
         start, end = some["start"].to_numpy(), some["end"].to_numpy()
         different += _different(compared, start, end, some["bytes"].combine_chunks())
-    return _Found(covered, redacted, min(different, default=None))
+    return _Found(covered.intervals(), redacted.intervals(), min(different, default=None))
 
 
 def _places(rows: pa.Table) -> list[Interval]:

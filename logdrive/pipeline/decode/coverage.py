@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 Interval = tuple[int, int]
+_JOIN_AT = 1 << 14  # intervals that wait to be joined, at least
 _START, _END = itemgetter(0), itemgetter(1)
 
 
@@ -47,6 +48,32 @@ class Coverage:
         return list(self._sources.get(source, ()))
 
 
+class GrowingUnion:
+    """The bytes of intervals that are added bit by bit, in any order.
+
+    They are joined as often as their number has doubled, so that each costs about as much as in one
+    `union` of all.
+    """
+
+    def __init__(self) -> None:
+        self._joined: list[Interval] = []
+        self._added: list[Interval] = []
+
+    def add(self, intervals: Iterable[Interval]) -> None:
+        """Add *intervals*."""
+        self._added += intervals
+        if len(self._added) > max(_JOIN_AT, len(self._joined)):
+            self._join()
+
+    def intervals(self) -> list[Interval]:
+        """Return all that was added as sorted intervals, of which no two overlap or touch."""
+        self._join()
+        return list(self._joined)
+
+    def _join(self) -> None:
+        self._joined, self._added = union([*self._joined, *self._added]), []
+
+
 def union(intervals: Iterable[Interval]) -> list[Interval]:
     """Return the same bytes as sorted intervals, of which no two overlap or touch."""
     joined: list[Interval] = []
@@ -63,13 +90,15 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
     """Return the bytes of *intervals* that are not in *others*.
 
-    Both must be sorted, each without overlaps.
+    Both must be sorted, each without overlaps. Costs a search for each of *intervals*, and a step
+    for each of *others* that overlaps one.
     """
     left: list[Interval] = []
     taken = list(others)
     for start, end in intervals:
         # only those of *others* that end behind the start can overlap
-        for other_start, other_end in taken[bisect_right(taken, start, key=_END) :]:
+        for place in range(bisect_right(taken, start, key=_END), len(taken)):
+            other_start, other_end = taken[place]
             if other_start >= end:
                 break
             if start < other_start:  # a part before this one is left

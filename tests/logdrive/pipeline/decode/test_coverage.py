@@ -1,5 +1,7 @@
 """Rule A2: of a batch just the uncovered part is kept."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,15 @@ from hypothesis import strategies as st
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.bronze.trim_rows import trim_rows
-from logdrive.pipeline.decode.coverage import Coverage, intersect, subtract, total_size, union
+from logdrive.pipeline.decode import coverage
+from logdrive.pipeline.decode.coverage import (
+    Coverage,
+    GrowingUnion,
+    intersect,
+    subtract,
+    total_size,
+    union,
+)
 from logdrive.pipeline.decode.decode import Decoder
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records
 
@@ -44,6 +54,39 @@ def test_interval_arithmetic_is_that_of_sets(
     assert bytes_in(subtract(union(some), union(others))) == bytes_in(some) - bytes_in(others)
     assert bytes_in(intersect(some, others)) == bytes_in(some) & bytes_in(others)
     assert total_size(union(some)) == len(bytes_in(some))
+
+
+@given(st.lists(intervals, max_size=8), st.integers(0, 20))
+def test_intervals_that_come_bit_by_bit_are_those_that_come_at_once(
+    bits: list[list[tuple[int, int]]], join_at: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage, "_JOIN_AT", join_at)
+        growing, added = GrowingUnion(), list[tuple[int, int]]()
+        for bit in bits:
+            growing.add(bit)
+            added += bit
+            assert growing.intervals() == union(added)
+
+
+def test_many_intervals_that_come_bit_by_bit_are_joined_as_often_as_their_number_doubles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined, count = 0, 10_000
+
+    def counted(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        nonlocal joined
+        parts = list(parts)
+        joined += len(parts)
+        return union(parts)
+
+    monkeypatch.setattr(coverage, "union", counted)
+    monkeypatch.setattr(coverage, "_JOIN_AT", 16)
+    growing = GrowingUnion()
+    for place in range(0, 2 * count, 2):  # as of a file of which every second line was erased
+        growing.add([(place, place + 1)])
+    assert len(growing.intervals()) == count
+    assert joined < 4 * count
 
 
 def rows_of_file(data: bytes, start: int = 0) -> pa.Table:
