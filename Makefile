@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 4
 STAMP  := $(VENV)/.installed
+SPARK_42 := build/spark-4.2
 # the tests start some hundred processes, and each would compile all of logdrive anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-pravega test-delta test-cluster test-container test-thorough peers filebeat check bench simulate mutants proto clean
+.PHONY: help install demo test test-pravega test-delta test-cluster test-spark-42 test-container test-thorough peers filebeat check bench simulate mutants proto clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## make .venv with all of logdrive in it, as .venv/bin/logdrive
 
@@ -33,6 +34,9 @@ test-delta: $(STAMP) ## run the tests that need delta-spark and DuckDB's reader 
 
 test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster, and kills of Spark's processes
 	@$(BIN)/python -m pytest tests/logdrive/pipeline/spark tests/faults -m cluster $(ARGS)
+
+test-spark-42: $(SPARK_42)/.installed ## run the tests that need Spark with the oldest one that is allowed, PySpark 4.2.0 (500 MB, once)
+	@$(SPARK_42)/bin/python -m pytest tests/logdrive/pipeline/spark tests/logdrive/pipeline/audit/test_engines.py tests/logdrive/pipeline/silver/test_spark.py -n $(JOBS) --dist loadfile $(ARGS)
 
 test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
 	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)
@@ -68,4 +72,13 @@ $(STAMP): pyproject.toml $(wildcard logdrive/kernel/*.[ch])
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: install it (Debian: apt-get install python3-venv)"; exit 2; }
 	@echo "installing logdrive and what it needs into $(VENV) (about 1.7 GB, four minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -e '.[spark,pravega,s2,iggy,iceberg,dev]'
+	@touch $@
+
+# what else is needed comes from the other environment, behind this one's own PySpark
+$(SPARK_42)/.installed: $(STAMP)
+	@$(BIN)/python -m venv --clear $(SPARK_42)
+	@echo "installing PySpark 4.2.0 into $(SPARK_42)"
+	@$(SPARK_42)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.2.0
+	@$(SPARK_42)/bin/python -c 'import site, sys; print(f"import site; site.addsitedir({sys.argv[1]!r})", file=open(site.getsitepackages()[0] + "/others.pth", "w"))' \
+		"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	@touch $@
