@@ -20,7 +20,6 @@ from logdrive.errors import LogdriveError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 

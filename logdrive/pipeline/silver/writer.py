@@ -227,6 +227,8 @@ class Silver:
         self._bronze_id = events.table_id
         self._commit(chunk, written.made, decision_rows(written.decided, self._clock.now_ms()))
         self._sound = True
+        self._remove_failed()  # nothing writes any more for a step that failed before this one
+        self._failed.clear()
         return _counts(chunk, written)
 
     def _write_files(
