@@ -1,6 +1,5 @@
 """`logdrive pipeline …`: reads streams into tables; other commands on tables are in `tables`."""
 
-import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,17 +10,23 @@ from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.pipeline_plan import (
+    parse_start_option,
+    plan_from_config,
+    plan_from_options,
+)
 from logdrive.cli.pipeline_progress import show_progress
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import MASTER, master_option, warn_of_master
-from logdrive.config.load import load_config
 
 if TYPE_CHECKING:
     from logdrive.pipeline.bronze.follower import TableForm
-    from logdrive.pipeline.plan import Plan, RunResult
+    from logdrive.pipeline.plan import RunResult
+    from logdrive.pipeline.read.start import Start
 
 _COMMANDS = {
     "audit": "logdrive.cli.tables.audit",
+    "backfill": "logdrive.cli.tables.backfill",
     "cat": "logdrive.cli.tables.cat",
     "erase": "logdrive.cli.tables.erase",
     "formats": "logdrive.cli.tables.formats",
@@ -69,6 +74,14 @@ def pipeline() -> None:
     type=click.Path(file_okay=False),
     help="Directory of the tables; created if missing.",
 )
+@click.option(
+    "--start",
+    metavar="TIME|AGE",
+    callback=lambda _, __, value: parse_start_option("--start", value),
+    help="Begin new tables with what was received at a time (2026-11-20T00:00Z), or an age ago "
+    "(24h, 7d); `pipeline backfill` fills what lies before. Also `start` in [pipeline].  "
+    "[default: all that the stream has]",
+)
 @click.option("--once", is_flag=True, help="Exit after reading what the stream holds at the start.")
 @click.option(
     "--silver",
@@ -101,6 +114,7 @@ def run(
     path: str | None,
     source: str | None,
     target: str | None,
+    start: "Start | None",
     once: bool,
     with_silver: bool,
     forms: tuple["TableForm", ...],
@@ -114,6 +128,9 @@ def run(
 
     Runs until SIGTERM, or with --once until it has read what the stream holds at the start. With
     --silver each commit's lines become rows of DIR/silver, by their formats.
+
+    Tables go on where they end. With --start new ones begin at a time; tables that are there keep
+    the beginning that they have, and another time is refused.
     """
     from logdrive.cli.tables.silver import follow_with_silver
     from logdrive.pipeline.run import run_pipeline
@@ -125,10 +142,12 @@ def run(
 
     configure_logging("info")
     plan = (
-        _plan_from_config(path, once, master)
+        plan_from_config(path, once, master)
         if path
-        else _plan_from_options(source, target, once, master, access)
+        else plan_from_options(source, target, once, master, access)
     )
+    if start is not None:
+        plan = replace(plan, start=start)
     if reader is not None:
         plan = replace(plan, reader=reader)
     if forms:
@@ -149,7 +168,10 @@ def run(
             print_verdict(so_far)
             catch_up()
 
-        outcome = run_pipeline(plan, stop, on_commit, metrics=figures, starting=starting)
+        # a backfill beside this run adds rows, too
+        outcome = run_pipeline(
+            plan, stop, on_commit, metrics=figures, starting=starting, on_idle=catch_up
+        )
         catch_up()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
@@ -169,40 +191,3 @@ def _check_address(text: str | None) -> str | None:
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return text
-
-
-def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
-    from logdrive.pipeline.config import PipelineConfig
-    from logdrive.pipeline.plan import Plan
-
-    config = load_config(path, PipelineConfig, os.environ)
-    return Plan(
-        uri=config.pipeline.source,
-        directory=config.pipeline.target,
-        once=once,
-        max_bytes_per_batch=config.pipeline.max_bytes_per_batch,
-        trigger_seconds=config.pipeline.trigger_seconds,
-        compression=config.pipeline.compression,
-        forms=config.tables.forms,
-        master=master or config.spark.master,
-        memory=config.spark.memory,
-        driver_bytes=config.spark.driver_bytes,
-        local_reads=config.pipeline.local_reads,
-        metrics=config.metrics.address if config.metrics else "",
-        reader=config.pipeline.reader,
-        token=config.pipeline.token or "",
-        tls=config.tls.settings() if config.tls else None,
-        login=config.login.login if config.login else None,
-    )
-
-
-def _plan_from_options(
-    source: str | None, target: str | None, once: bool, master: str | None, access: AccessOptions
-) -> "Plan":
-    from logdrive.pipeline.plan import Plan
-
-    if source is None or target is None:
-        raise click.UsageError("give --from URI and --to DIR, or --config FILE")
-    return Plan(
-        uri=source, directory=target, once=once, master=master, tls=access.tls, login=access.login
-    )

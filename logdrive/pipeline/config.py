@@ -13,6 +13,7 @@ from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.read.start import parse_start
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.spark.master import check_master
 from logdrive.services.pravega.client.login import LoginConfig
@@ -23,6 +24,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     source: str = msgspec.field(name="from")  # URI of the stream
     target: str = msgspec.field(name="to")  # directory of the tables
+    start: str | None = None  # when new tables begin: a time or an age; None: with the stream
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = MOST_BYTES  # raw bytes
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
@@ -31,9 +33,14 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
     def __post_init__(self) -> None:
-        """Refuse a path that means something else in every working directory."""
+        """Refuse a path that means something else in every working directory, and no start."""
         if not os.path.isabs(self.target):
             raise ValueError("to: the directory must be absolute, as in /data/logs")
+        if self.start is not None:
+            try:
+                parse_start(self.start)
+            except ValueError as error:
+                raise ValueError(f"start: {error}") from error
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

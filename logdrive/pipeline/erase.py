@@ -34,7 +34,7 @@ from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.dropping import drop_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
-from logdrive.pipeline.tables.lock import lock_tables
+from logdrive.pipeline.tables.lock import BACKFILL, lock_tables
 from logdrive.pipeline.tables.select import count_rows, select_first_rows, select_rows
 from logdrive.pipeline.tasks import InProcess
 
@@ -155,7 +155,9 @@ def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
     with lock_tables(gold_directory(directory), disk):
         pass  # it is dropped in the end, when nobody may fill it: better said at once
     with ExitStack() as held:
-        held.enter_context(Bronze(directory, clock=clock, disk=disk))
+        bronze = Bronze(directory, clock=clock, disk=disk)
+        held.enter_context(bronze)
+        held.enter_context(lock_tables(os.path.dirname(bronze.events.path), disk, BACKFILL))
         if is_table(os.path.join(silver_directory(directory), SOURCES)):
             tables = Silver(directory, SilverConfig(), InProcess(), clock=clock, disk=disk)
             held.enter_context(tables)

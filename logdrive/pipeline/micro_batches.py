@@ -35,7 +35,7 @@ _QUIET_LOOK_SECONDS = 1.0  # between two of these: each is a connection, and a r
 _AT_A_TIME = 2  # micro-batches: one is written while the one before it is committed
 
 Bounds = Mapping[int, tuple[int, int]]
-"""Per segment number, its start and its length."""
+"""Per segment number, its start, and its length or the place where reading ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Running:
 class MicroBatches:
     """Fills *tables* from a stream until it ends, fails, or *stop* is set. Run it once.
 
-    *on_commit* is called after each commit.
+    *on_commit* is called after each commit, *on_idle* before each wait for new data.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class MicroBatches:
         stop: threading.Event,
         on_commit: Callable[[CommitCounts, MicroBatch], None],
         metrics: RunMetrics,
+        on_idle: Callable[[], object] = lambda: None,
     ) -> None:
         self._plan = plan
         self._directory = table_paths(plan.directory)[0]
@@ -69,24 +70,27 @@ class MicroBatches:
         self._chooser = chooser
         self._stop = stop
         self._on_commit = on_commit
+        self._on_idle = on_idle
         self._metrics = metrics
         # seconds that were waited since the last micro-batch
         self._quiet = 0.0
 
-    def run_to_end(self, stream: ServiceReader, start: Progress) -> None:
+    def run_to_end(
+        self, stream: ServiceReader, start: Progress, bounds: Bounds | None = None
+    ) -> None:
         """Read *stream* from *start* on, and return at its end, or when told to stop.
 
-        With `Plan.once` the end is where the stream ends now. A micro-batch that is still being
-        written when *stop* is set is left undone: the next run reads it again. Raises
-        `TransientError` where another try may help, `MismatchError` if the store went back, and
-        what else a commit raises.
+        The end is that of *bounds*; without them it is, with `Plan.once`, where the stream ends
+        now. A micro-batch that is still being written when *stop* is set is left undone: the next
+        run reads it again. Raises `TransientError` where another try may help, `MismatchError` if
+        the store went back, and what else a commit raises.
         """
         with stopping_on(self._stop), suppress(StoppedError):
-            self._read(stream, start)
+            self._read(stream, start, bounds)
 
-    def _read(self, stream: ServiceReader, start: Progress) -> None:
+    def _read(self, stream: ServiceReader, start: Progress, bounds: Bounds | None) -> None:
         planner = Planner(stream, _RANGE_BYTES)
-        end = planner.segment_bounds() if self._plan.once else None
+        end = planner.segment_bounds() if bounds is None and self._plan.once else bounds
         with ThreadPoolExecutor(_AT_A_TIME, "logdrive-tasks") as threads:
             running, at = None, start
             try:
@@ -117,6 +121,7 @@ class MicroBatches:
 
     def _wait(self) -> None:
         """Wait until the next look for new data, unless told to stop."""
+        self._on_idle()
         seconds = self._plan.trigger_seconds
         if self._quiet >= _QUIET_SECONDS:
             seconds = max(seconds, _QUIET_LOOK_SECONDS)

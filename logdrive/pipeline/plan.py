@@ -9,6 +9,7 @@ from logdrive.model.units import MIB
 from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.pipeline.read.start import Start
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.services.pravega.client.controller import Login
@@ -24,6 +25,7 @@ class Plan:
 
     uri: str = field(repr=False)  # of the stream to read; Iggy's may have a password
     directory: str  # of the tables
+    start: Start | None = None  # when new tables begin; None: with the stream
     once: bool = False  # end once everything that was stored at the start has been read
     max_bytes_per_batch: int = MOST_BYTES  # raw bytes of a micro-batch, at most
     driver_bytes: int = DRIVER_BYTES  # raw bytes from which on a micro-batch is Spark's

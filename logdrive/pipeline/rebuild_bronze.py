@@ -4,6 +4,9 @@
     DIR/bronze              the old ones, which may be written until the new ones have all they have
     DIR/bronze.old          the old ones while the new ones take their place
 
+Tables that begin at a time are made anew with the same beginning, and filled before it as far as
+the old ones are.
+
 Whatever the stream can't give again is refused before: what retention has removed, and lines that
 were erased from the tables, which would come back.
 """
@@ -19,15 +22,23 @@ from typing import Final
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
+from logdrive.host.clock import SystemClock
 from logdrive.host.disk import Disk
+from logdrive.pipeline.backfill import run_backfill
+from logdrive.pipeline.bronze.beginnings import (
+    add_beginnings,
+    backfill_mark,
+    find_unfilled,
+    read_beginnings,
+)
 from logdrive.pipeline.bronze.erased import erased_path
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
-from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
+from logdrive.pipeline.plan import Plan, ProgressCallback
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.tables.delta import is_table
-from logdrive.pipeline.tables.lock import lock_tables
+from logdrive.pipeline.tables.lock import BACKFILL, lock_tables
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import SegmentState
 
@@ -70,7 +81,9 @@ def check_rebuild(plan: Plan) -> RebuiltBronze:
     for segment, (first, end) in _read_extents(plan.directory).items():
         _require_extent(segment, first, end, states)
     length = sum(state.length - state.start for state in states)
-    return RebuiltBronze(False, stream_offsets=length, old_files=files)
+    return RebuiltBronze(
+        False, stream_offsets=length - _count_unfilled(plan.directory, states), old_files=files
+    )
 
 
 def rebuild_bronze(
@@ -90,18 +103,24 @@ def rebuild_bronze(
     # retention need not wait for the new tables: the reader's position is that of the old ones
     new = replace(plan, directory=os.path.join(plan.directory, _NEW), once=True, reader="")
     _drop_other_stream(plan, new.directory)
+    _begin_alike(plan.directory, new.directory)
     events = 0
 
-    def fill() -> RunResult:
-        return run_pipeline(new, stop, on_commit, tasks=tasks, starting=starting)
+    def fill() -> int:
+        rows = run_pipeline(new, stop, on_commit, tasks=tasks, starting=starting).events
+        filled = _read_filled(plan.directory)
+        if not filled or stop.is_set():
+            return rows
+        before = run_backfill(new, stop, on_commit, tasks=tasks, starting=starting, limits=filled)
+        return rows + before.result.events
 
-    events += fill().events
+    events += fill()
     if stop.is_set():
         return replace(checked, events=events)
     # what the old tables got meanwhile; from here on nothing is added to them
     place = os.path.dirname(table_paths(plan.directory)[0])
-    with lock_tables(place, disk):
-        events += fill().events
+    with lock_tables(place, disk), lock_tables(place, disk, BACKFILL):
+        events += fill()
         if stop.is_set():
             return replace(checked, events=events)
         _require_all(plan.directory, new.directory)
@@ -110,7 +129,11 @@ def rebuild_bronze(
 
 
 def _drop_other_stream(plan: Plan, new: str) -> None:
-    """Remove new tables that were begun with another stream than that of *plan*."""
+    """Remove new tables that were begun with another stream than that of *plan*, or at another
+    place than the old ones.
+    """
+    if os.path.isdir(new) and read_beginnings(new) != read_beginnings(plan.directory):
+        shutil.rmtree(new)
     begun = _read_extents(new)
     if not begun:
         return
@@ -118,6 +141,34 @@ def _drop_other_stream(plan: Plan, new: str) -> None:
         there = {state.segment for state in stream.list_segments()}
     if not begun.keys() <= there:
         shutil.rmtree(new)
+
+
+def _begin_alike(directory: str, new: str) -> None:
+    """Let the tables in *new* begin where those in *directory* do, unless they have begun."""
+    begun = read_beginnings(directory)
+    if begun and not read_beginnings(new):
+        os.makedirs(os.path.dirname(table_paths(new)[0]), mode=0o750, exist_ok=True)
+        add_beginnings(new, list(begun.values()), SystemClock().now_ms())
+
+
+def _read_filled(directory: str) -> dict[str, int]:
+    """Return up to where the segments were filled before the beginning of the tables there."""
+    if not _has_bronze(directory):
+        return {}
+    _, batches = open_tables(directory)
+    filled = {one: batches.next_offset(backfill_mark(one)) for one in read_beginnings(directory)}
+    return {segment: end for segment, end in filled.items() if end}
+
+
+def _count_unfilled(directory: str, states: Sequence[SegmentState]) -> int:
+    """Return how many offsets of the stream lie before the beginning of the tables, unfilled."""
+    if not _has_bronze(directory):
+        return 0
+    starts = {state.segment: state.start for state in states}
+    return sum(
+        max(0, part.end - max(part.start, starts.get(part.segment, part.end)))
+        for part in find_unfilled(directory, open_tables(directory)[1])
+    )
 
 
 def _has_bronze(directory: str) -> bool:
@@ -156,6 +207,14 @@ def _require_all(directory: str, new: str) -> None:
             raise StorageError(
                 f"the new tables end at {reached.get(segment, (0, 0))[1]:,} of {segment}, and the "
                 f"old ones at {end:,}: the stream has changed, so the old ones stay"
+            )
+    filled = _read_filled(new)
+    for segment, end in _read_filled(directory).items():
+        if filled.get(segment, 0) < end:
+            raise StorageError(
+                f"before their beginning the new tables are filled up to "
+                f"{filled.get(segment, 0):,} of {segment}, and the old ones up to {end:,}: the "
+                "stream has changed, so the old ones stay"
             )
 
 

@@ -1,5 +1,8 @@
 """Where reading begins: where the tables end, in segments that still agree with them (rule R5).
 
+New tables end at the segments' starts, or, if they are to begin at a time, at the first batches
+that were received then (`begin_tables`).
+
 The tables are the only memory of a run. Three things may have happened since they were written:
 
 - nothing, or more batches were appended: reading goes on where the table ends;
@@ -11,13 +14,16 @@ The tables are the only memory of a run. Three things may have happened since th
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
 from logdrive.errors import ConfigError, Mistake
+from logdrive.pipeline.bronze.beginnings import Beginning, time_text
 from logdrive.pipeline.bronze.history import KnownHeader
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
+from logdrive.pipeline.read.start import Start, find_beginning
 from logdrive.services.reader import SegmentState, ServiceReader
 
 _EPOCH = ".#epoch."
@@ -33,6 +39,58 @@ def require_segments(stream: ServiceReader, uri: str) -> list[SegmentState]:
         return states
     remedy = f"there is no stream {stream.name}: compare `[sink] uri` of the receiver"
     raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
+
+
+def begin_tables(
+    stream: ServiceReader, tables: Bronze, start: Start | None, uri: str, now_ms: int
+) -> None:
+    """Let *tables* begin at *start*, if they have nothing of *stream* yet.
+
+    Tables that have something go on as they were begun. Raises `ConfigError` if *start* is a time
+    and they were begun otherwise, or it lies ahead of *now_ms*; `StorageError`, `TransientError`.
+    """
+    if start is None:
+        return
+    log, states = structlog.get_logger("logdrive.pipeline"), require_segments(stream, uri)
+    begun = [one.start_ms for one in tables.beginnings.values() if one.stream == stream.name]
+    if begun:
+        if start.time_ms not in (None, max(begun)):
+            raise _refused(
+                start,
+                f"these tables begin at {time_text(max(begun))}: write that, or leave `start` out. "
+                "`logdrive pipeline backfill` fills what lies before it; to begin later, fill "
+                "another directory",
+            )
+        return
+    if any(tables.has_read(state.segment) for state in states) or tables.has_stream(stream.name):
+        if start.time_ms is not None:
+            raise _refused(
+                start,
+                "these tables were begun with the stream: leave `start` out, or fill another "
+                "directory",
+            )
+        log.warning(
+            "start is for new tables: these were begun with the stream, and go on", start=start.text
+        )
+        return
+
+    time_ms = start.resolve(now_ms)
+    if time_ms > now_ms:
+        raise _refused(start, "this lies in the future: tables begin with what is stored")
+    beginnings = [
+        Beginning(stream.name, state.segment, find_beginning(stream, state, time_ms), time_ms)
+        for state in states
+    ]
+    tables.begin_at(beginnings)
+    log.info(
+        "new tables begin at a time; `logdrive pipeline backfill` fills what lies before it",
+        time=time_text(time_ms),
+        before=sum(one.offset - state.start for one, state in zip(beginnings, states, strict=True)),
+    )
+
+
+def _refused(start: Start, remedy: str) -> ConfigError:
+    return ConfigError("pipeline", [Mistake("start", start.text, remedy)])
 
 
 def find_start(stream: ServiceReader, tables: Bronze, uri: str) -> tuple[Progress, int]:
@@ -93,6 +151,8 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
             now=last.next if last else 0,
         )
         tables.roll_back(segment, chain, last)
+    if not valid and _is_behind(tables, state, chain):
+        _begin_again(stream, tables, state)
 
     # Retention has cut more than was read.
     if tables.next_offset(segment) < state.start:
@@ -104,11 +164,47 @@ def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) 
         )
         tables.skip_removed(segment, state.start)
 
-    # The query recognizes the segment by the last header.
-    tables.begin_segment(segment, valid, stream.offset_unit)
+    return point_at_end(stream, tables, segment, valid)
+
+
+def point_at_end(
+    stream: ServiceReader, tables: Bronze, segment: str, known: Sequence[KnownHeader]
+) -> Point:
+    """Return the point where *tables* end in *segment*, and let them go on there.
+
+    *known* are the headers that lead up to it, in order: by the last one the segment is recognized.
+    """
+    tables.begin_segment(segment, known, stream.offset_unit)
     end, needed = tables.next_offset(segment), tables.needed_offset(segment)
     since = needed if needed < end else NO_UNFINISHED
-    return Point(end, since=since) if last is None else Point(end, last.offset, last.crc, since)
+    if not known:
+        return Point(end, since=since)
+    return Point(end, known[-1].offset, known[-1].crc, since)
+
+
+def _is_behind(tables: Bronze, state: SegmentState, chain: Sequence[KnownHeader]) -> bool:
+    """Return whether the store has lost what was at the tables' beginning.
+
+    None of the headers of *chain*, which lead up to the tables' end, is in the segment.
+    """
+    first = tables.beginnings.get(state.segment)
+    if first is None or tables.filled_offset(state.segment) >= first.offset:
+        return False  # the tables have what lies before it, too: it is read from the start
+    return bool(chain) or first.offset > state.length
+
+
+def _begin_again(stream: ServiceReader, tables: Bronze, state: SegmentState) -> None:
+    """Let the tables begin in a segment that is another one now where their time is there."""
+    first = tables.beginnings[state.segment]
+    offset = find_beginning(stream, state, first.start_ms)
+    structlog.get_logger("logdrive.pipeline").warning(
+        "the segment has other batches where these tables begin, as after a restore; they begin "
+        "where it has what was received at their time",
+        segment=state.segment,
+        had=first.offset,
+        now=offset,
+    )
+    tables.begin_at([replace(first, offset=offset)])
 
 
 def _count_valid(stream: ServiceReader, state: SegmentState, chain: Sequence[KnownHeader]) -> int:

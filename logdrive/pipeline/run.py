@@ -19,13 +19,13 @@ from logdrive.net.retry import Backoff, Exponential, retry_blocking, sleep_using
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
 from logdrive.pipeline.choose_tasks import TaskChooser
 from logdrive.pipeline.metrics import RunMetrics, serve_metrics
-from logdrive.pipeline.micro_batches import MicroBatches
+from logdrive.pipeline.micro_batches import Bounds, MicroBatches
 from logdrive.pipeline.plan import MicroBatch, Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.old_letters import note_old_letters
-from logdrive.pipeline.resume import find_start, require_segments
+from logdrive.pipeline.resume import begin_tables, find_start, require_segments
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
 from logdrive.pipeline.spark.session import is_submitted, open_spark_context
@@ -45,13 +45,15 @@ def run_pipeline(
     tasks: Tasks | None = None,
     metrics: RunMetrics | None = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    on_idle: Callable[[], object] = lambda: None,
 ) -> RunResult:
     """Read the stream into the tables until *stop* is set; with `once`, until the present end.
 
     A micro-batch that is being written then is left undone. *on_commit* is called after every
-    commit that added something. *tasks* is what runs larger micro-batches; without it that is
-    Spark, which is started in the background once it is needed, inside the context *starting*.
-    What the run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.
+    commit that added something, *on_idle* before each wait for new data. *tasks* is what runs
+    larger micro-batches; without it that is Spark, which is started in the background once it is
+    needed, inside the context *starting*. What the run does is counted in *metrics*, which
+    `Plan.metrics` shows to Prometheus.
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
     if "://" in plan.directory:  # a directory of that name would be made here
@@ -73,23 +75,17 @@ def run_pipeline(
                 forms=plan.forms,
             )
         )
-        # spark-submit has opened the file of its JVM's messages
-        log = None if is_submitted() else Path(plan.directory, "spark.log")
         metrics = metrics or RunMetrics()
         held.enter_context(serve_metrics(metrics, plan.metrics))
-        spark = BackgroundSpark(
-            lambda cancel: open_spark_context(
-                _NAME, master=plan.master, memory=plan.memory, log=log, cancel=cancel
-            ),
-            log,
-            starting,
-            metrics.note_failed_attempts,
-        )
+        spark = background_spark(plan, _NAME, "spark.log", starting, metrics)
         held.callback(spark.close)
 
         # Notes are appended first, so that this run reads them, too.
-        job = _Run(plan, tables, stream, stop, on_commit, tasks or spark, metrics)
+        job = FillJob(plan, tables, stream, stop, on_commit, tasks or spark, metrics)
+        job.on_idle = on_idle
         note_old_letters(stream)
+        now_ms = (clock or SystemClock()).now_ms()
+        begin_tables(stream, tables, plan.start, plan.shown_uri, now_ms)
         start = job.find_start()
         held.callback(job.publish_position)  # again, in case it failed after the last commit
         if plan.once and not job.result.there:
@@ -97,8 +93,34 @@ def run_pipeline(
         return job.until_done(start)
 
 
-class _Run:
-    """The state that outlives a loop."""
+def background_spark(
+    plan: Plan,
+    name: str,
+    log_name: str,
+    starting: Callable[[], AbstractContextManager[None]],
+    metrics: RunMetrics,
+) -> BackgroundSpark:
+    """Return Spark as *plan* wants it, to be started when it is needed; close it in the end.
+
+    The cluster knows it as *name*; what its JVM says is in the file *log_name* beside the tables.
+    """
+    # spark-submit has opened the file of its JVM's messages
+    log = None if is_submitted() else Path(plan.directory, log_name)
+    return BackgroundSpark(
+        lambda cancel: open_spark_context(
+            name, master=plan.master, memory=plan.memory, log=log, cancel=cancel
+        ),
+        log,
+        starting,
+        metrics.note_failed_attempts,
+    )
+
+
+class FillJob:
+    """The state of a run that outlives a loop."""
+
+    bounds: Bounds | None = None
+    """Where reading ends; None: at the stream's end."""
 
     def __init__(
         self,
@@ -117,6 +139,7 @@ class _Run:
         self.on_commit = on_commit
         self.spark = spark
         self.metrics = metrics
+        self.on_idle: Callable[[], object] = lambda: None
         self.reader = ConsumerPosition(plan.reader)
         self.result = RunResult()
         self.backoff = Backoff(_WAIT)  # counts loops that failed since the last commit
@@ -152,9 +175,15 @@ class _Run:
             self.spark, self.plan.driver_bytes, self.plan.max_bytes_per_batch, self.stop
         )
         loop = MicroBatches(
-            self.plan, self.tables, chooser, self.stop, self._count_commit, self.metrics
+            self.plan,
+            self.tables,
+            chooser,
+            self.stop,
+            self._count_commit,
+            self.metrics,
+            self.on_idle,
         )
-        loop.run_to_end(self.stream, start)
+        loop.run_to_end(self.stream, start, self.bounds)
 
     def _note_restart(self, error: BaseException, seconds: float) -> None:
         self.metrics.note_restart()

@@ -19,7 +19,8 @@ _INCOMPLETE = 1
 def cat(directory: str, source: str) -> int:
     """Print one source's file, byte for byte as it was.
 
-    What is quarantined or was erased is left out and named on standard error; it then exits with 1.
+    What is quarantined or was erased is left out and named on standard error, and so is what lies
+    before the beginning of tables that begin at a time; it then exits with 1.
 
     SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
     """
@@ -29,13 +30,15 @@ def cat(directory: str, source: str) -> int:
     from logdrive.pipeline.bronze.rebuild import (
         erased_parts,
         find_source,
+        missing_head,
         quarantined_parts,
         source_pieces,
     )
 
     try:
         found = find_source(directory, source)
-        parts = quarantined_parts(directory, found) + erased_parts(directory, found)
+        head = missing_head(directory, found)
+        parts = head + quarantined_parts(directory, found) + erased_parts(directory, found)
         for _, data in source_pieces(directory, found, needed=not parts):
             sys.stdout.buffer.write(data)
     except ValueError as error:

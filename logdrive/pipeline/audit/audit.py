@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from logdrive.pipeline.audit.asked_parts import PLACE_SCHEMA, find_asked_parts
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
 from logdrive.pipeline.audit.engine import EngineFactory
@@ -27,6 +28,12 @@ from logdrive.pipeline.audit.judge_sources import (
 )
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
+from logdrive.pipeline.bronze.beginnings import (
+    UnfilledPart,
+    find_unfilled,
+    read_beginnings,
+    time_text,
+)
 from logdrive.pipeline.bronze.erased import Erasure, list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
@@ -53,7 +60,8 @@ class Verdict:
     """The result of an audit.
 
     `complete` is about what has arrived: an open source may have more to come. It is False if there
-    is no source. Counts of events are counts of rows.
+    is no source. Of tables that begin at a time, and were not filled before it, it is about what
+    arrived since (`begins`). Counts of events are counts of rows.
     """
 
     complete: bool
@@ -85,6 +93,10 @@ class Verdict:
     # rows that were removed on purpose: they are proven by their record, and counted above
     erasures: list[Erasure] = field(default_factory=list)
     redacted_events: int = 0  # whose messages the agents' rules changed
+    # tables that begin at a time, and lack something before it: the time (UTC), and what they lack
+    begins: str | None = None
+    unfilled: list[UnfilledPart] = field(default_factory=list)
+    not_asked_bytes: int = 0  # of files that go on behind that time, what lies before it
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -124,7 +136,11 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     erased = read_erased(directory, events)
     headers = read_table(batches.files, _HEADERS)
     heads = heads_from_table(headers)
-    sources = audit_sources(heads)
+    unfilled, asked_from = find_unfilled(directory, batches), {}
+    if unfilled:
+        places = read_table(batches.files, PLACE_SCHEMA)
+        asked_from = find_asked_parts(places, read_beginnings(directory))
+    sources = audit_sources(heads, asked_from)
     proof = prove_rows(engine, headers, sum_erased(erased))
 
     # each of these reads rows again, needed only if the headers or the proof call for it
@@ -136,6 +152,13 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     judged = verdict(sources, proof, doubles, continuing, letters)
     date_complete_parts(sources, heads)
     judged = replace(judged, erasures=list_erasures(erased))
+    if unfilled:
+        judged = replace(
+            judged,
+            begins=time_text(max(part.start_ms for part in unfilled)),
+            unfilled=unfilled,
+            not_asked_bytes=sum(source.not_asked_bytes for source in sources),
+        )
     return with_copies(judged, find_copies(engine, find_pairs(sources)))
 
 
@@ -215,8 +238,9 @@ def _charge_faults(sources: list[AuditedSource], faults: Sequence[Fault]) -> int
     by_name, missing = {source.source: source for source in sources}, 0
     for fault in faults:
         source = by_name.get(fault.source or "")
-        if source is not None and fault.previous is not None:
-            source.complete_to = max(0, min(source.complete_to, fault.previous))
+        previous = None if fault.previous is None else max(0, fault.previous)
+        if source is not None and previous is not None and previous >= source.complete_from:
+            source.complete_to = min(source.complete_to, previous)
         if source is None:
             missing += fault.missing_bytes
         elif fault.missing_bytes:

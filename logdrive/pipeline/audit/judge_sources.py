@@ -1,6 +1,7 @@
 """Judges sources by their headers: which bytes were sent, and which are missing (rule A3)."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -55,8 +56,13 @@ def _intervals(found: Iterable[Mapping[str, int | None]]) -> list[Interval]:
     return [(start, end) for start, end in pairs if start < end]
 
 
-def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
-    """Return every source in *rows* with its gaps and losses, by host and path."""
+def audit_sources(
+    rows: Iterable[Head], asked_from: Mapping[str, int] = MappingProxyType({})
+) -> list[AuditedSource]:
+    """Return every source in *rows* with its gaps and losses, by host and path.
+
+    *asked_from* has the sources of which what lies before a position was not asked for.
+    """
     sources: dict[str, AuditedSource] = {}
     gaps: dict[str, list[Head]] = {}
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
@@ -74,7 +80,7 @@ def audit_sources(rows: Iterable[Head]) -> list[AuditedSource]:
             gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
 
     for name, source in sources.items():
-        _judge_source(source, gaps.get(name, []))
+        _judge_source(source, gaps.get(name, []), asked_from.get(name, 0))
     return sorted(
         sources.values(), key=lambda source: (source.host or "", source.path or "", source.source)
     )
@@ -102,8 +108,11 @@ def _add_head(source: AuditedSource, row: Head) -> None:
         source.dropped += row.dropped
 
 
-def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
-    """Find out which bytes of [0, last) are missing, and which are there twice."""
+def _judge_source(source: AuditedSource, gaps: list[Head], asked: int) -> None:
+    """Find out which bytes of [0, last) are missing, and which are there twice.
+
+    Those before the position *asked* are missing because nobody asked for them.
+    """
     # What is in rows, and what the agent was told not to send.
     have = union(source.kept)
     source.skipped_bytes = total_size(union(source.dropped))
@@ -118,8 +127,11 @@ def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
 
     # Bytes that are neither in rows nor in a gap: only the audit notices them.
     if not source.foreign:
-        known = [(gap.start, gap.end) for gap in source.gaps]
-        for start, end in subtract(union([(0, source.last)]), union([*fine, *known])):
+        told = union([*fine, *((gap.start, gap.end) for gap in source.gaps)])
+        not_asked = subtract(union([(0, asked)]), told)
+        source.not_asked_bytes = total_size(not_asked)
+        source.complete_from = max((end for _, end in not_asked), default=0)
+        for start, end in subtract(union([(asked, source.last)]), told):
             lost.append((start, end))
             source.gaps.append(
                 Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start)
@@ -129,7 +141,8 @@ def _judge_source(source: AuditedSource, gaps: list[Head]) -> None:
     source.lost_bytes = total_size(lost)
     faulty = [start for start, _ in (*lost, *_first_doubled(source))]
     unseen = [gap.end for gap in source.gaps if gap.end_unseen]
-    source.complete_to = min([source.last, *faulty, *unseen])
+    wrong = [place for place in (*faulty, *unseen) if place >= source.complete_from]
+    source.complete_to = min([source.last, *wrong])
 
 
 def _add_reported_gaps(

@@ -30,6 +30,8 @@ class _Row(NamedTuple):
     last: str
     lines: str
     lost: str
+    complete_from: str
+    """Empty where all before *complete_to* was asked for."""
     complete_to: str
     heard: str
 
@@ -42,10 +44,11 @@ _HEADER = _Row(
     "last (bytes)",
     "lines",
     "lost (bytes)",
+    "complete from",
     "complete to",
     "last heard",
 )
-_FIGURES = ("last", "lines", "lost", "complete_to")
+_FIGURES = ("last", "lines", "lost", "complete_from", "complete_to")
 
 
 def print_sources(console: Console, sources: Sequence[AuditedSource], *, is_terminal: bool) -> None:
@@ -87,19 +90,25 @@ def _row(source: AuditedSource, length: int) -> _Row:
         "" if source.foreign else f"{source.last:,}",
         f"{source.lines:,}",
         f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
+        f"{source.complete_from:,}" if source.complete_from else "",
         "" if source.foreign else f"{source.complete_to:,}",
         source.heard_at,
     )
 
 
-def _table(rows: Iterable[_Row]) -> Table:
-    table = Table(*_HEADER, box=None, header_style="bold")
-    for name, column in zip(_Row._fields, table.columns, strict=True):
-        column.justify = "right" if name in _FIGURES else "left"
-        column.no_wrap = name != "path"
-        column.overflow = "fold"
+def _table(rows: Sequence[_Row]) -> Table:
+    parted = any(row.complete_from for row in rows)
+    columns = [name for name in _Row._fields if parted or name != "complete_from"]
+    table = Table(box=None, header_style="bold")
+    for name in columns:
+        table.add_column(
+            getattr(_HEADER, name),
+            justify="right" if name in _FIGURES else "left",
+            no_wrap=name != "path",
+            overflow="fold",
+        )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(getattr(row, name) for name in columns))
     return table
 
 
@@ -108,7 +117,8 @@ def _print_apart(console: Console, rows: Iterable[_Row]) -> None:
     for row in rows:
         console.print(f"[bold]{row.path}[/]", overflow="fold")
         bytes_of = f"{row.last} bytes, " if row.last else ""
-        complete = f"complete to {row.complete_to}, " if row.complete_to else ""
+        since = f"from {row.complete_from} " if row.complete_from else ""
+        complete = f"complete {since}to {row.complete_to}, " if row.complete_to else ""
         rest = (
             f"{row.id} on {row.host or '?'}, {row.state}: {bytes_of}{row.lines} lines, "
             f"{row.lost} bytes lost, {complete}last heard {row.heard}"

@@ -53,7 +53,9 @@ class AuditedSource:
     last: int = 0
     # when its last batch was received, ms since 1970
     heard: int = 0
-    # bytes from the beginning of the file that are all in rows, once, or were not wanted
+    # bytes between these positions are all in rows, once, or were not wanted. The first is 0, but
+    # for tables that begin at a time and lack what lies before
+    complete_from: int = 0
     complete_to: int = 0
     # when the last batch before that was received, ms since 1970
     complete_since: int = 0
@@ -63,6 +65,8 @@ class AuditedSource:
     bytes: int = 0
     # of batches whose rows lack bytes, as of a pack that can't be opened
     damaged: list[Interval] = field(default_factory=list)
+    # before the beginning of the tables, and not filled yet: nobody asked for them
+    not_asked_bytes: int = 0
     # left out by the agent's rules, each counted once
     skipped_bytes: int = 0
     lost_bytes: int = 0

@@ -89,13 +89,15 @@ def verdict_line(verdict: Verdict, *, allow_unknown_ends: bool = False) -> str:
         f"{verdict.lines:,} lines, {verdict.bytes:,} bytes, {verdict.sources:,} sources, "
         f"{verdict.lost_bytes:,} bytes lost, {verdict.duplicate_events:,} lines duplicated"
     )
-    return "; ".join([f"{_judgement(verdict, allow_unknown_ends)}: {figures}", *_remarks(verdict)])
+    judgement = _judgement(verdict, allow_unknown_ends)
+    return "; ".join([f"{judgement}: {figures}", *_not_asked(verdict), *_remarks(verdict)])
 
 
 def _judgement(verdict: Verdict, allow_unknown_ends: bool) -> str:
+    complete = "complete" if verdict.begins is None else f"complete from {verdict.begins} on"
     if verdict.complete_but_for_ends and allow_unknown_ends:
-        return f"complete but for {_counted(len(verdict.unknown_ends), 'unknown end')}"
-    return "complete" if verdict.complete else "NOT COMPLETE"
+        return f"{complete} but for {_counted(len(verdict.unknown_ends), 'unknown end')}"
+    return complete if verdict.complete else "NOT COMPLETE"
 
 
 def _remarks(verdict: Verdict) -> Iterator[str]:
@@ -150,6 +152,18 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     if verdict.foreign_events:
         foreign = sum(source.lines for source in verdict.by_source if source.foreign)
         yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
+
+
+def _not_asked(verdict: Verdict) -> Iterator[str]:
+    """Yield what tables that begin at a time lack before it."""
+    if verdict.begins is None:
+        return
+    remark = f"what was received before {verdict.begins} was not asked for"
+    parted = sum(bool(source.not_asked_bytes) for source in verdict.by_source)
+    if parted:
+        size = _counted(verdict.not_asked_bytes, "byte")
+        remark += f", {size} of {_counted(parted, 'source')} among it"
+    yield f"{remark}: see `logdrive pipeline backfill`"
 
 
 def _done_by_operators(verdict: Verdict) -> Iterator[str]:
@@ -208,7 +222,8 @@ def _gap(gap: Gap) -> str:
 def _complete_part(source: AuditedSource) -> str:
     since = f", received by {source.complete_at}" if source.complete_at else ""
     name = f"{source.path} (source {source.source})" if source.path else source.source
-    return f"{name} is complete up to {source.complete_to:,} of {source.last:,} bytes{since}"
+    where = f"from {source.complete_from:,} to" if source.complete_from else "up to"
+    return f"{name} is complete {where} {source.complete_to:,} of {source.last:,} bytes{since}"
 
 
 def _following(faults: list[Fault]) -> Iterator[list[Fault]]:

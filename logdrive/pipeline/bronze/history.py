@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from logdrive.errors import StorageError
 from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.schema import FOREIGN
@@ -27,14 +29,32 @@ class KnownHeader:
 
 
 def read_coverage(batches: AppendTable) -> Coverage:
-    """Return the coverage of all rows that were kept (rule A2).
+    """Return the coverage of all rows that were kept (rule A2)."""
+    cover = Coverage()
+    cover_kept(cover, batches.read_rows(["source", "kept"], pc.field("kind") == "data"))
+    return cover
+
+
+def cover_added(cover: Coverage, path: str) -> None:
+    """Add to *cover* what the headers in the file at *path*, of the table `batches`, have kept.
+
+    Raises `StorageError`.
+    """
+    try:
+        table = pq.read_table(path, columns=["source", "kept", "kind"], partitioning=None)
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error}") from error
+    cover_kept(cover, table.filter(pc.equal(table["kind"], "data")))
+
+
+def cover_kept(cover: Coverage, table: pa.Table) -> None:
+    """Add to *cover* what the headers in *table*, those of data, have kept.
 
     Neighboring intervals are joined in Arrow, so that Python sees few of them.
     """
-    cover = Coverage()
-    table = batches.read_rows(["source", "kept"], pc.field("kind") == "data").combine_chunks()
     if not table.num_rows:
-        return cover
+        return
+    table = table.combine_chunks()
 
     # one row for each interval, by source and position
     kept = table["kept"].combine_chunks()
@@ -48,7 +68,7 @@ def read_coverage(batches: AppendTable) -> Coverage:
     sources = flat["source"].combine_chunks().dictionary_encode()
     codes, start, end = sources.indices.to_numpy(), flat["start"].to_numpy(), flat["end"].to_numpy()
     if not len(codes):  # batches whose bytes were all there before
-        return cover
+        return
 
     # an interval that begins where the one before it ends, in the same source, is joined to it
     heads = np.flatnonzero(
@@ -57,7 +77,6 @@ def read_coverage(batches: AppendTable) -> Coverage:
     names = sources.dictionary.to_pylist()
     for first, last in zip(heads, [*(heads[1:] - 1), len(codes) - 1], strict=True):
         cover.cover_interval(names[codes[first]], int(start[first]), int(end[last]))
-    return cover
 
 
 def read_header_chain(batches: AppendTable, segment: str, end: int) -> list[KnownHeader]:
@@ -79,6 +98,16 @@ def read_header_chain(batches: AppendTable, segment: str, end: int) -> list[Know
         chain.append(known)
         end = known.offset
     return chain[::-1]
+
+
+def read_header_at(batches: AppendTable, segment: str, offset: int) -> KnownHeader | None:
+    """Return the header at *offset* of *segment*, the latest if there were several; else None."""
+    table = batches.read_rows(
+        ["offset", "next", "crc", "batch", "committed"],
+        (pc.field("segment") == segment) & (pc.field("offset") == offset),
+    ).sort_by("committed")
+    rows = table.drop_columns("committed").to_pylist()
+    return KnownHeader(**rows[-1]) if rows else None
 
 
 def read_batch_ends(batches: AppendTable, segment: str) -> list[int]:

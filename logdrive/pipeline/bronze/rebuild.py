@@ -9,9 +9,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.bronze.beginnings import find_unfilled, read_beginnings, time_text
 from logdrive.pipeline.bronze.erased import list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
-from logdrive.pipeline.decode.coverage import union
+from logdrive.pipeline.decode.coverage import subtract, union
 from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, REDACTED
 from logdrive.pipeline.tables.delta import open_table
 
@@ -120,6 +121,30 @@ class QuarantinedPart:
         return (
             f"{self.path or self.source}, bytes {self.previous} to {self.position}: {self.reason}"
         )
+
+
+def missing_head(directory: str, source: str) -> list[QuarantinedPart]:
+    """Return the bytes of one source that lie before the beginning of the tables, and in no row.
+
+    There are none in tables that began with their stream, or are filled before their beginning.
+    """
+    _, batches = open_tables(directory)
+    unfilled = find_unfilled(directory, batches)
+    if not unfilled:
+        return []
+    begun = {one.segment: one.offset for one in read_beginnings(directory).values()}
+    columns = ["segment", "offset", "previous", "kept", "mark_start", "mark_end"]
+    rows = batches.read_rows(
+        columns, (pc.field("source") == source) & pc.field("previous").is_valid()
+    ).to_pylist()
+    behind = [row["previous"] for row in rows if row["offset"] >= begun.get(row["segment"], 0)]
+    known = [(one["start"], one["end"]) for row in rows for one in row["kept"] or ()]
+    known += [(row["mark_start"] or 0, row["mark_end"] or 0) for row in rows if not row["kept"]]
+    began = time_text(max(part.start_ms for part in unfilled))
+    return [
+        QuarantinedPart(source, None, start, end, f"received before {began}, when the tables begin")
+        for start, end in subtract(union([(0, min(behind, default=0))]), union(known))
+    ]
 
 
 def quarantined_parts(directory: str, source: str) -> list[QuarantinedPart]:

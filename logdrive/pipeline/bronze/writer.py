@@ -4,12 +4,17 @@ A micro-batch becomes one commit to `events` and then one to `batches`, each wit
 ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
 `events` names, in its metadata, the files that the commit to `batches` will add, which are on the
 disk by then. So a crash between the two commits is repaired by making the second one.
+
+Tables that begin at a time (`beginnings`) may be filled by two processes, of which one fills what
+lies before it; both are a `Bronze`. They take turns at commits, and each takes up what the other
+has committed since its last turn: the bytes that it covers, and a second half that a crash has left
+to be made.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -25,9 +30,16 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents, pieces_within
 from logdrive.model.units import OffsetUnit
+from logdrive.pipeline.bronze.beginnings import (
+    Beginning,
+    add_beginnings,
+    backfill_mark,
+    read_beginnings,
+)
 from logdrive.pipeline.bronze.follower import TableForm, TablesFollower
 from logdrive.pipeline.bronze.history import (
     KnownHeader,
+    cover_added,
     read_coverage,
     read_header_chain,
     read_unfinished_events,
@@ -35,12 +47,12 @@ from logdrive.pipeline.bronze.history import (
 from logdrive.pipeline.bronze.tables import create_tables, table_paths
 from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.bronze.written_range import WrittenRange
-from logdrive.pipeline.decode.coverage import intersect
+from logdrive.pipeline.decode.coverage import Coverage, intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
 from logdrive.pipeline.tables.day_files import write_day_files
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
-from logdrive.pipeline.tables.lock import make_and_lock_tables
+from logdrive.pipeline.tables.lock import BACKFILL, FOLLOW, make_and_lock_tables, take_turn
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 
 
@@ -59,7 +71,11 @@ class MismatchError(LogdriveError):
 
 
 class Bronze:
-    """The tables `events` and `batches` of one directory, locked for writing inside the context."""
+    """The tables `events` and `batches` of one directory, locked for writing inside the context.
+
+    With *backfill* they are filled before their beginning: from the segments' starts, which is
+    where the tables end then, upwards. Otherwise they are filled from their beginning on.
+    """
 
     def __init__(
         self,
@@ -70,8 +86,10 @@ class Bronze:
         compression: str = DEFAULT_COMPRESSION,
         executor: Executor | None = None,
         forms: Sequence[TableForm] = (),
+        backfill: bool = False,
     ) -> None:
         self._directory = directory
+        self._backfill = backfill
         self._paths = table_paths(directory)
         self._clock = clock
         self._disk = disk
@@ -86,8 +104,12 @@ class Bronze:
         self._followers: list[TablesFollower] = []
         # ids of batches that are read again, and whose rows are in the tables
         self._again: set[int] = set()
+        # what the tables have of each source
+        self._cover = Coverage()
         # id of the last commit
         self._last: str | None = None
+        # segment -> where the tables begin in it, if that is not where it does
+        self._beginnings: dict[str, Beginning] = {}
         # segment -> offset of the next batch
         self._ends: dict[str, int] = {}
         # segment -> events in pieces that are not whole at that offset
@@ -97,8 +119,8 @@ class Bronze:
 
     def __enter__(self) -> Self:
         """Take the lock, create or open the tables, and repair them. Raises `StorageError`."""
-        place = os.path.dirname(self._paths[0])
-        self._held.enter_context(make_and_lock_tables(place, self._disk))
+        name = BACKFILL if self._backfill else FOLLOW
+        self._held.enter_context(make_and_lock_tables(self._place, self._disk, name))
         if self._executor is None:
             self._executor = self._held.enter_context(
                 ThreadPoolExecutor(1, thread_name_prefix="upkeep")
@@ -120,13 +142,15 @@ class Bronze:
         """
         for upkeep in self._upkeeps:
             upkeep.abandon()
-        self.events, self.batches = create_tables(self._directory)
-        self._repair()
+        with take_turn(self._place, self._disk):
+            self.events, self.batches = create_tables(self._directory)
+            self._repair()
         assert self._executor is not None, "the tables are used inside their context"
-        self._upkeeps = [
-            TableUpkeep(table, self._executor) for table in (self.events, self.batches)
-        ]
+        # one process keeps them up: the one that is always there
+        kept_up = () if self._backfill else (self.events, self.batches)
+        self._upkeeps = [TableUpkeep(table, self._executor) for table in kept_up]
 
+        self._beginnings = read_beginnings(self._directory)
         self._cover = read_coverage(self.batches)
         self._ends = {}
         self._again = set()
@@ -146,15 +170,53 @@ class Bronze:
                 else:
                     upkeep.abandon()
 
+    @property
+    def _place(self) -> str:
+        return os.path.dirname(self._paths[0])
+
+    def _mark(self, segment: str) -> str:
+        """Return the name of the mark that says where the tables end in *segment*."""
+        return backfill_mark(segment) if self._backfill else segment
+
     def next_offset(self, segment: str) -> int:
-        """Return where the tables end in *segment*: the offset of the next batch to read."""
+        """Return where the tables end in *segment*: the offset of the next batch to read.
+
+        Before anything was read that is the beginning.
+        """
         if segment not in self._ends:
-            self._ends[segment] = self.batches.next_offset(segment)
+            end = self.batches.mark(self._mark(segment))
+            if end is None:
+                first = self._beginnings.get(segment)
+                end = 0 if self._backfill or first is None else first.offset
+            self._ends[segment] = end
         return self._ends[segment]
 
     def has_read(self, segment: str) -> bool:
         """Return whether the tables have anything of *segment*, without beginning to follow it."""
-        return self.batches.next_offset(segment) > 0
+        return segment in self._beginnings or self.batches.next_offset(segment) > 0
+
+    @property
+    def beginnings(self) -> Mapping[str, Beginning]:
+        """Where the tables begin, by segment, as far as that is not where the segments do."""
+        return self._beginnings
+
+    def filled_offset(self, segment: str) -> int:
+        """Return up to where *segment* was filled before the tables' beginning in it."""
+        return self.batches.next_offset(backfill_mark(segment))
+
+    def has_stream(self, stream: str) -> bool:
+        """Return whether the tables have anything of *stream*."""
+        return bool(self.batches.read_rows(["kind"], pc.field("stream") == stream).num_rows)
+
+    def begin_at(self, beginnings: Sequence[Beginning]) -> None:
+        """Let the tables begin there in these segments, of which they have nothing behind it.
+
+        Raises `StorageError`.
+        """
+        add_beginnings(self._directory, beginnings, self._clock.now_ms())
+        self._beginnings = read_beginnings(self._directory)
+        for one in beginnings:
+            self._ends[one.segment] = one.offset
 
     def needed_offsets(self) -> dict[str, int]:
         """Return, for each segment in use, the offset from which the tables still need it.
@@ -217,19 +279,20 @@ class Bronze:
         if not fresh:
             return CommitCounts()
 
-        # from here on the coverage in memory is ahead of the disk
-        self._sound = False
-        files = [file for part in fresh for file in self._keep_new_rows(part)]
-        headers = [row for part in fresh for row in part.headers]
-        now = self._clock.now_ms()
-        for row in headers:
-            row.committed = now
-
         # segment -> where its first range begins, and its last one ends
         ends: dict[str, tuple[int, int]] = {}
         for part in fresh:
             ends[part.segment] = (ends.get(part.segment, (part.start, 0))[0], part.end)
-        self._commit_both(files, headers, ends)
+
+        # from here on the coverage in memory is ahead of the disk
+        self._sound = False
+        with self._turn(ends):
+            files = [file for part in fresh for file in self._keep_new_rows(part)]
+            headers = [row for part in fresh for row in part.headers]
+            now = self._clock.now_ms()
+            for row in headers:
+                row.committed = now
+            self._commit_both(files, headers, ends)
 
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
@@ -245,6 +308,40 @@ class Bronze:
             sum(part.bytes for part in fresh),
             sum(part.end - part.start for part in fresh),
         )
+
+    def commit_removed(self, ends: Mapping[str, int]) -> None:
+        """Go on at *ends*, by segment: what was before it was removed before it was read.
+
+        Unlike `skip_removed` it is durable at once, though nothing may follow. After a failure call
+        `reload_tables`.
+        """
+        passed = {segment: (self.next_offset(segment), end) for segment, end in ends.items()}
+        self._sound = False
+        with self._turn(passed):
+            self._commit_both([], [], passed)
+        self._ends |= ends
+        self._sound = True
+
+    @contextmanager
+    def _turn(self, segments: Iterable[str]) -> Iterator[None]:
+        """Commit inside the context, to ends of *segments*: other processes wait meanwhile.
+
+        What they have committed before is known then, whole.
+        """
+        marks = [self._mark(segment) for segment in segments]
+        with take_turn(self._place, self._disk):
+            rows, headers = self.events.take_up(marks), self.batches.take_up(marks)
+            if headers:
+                self._last = headers[-1].note.get("id")
+                self._cover_added(file for commit in headers for file in commit.files)
+            if rows:
+                self._finish_half(rows[-1].note)
+            yield
+
+    def _cover_added(self, files: Iterable[AddedFile]) -> None:
+        """Cover what another process has committed: *files* of the table `batches`."""
+        for file in files:
+            cover_added(self._cover, os.path.join(self._paths[1], file.name))
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
         """Note which events in pieces have begun, and which are whole now (rule R6)."""
@@ -329,17 +426,22 @@ class Bronze:
         # the headers' files first: `_repair` needs them if a crash comes between the commits
         staged = write_day_files(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
+        marks = {self._mark(segment): passed for segment, passed in ends.items()}
         faults.reach("pipeline.commit.before_events")
         note = {"id": commit, "after": self._last, "batches": [asdict(file) for file in staged]}
-        self.events.add_files(files, ends, note)
+        self.events.add_files(files, marks, note)
         faults.reach("pipeline.commit.between")
-        self.batches.add_files(staged, ends, {"id": commit})
+        self.batches.add_files(staged, marks, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
         self._last = commit
 
     def _repair(self) -> None:
         """Make the commit to `batches` if a crash came between it and the one to `events`."""
-        half, self._last = self.events.read_last_note(), self.batches.read_last_note().get("id")
+        self._last = self.batches.read_last_note().get("id")
+        self._finish_half(self.events.read_last_note())
+
+    def _finish_half(self, half: Mapping[str, Any]) -> None:
+        """Make the commit to `batches` that belongs to the one to `events` with the note *half*."""
         if half.get("id") == self._last:  # both halves are there
             return
         if half.get("after") != self._last:  # more than one half is missing: no crash does that
@@ -352,6 +454,7 @@ class Bronze:
         staged = [AddedFile(**file) for file in _staged_files(half["batches"])]
         self.batches.add_files(staged, half["ends"], {"id": half["id"]})
         self._last = half["id"]
+        self._cover_added(staged)
 
 
 def _staged_files(noted: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from logdrive.model.units import MIB
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.reader import ServiceReader
 
-_WALKED: Final = 8 * MIB  # stored bytes that are walked rather than halved again, a call each
+WALKED_BYTES: Final = 8 * MIB
+"""Stored bytes whose headers are walked at once, and rather than halved again."""
 # digits from which on a time is ms since 1970: 20261123 is a day
 _MS_DIGITS: Final = 12
 
@@ -41,7 +42,7 @@ def find_time(stream: ServiceReader, segment: str, start: int, end: int, time_ms
     at, high = _halve(stream, segment, start, end, time_ms)
     for limit in (high, end):  # mostly it is before *high*; the batch there may reach beyond
         while at < limit:
-            batches = stream.read_batch_refs(segment, at, limit, _WALKED)
+            batches = stream.read_batch_refs(segment, at, limit, WALKED_BYTES)
             for batch in batches:
                 if _is_since(batch, time_ms):
                     return batch.offset
@@ -58,7 +59,7 @@ def _halve(
     found, or behind it.
     """
     low, high = start, end  # all before *low* is older; what is behind *high* is not, or is unknown
-    while isinstance(stream, StreamClient) and high - low > _WALKED:
+    while isinstance(stream, StreamClient) and high - low > WALKED_BYTES:
         middle = (low + high) // 2
         batch = stream.find_batch(segment, middle, high)
         if batch is None:

@@ -144,9 +144,9 @@ class SilverFollower:
 
         Does nothing where there is no bronze yet. Raises `StorageError`.
         """
-        if not is_table(table_paths(self._directory)[0]):
-            return SilverTotals()
         if not self._is_open:
+            if not is_table(table_paths(self._directory)[0]):
+                return SilverTotals()
             self._held.enter_context(self._silver)
             self._is_open = True
         return fill_silver(self._silver, self._stop, self._on_step)

@@ -10,7 +10,8 @@ too, and one of these:
   and read the file again. A process that is still the same reads a file again only if it was
   truncated or replaced;
 - without these a restart and the life: the lines of a path since one at offset 0. A line at offset
-  0 itself may always be the first of another file.
+  0 itself may always be the first of another file. A line that was read before the known one, as
+  one that a backfill brings, tells no life.
 
 What can't be known is kept, and counted as unsure. Lines without path or offset are never compared.
 """
@@ -185,7 +186,8 @@ class Resends:
             # a line that the same process read again is of another life
             file.is_unsure = False
             return False, False
-        was_restarted = name.process is not None and seen_process is not None
+        is_later = time is None or seen_time is None or time > seen_time
+        was_restarted = is_later and name.process is not None and seen_process is not None
         if name.is_sure or (was_restarted and key[1] > 0 and seen_life == file.life):
             return True, False
         file.is_unsure = True

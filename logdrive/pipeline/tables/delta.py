@@ -6,7 +6,7 @@ and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +30,7 @@ from logdrive.pipeline.tables.delta_log import (
     commit_info,
     conflict_of,
     entry_path,
+    note_of,
     read_added,
     read_entry,
     remove_file,
@@ -58,6 +59,14 @@ class ConcurrentWriterError(LogdriveError):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherCommit:
+    """A commit of ours that another process has made."""
+
+    note: dict[str, Any]  # with `ends`
+    files: list[AddedFile]  # of rows, that it added
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedFiles:
     """Files whose rows were written again, into one."""
 
@@ -83,6 +92,8 @@ class AppendTable:
         self.added = 0
         # numbers that were set or asked for, by the application's id
         self._marks: dict[str, int | None] = {}
+        # versions of others that a commit has passed over since `take_up`
+        self._passed: list[int] = []
 
     def next_offset(self, segment: str) -> int:
         """Return the offset in *segment* of the next batch to read, 0 if it was never read."""
@@ -135,6 +146,30 @@ class AppendTable:
         self._marks |= applications
         self.added += len(files)
 
+    def take_up(self, names: Iterable[str]) -> list[OtherCommit]:
+        """Return what other processes of ours have committed since the last call, in order.
+
+        Raises `ConcurrentWriterError` if another writer has set a mark of *names*, which the caller
+        is about to set, or has changed the columns; and `StorageError`.
+        """
+        applications = {_application_id(name) for name in names}
+        found: list[OtherCommit] = []
+        while self._passed or os.path.exists(entry_path(self.path, self.version + 1)):
+            if not self._passed:
+                self.version += 1
+                self._passed.append(self.version)
+            version = self._passed[0]
+            actions = read_entry(self.path, version)
+            self._refuse_conflict(actions, applications, ())
+            self._passed.pop(0)
+            for action in actions:
+                if "txn" in action:
+                    self._marks[action["txn"]["appId"]] = action["txn"]["version"]
+            if (note := note_of(actions)) is not None:
+                ((_, files),) = read_added(self.path, version - 1, version)
+                found.append(OtherCommit(dict(note), files))
+        return found
+
     def replace_files(self, joined: JoinedFiles) -> None:
         """Put a file with the rows of others in their place, in one durable commit.
 
@@ -185,23 +220,30 @@ class AppendTable:
         """
         applications = {action["txn"]["appId"] for action in actions if "txn" in action}
         removed = {action["remove"]["path"] for action in actions if "remove" in action}
+        passed: list[int] = []
         try:
             while True:
                 while seen < self.version or os.path.exists(entry_path(self.path, seen + 1)):
                     seen += 1
-                    why = conflict_of(read_entry(self.path, seen), applications, removed)
-                    if why is not None:
-                        raise ConcurrentWriterError(
-                            f"{self.path}: another pipeline writes this table: {why}"
-                        )
+                    self._refuse_conflict(read_entry(self.path, seen), applications, removed)
+                    if seen > self.version:
+                        passed.append(seen)
                 try:
                     append_entry(self.path, seen + 1, actions)
                 except FileExistsError:
                     continue
                 self.version = seen + 1
+                self._passed += passed
                 return
         except OSError as error:
             raise storage_error(self.path, error) from error
+
+    def _refuse_conflict(
+        self, actions: Sequence[Action], applications: Collection[str], removed: Collection[str]
+    ) -> None:
+        why = conflict_of(actions, applications, removed)
+        if why is not None:
+            raise ConcurrentWriterError(f"{self.path}: another pipeline writes this table: {why}")
 
     def _current(self) -> DeltaTable:
         """Return the table as of the present version, for reading."""

@@ -125,6 +125,15 @@ def commit_info(operation: str, note: Mapping[str, Any] | None = None) -> Action
     return {"commitInfo": info if note is None else info | {METADATA: orjson.dumps(note).decode()}}
 
 
+def note_of(actions: Iterable[Action]) -> Mapping[str, Any] | None:
+    """Return our metadata in the *actions* of an entry, None if it has none."""
+    for action in actions:
+        if METADATA in (info := action.get("commitInfo", {})):
+            note: Mapping[str, Any] = orjson.loads(info[METADATA])
+            return note
+    return None
+
+
 def set_mark(application: str, number: int) -> Action:
     """Return the action that sets the number of *application* (a transaction of Delta's)."""
     return {"txn": {"appId": application, "version": number, "lastUpdated": _now_ms()}}

@@ -2,11 +2,12 @@
 
 Each segment that the tables have is a writer, and each of its batches a micro-batch with the
 ordinal that it has among them. Batches are only added behind the others, so a repetition goes on
-behind the last one that it has appended, and takes along what the tables got since.
+behind the last one that it has appended, and takes along what the tables got since. What was filled
+before the beginning of the tables is a part of its own, and a writer.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
@@ -19,6 +20,7 @@ from logdrive.errors import StorageError
 from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
+from logdrive.pipeline.bronze.beginnings import Beginning, backfill_mark, read_beginnings
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.read.stream import StreamClient
@@ -60,7 +62,7 @@ class ReplayCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """A batch of the tables, and its ordinal among those of its segment."""
+    """A batch of the tables, and its ordinal among those of its part of a segment."""
 
     ordinal: int
     batch: int
@@ -90,12 +92,14 @@ def replay_rows(
     """
     events, batches = open_tables(directory)
     counts = ReplayCounts()
-    for segment, headers in _matching_headers(batches.read_rows(_COLUMNS), where).items():
+    begun = read_beginnings(directory)
+    matching = _matching_headers(batches.read_rows(_COLUMNS), where, begun)
+    for (segment, part), headers in matching.items():
         counts.rows += sum(header.rows for header in headers)
         if dry_run or not headers:
             continue
-        writer = writer_id(f"replay {name} {where.name}", segment)
-        peer = msgspec.json.encode({"identity": name, "dialect": "replay", "part": segment})
+        writer = writer_id(f"replay {name} {where.name}", part)
+        peer = msgspec.json.encode({"identity": name, "dialect": "replay", "part": part})
         origin = BatchOrigin(writer, str(uuid5(NAMESPACE_URL, to.uri)), msgspec.Raw(peer))
         place = asyncio.run(read_place(to, writer, transport, clock))
         rest = [header for header in headers if header.ordinal >= place.epoch]
@@ -124,10 +128,12 @@ def replay_rows(
 _COLUMNS: Final = ("batch", "segment", "offset", "bytes", "rows", "source", "received")
 
 
-def _matching_headers(table: pa.Table, where: ReplayFilter) -> dict[str, list[_Header]]:
-    """Return the batches of each segment that match, in their order."""
-    found: dict[str, list[_Header]] = {}
-    ordinals: dict[str, int] = {}
+def _matching_headers(
+    table: pa.Table, where: ReplayFilter, begun: Mapping[str, Beginning]
+) -> dict[tuple[str, str], list[_Header]]:
+    """Return the batches that match, in their order, by segment and the name of the part of it."""
+    found: dict[tuple[str, str], list[_Header]] = {}
+    ordinals: dict[tuple[str, str], int] = {}
     ordered = table.sort_by(
         [("segment", "ascending"), ("offset", "ascending"), ("batch", "ascending")]
     )
@@ -137,8 +143,10 @@ def _matching_headers(table: pa.Table, where: ReplayFilter) -> dict[str, list[_H
         ordered.drop_columns(["received"]).to_pylist(), received.to_pylist(), strict=True
     ):
         segment = row["segment"]
-        ordinal = ordinals[segment] = ordinals.get(segment, -1) + 1
-        headers = found.setdefault(segment, [])
+        is_before = segment in begun and row["offset"] < begun[segment].offset
+        part = (segment, backfill_mark(segment) if is_before else segment)
+        ordinal = ordinals[part] = ordinals.get(part, -1) + 1
+        headers = found.setdefault(part, [])
         if (
             (where.sources and row["source"] not in where.sources)
             or (where.since is not None and (ms is None or ms < where.since))

@@ -11,13 +11,17 @@ from click.testing import CliRunner
 from logdrive.cli.main import cli
 from logdrive.errors import StorageError
 from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
 from logdrive.net.tcp import SystemTransport
+from logdrive.pipeline.bronze.beginnings import Beginning
+from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.source import LogdriveSource
 from logdrive.pipeline.write import replay
 from logdrive.pipeline.write.replay import ReplayCounts, ReplayFilter, replay_rows
 from logdrive.services.pravega.client.writer import AppendWriter
-from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.filling import catch_up, send, task
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served
 
@@ -45,11 +49,15 @@ def to(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
 
 
 def _replay(
-    tmp_path: Path, to: StreamClient, where: ReplayFilter | None = None, **more: Any
+    tmp_path: Path,
+    to: StreamClient,
+    where: ReplayFilter | None = None,
+    directory: str = "tables",
+    **more: Any,
 ) -> ReplayCounts:
     settings: dict[str, Any] = {"name": "test", "segments": 2, "dry_run": False} | more
     return replay_rows(
-        str(tmp_path / "tables"),
+        str(tmp_path / directory),
         to,
         where or ReplayFilter(),
         lambda _: None,
@@ -114,6 +122,31 @@ def test_an_interrupted_replay_is_finished_by_the_next_one(
             _replay(tmp_path, to)
     _replay(tmp_path, to)
     assert _messages(to) == _expected()
+
+
+def test_rows_that_a_backfill_brought_are_appended_by_the_next_one_too(
+    tmp_path: Path, segments: list[Segment]
+) -> None:
+    """Tables that begin at a time, half of which came later than the rest."""
+    directory, (segment, _) = tmp_path / "begun", segments
+    hops = list(walk_batches(segment.name, 0, bytes(segment.data)))
+    begin, clock, disk = hops[4].offset, SystemClock(), SystemDisk()
+    with (
+        served(tmp_path / "store", segment) as face,
+        Bronze(str(directory), clock=clock, disk=disk) as follow,
+        Bronze(str(directory), clock=clock, disk=disk, backfill=True) as before,
+    ):
+        to = StreamClient(face.target, "logs", "again")
+        follow.begin_at([Beginning(STREAM, segment.name, begin, 4000)])
+        follow.commit_ranges([task(directory, segment, begin, hops[6].offset)])
+        assert _replay(tmp_path, to, directory="begun").appended == 100
+        before.commit_ranges([task(directory, segment, 0, hops[2].offset)])
+        assert _replay(tmp_path, to, directory="begun").appended == 100
+        follow.commit_ranges([task(directory, segment, hops[6].offset)])
+        before.commit_ranges([task(directory, segment, hops[2].offset, begin)])
+        assert _replay(tmp_path, to, directory="begun").appended == 200
+        assert _replay(tmp_path, to, directory="begun").appended == 0
+        assert _messages(to) == _expected(sources=("s0",))
 
 
 def test_a_filter_chooses_sources_and_times(tmp_path: Path, to: StreamClient) -> None:
