@@ -134,6 +134,20 @@ def test_a_whole_file_that_is_read_again_is_kept_twice_where_it_might_be_another
 
 
 @pytest.mark.parametrize("inode", [None, 77])
+def test_lines_that_were_read_before_and_come_later_as_a_backfill_brings_them(
+    sent: Sent, inode: int | None
+) -> None:
+    """Without an inode they may be of a file that had the path before."""
+    early = Beat(inode=inode)
+    before = early.read(LINES[30:], PLACE)
+    sent.send(replace(early.restarted(), second=early.second).read(LINES))
+    sent.send(before)
+    assert sorted(sent.kept()) == sorted(LINES if inode else LINES + LINES[30:])
+    sent.settle(duplicates=10 if inode else 0)
+    assert sent.unsure == (0 if inode else 10)
+
+
+@pytest.mark.parametrize("inode", [None, 77])
 def test_a_rotated_file_with_lines_of_its_own_is_kept(sent: Sent, inode: int | None) -> None:
     beat, other = Beat(inode=inode), [f"Line {n}" for n in range(40)]
     sent.send(beat.read(LINES))
