@@ -32,7 +32,7 @@ from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.times import find_time
-from logdrive.pipeline.resume import point_at_end, require_segments
+from logdrive.pipeline.resume import point_at_end, refuse_other_offsets, require_segments
 from logdrive.pipeline.run import FillJob, background_spark
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tasks import Tasks
@@ -211,7 +211,14 @@ def _find_scope(
 ) -> BackfillScope:
     """Return what there is to fill. Raises `ConfigError`, `TransientError`, `StorageError`."""
     states = {state.segment: state for state in require_segments(stream, plan.shown_uri)}
-    begun = [one for one in read_beginnings(plan.directory).values() if one.stream == stream.name]
+    beginnings = read_beginnings(plan.directory)
+    for segment in states:
+        refuse_other_offsets(
+            lambda name: name in beginnings or batches.next_offset(name) > 0,
+            segment,
+            plan.shown_uri,
+        )
+    begun = [one for one in beginnings.values() if one.stream == stream.name]
     if not begun:
         rows = batches.read_rows(["stream"])["stream"]
         if not len(rows) or pc.index(rows, stream.name).as_py() >= 0:

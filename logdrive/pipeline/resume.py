@@ -13,7 +13,7 @@ The tables are the only memory of a run. Three things may have happened since th
   reading goes on at the segment's start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -101,20 +101,21 @@ def find_start(stream: ServiceReader, tables: Bronze, uri: str) -> tuple[Progres
     points: dict[int, Point] = {}
     unread = 0
     for state in require_segments(stream, uri):
-        _refuse_other_offsets(tables, state.segment, uri)
+        refuse_other_offsets(tables.has_read, state.segment, uri)
         point = _resume_segment(stream, tables, state)
         points[stream.segment_number(state.segment)] = point
         unread += max(0, state.length - point.next)
     return Progress(points, {}), unread
 
 
-def _refuse_other_offsets(tables: Bronze, segment: str, uri: str) -> None:
+def refuse_other_offsets(has_read: Callable[[str], bool], segment: str, uri: str) -> None:
     """Raise `ConfigError` if the tables have *segment* by a protocol whose offsets count otherwise.
 
-    They would read all of it again, and what has no position would be in them twice.
+    *has_read* says whether they have a segment by a name. They would read all of it again, and what
+    has no position would be in them twice.
     """
     for other in _names_elsewhere(segment):
-        if tables.has_read(other):
+        if has_read(other):
             remedy = (
                 f"these tables were begun over another protocol, where this is {other} and offsets "
                 f"count {'bytes' if _EPOCH in other else 'records'}: go on with the address that "

@@ -56,6 +56,13 @@ class Following(Installation):
         self._processes.append(process)
         return process
 
+    def backfill(self) -> Process:
+        """Start a backfill of what lies before the beginning of the tables."""
+        arguments = ["pipeline", "backfill", "--config", str(self.root / "pipeline.toml")]
+        process = Process("backfill", arguments, self.root / "backfill.out")
+        self._processes.append(process)
+        return process
+
     def settle(self, writer: Writer, receiver: Process, agent: Process, pipeline: Process) -> None:
         """Let everything arrive, end all processes, and judge."""
         pipeline.kill()
@@ -166,6 +173,35 @@ def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following) -> None
     assert len(watch.seen) > KILLS // 3
     system.settle(writer, receiver, agent, pipeline)
     watch.look()
+
+
+def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
+    system: Following,
+) -> None:
+    """The tables begin amid what is sent; no source is ever said to have lost anything."""
+    pick, writer = random.Random(19), Writer(system.logs, 4)
+    writer.write(40_000)
+    receiver, agent = system.receiver(), system.agent()
+    system.await_acknowledged(sum(map(len, writer.contents())))
+    _write_until(writer, 1.0)
+    begun = ["--start", "1s"]
+    pipeline = system.pipeline("", *begun)
+    for _ in range(2):  # the first one makes the table
+        _await_commit(system, writer, pipeline)
+    assert audit(str(system.tables)).begins
+    backfill = system.backfill()
+    for kill in range(KILLS):
+        _write_until(writer, pick.uniform(0.5, 2.5))
+        if kill % 2:
+            pipeline.kill()
+            pipeline = system.pipeline("", *begun)
+        else:
+            backfill.kill()
+            backfill = system.backfill()
+        verdict = audit(str(system.tables))
+        assert (verdict.lost_bytes, verdict.duplicate_events, verdict.faults) == (0, 0, [])
+    assert backfill.wait(60) == 0, backfill.said()
+    system.settle(writer, receiver, agent, pipeline)
 
 
 @pytest.mark.cluster

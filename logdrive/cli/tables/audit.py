@@ -74,6 +74,9 @@ def audit(
     be opened, or does not hold what its header says, or if a part of the stream can't be read; with
     --against also if a file has other bytes than the tables, or more, or less. Where there are
     silver tables, each row of bronze must be one row of them, or it exits with 1, too.
+
+    Of tables that begin at a time it proves what was received since, and says so, until `pipeline
+    backfill` has filled what lies before.
     """
     if deep != (source is not None):
         raise click.UsageError("give --deep and --from URI together")

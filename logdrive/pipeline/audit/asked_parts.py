@@ -17,6 +17,7 @@ from logdrive.pipeline.bronze.beginnings import Beginning
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN
 
 PLACE_COLUMNS = (
+    "stream",
     "segment",
     "offset",
     "next",
@@ -34,6 +35,7 @@ PLACE_SCHEMA = pa.schema([BATCHES.field(name) for name in PLACE_COLUMNS])
 class _Place(NamedTuple):
     """A header: where it is, and what it is about."""
 
+    stream: str
     segment: str
     offset: int
     next: int
@@ -58,7 +60,9 @@ def find_asked_parts(headers: pa.Table, beginnings: Mapping[str, Beginning]) -> 
     *headers* are rows of `batches` with `PLACE_COLUMNS`; *beginnings* are those of the tables, of
     which some part is not filled yet.
     """
-    places = _places(headers)
+    streams = {one.stream for one in beginnings.values()}
+    # a stream that the tables were begun with has nothing before their beginning
+    places = [place for place in _places(headers) if place.stream in streams]
     unbroken = _unbroken_until(places, beginnings)
     heard: dict[str, _Heard] = {}
     filled: dict[str, int] = {}  # the furthest position from before the beginning
@@ -99,7 +103,7 @@ def _unbroken_until(places: Iterable[_Place], beginnings: Mapping[str, Beginning
 
     None if nothing is at all. *places* are in order, segment by segment.
     """
-    begun = max(one.start_ms for one in beginnings.values()) * 1000
+    begun = min(one.start_ms for one in beginnings.values()) * 1000
     breaks: list[int] = []
     reached: dict[str, tuple[int, int]] = {}  # where headers lead, and when the last was received
     for place in places:

@@ -62,7 +62,7 @@ def make_and_lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator
 def take_turn(place: str, disk: Disk) -> Iterator[None]:
     """Wait until no other process commits to the tables in *place*, and keep others from it.
 
-    Costs about 50 µs if there is none. The kernel ends the turn of a process that is killed.
+    Costs about 20 µs if there is none. The kernel ends the turn of a process that is killed.
     """
     with ExitStack() as held:
         while True:

@@ -32,6 +32,7 @@ from tests.logdrive.pipeline.begun import (
     stream,
 )
 from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.silver.filled import bronze_rows, fill, silver_rows
 from tests.logdrive.pipeline.storing import cut_off, store
@@ -220,14 +221,17 @@ def test_a_store_that_went_back_is_read_again_by_a_run_before_it_is_filled_from_
     assert (verdict.complete, verdict.begins, verdict.duplicate_events) == (True, None, 0)
 
 
-def test_silver_takes_the_rows_of_a_backfill_once(tmp_path: Path, tables: Path) -> None:
+def test_silver_and_gold_take_the_rows_of_a_backfill_once(tmp_path: Path, tables: Path) -> None:
     segments = stream()
     planned = plan(store(tmp_path / "store", *segments), tables, received(segments[0], 14))
     run(planned)
     fill(tables)
+    count(tables)
     while not backfill(planned, stop_after=1).scope.nothing:
         fill(tables)
+        count(tables)
     assert silver_rows(tables) == bronze_rows(tables)
+    assert counted_lines(tables) == expected_lines(tables)
     balance = silver_balance(str(tables))
     assert balance is not None
     assert (balance.adds_up, balance.waiting) == (True, 0)

@@ -1,6 +1,10 @@
 """Tables that begin at a time: what they have, what the audit says of it, and what is refused."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +33,7 @@ from tests.logdrive.pipeline.begun import (
     stream,
 )
 from tests.logdrive.pipeline.filling import send
-from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
+from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import cut_off, store
 
 
@@ -154,6 +158,41 @@ def test_an_age_counts_from_the_moment_at_which_the_tables_are_begun_and_never_a
     assert judged(tables).events == 10 * 50 + 2 * 2
 
 
+@pytest.mark.process
+def test_a_run_that_is_killed_before_its_first_commit_has_begun_the_tables_for_good(
+    tmp_path: Path, tables: Path
+) -> None:
+    """An age would else begin them later, and leave out what came in between."""
+    segment = Segment(clock=SystemClock().now_ms() - 3600_000)
+    grow(segment, "s0", 0, 10)
+    uri = store(tmp_path / "store", segment)
+    command = [sys.executable, "-m", "logdrive.cli.main", "pipeline", "run", "--once"]
+    killed = subprocess.run(
+        [*command, "--from", uri, "--to", str(tables), "--start", "2h"],
+        env=os.environ | {"LOGDRIVE_FAULT": "pipeline.commit.before_events"},
+        timeout=120,
+        check=False,
+        capture_output=True,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run(replace(plan(uri, tables), start=parse_start("1s")))
+    check_whole(tables, count=1, turns=10)
+
+
+def test_another_stream_in_the_same_tables_is_judged_from_its_first_byte(
+    tmp_path: Path, tables: Path
+) -> None:
+    segment, other = stream(count=1)[0], Segment(name="logs/other/0.#epoch.0")
+    start = received(segment, 14)
+    run(plan(store(tmp_path / "store", segment), tables, start))
+    send(other, "b", lines("b", 0, 50), 100)  # it never had the first 100 bytes
+    uri = store(tmp_path / "other", other).replace(STREAM, "logs/other")
+    run(plan(uri, tables))
+    verdict = judged(tables)
+    assert [(gap.source, gap.start, gap.end) for gap in verdict.gaps] == [(source_id("b"), 0, 100)]
+    assert (verdict.complete, verdict.begins) == (False, time_text(start))
+
+
 def test_a_segment_that_comes_later_is_read_from_its_beginning(
     tmp_path: Path, tables: Path
 ) -> None:
@@ -220,6 +259,25 @@ def test_a_start_that_lies_ahead_is_refused_and_makes_no_beginning(
         run(plan(uri, tables, SystemClock().now_ms() + 3600_000))
     run(plan(uri, tables))
     check_whole(tables)
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("1970-01-02T00:00Z", 86_400_000),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-02T01:00+01:00", 86_400_000),
+        ("1700000000000", 1_700_000_000_000),
+        ("90s", 1_999_999_910_000),
+        ("3m", 1_999_999_820_000),
+        ("24h", 1_999_913_600_000),
+        ("7d", 1_999_395_200_000),
+        ("1w", 1_999_395_200_000),
+        ("999999999w", 0),
+    ],
+)
+def test_a_start_is_a_time_or_an_age(text: str, time_ms: int) -> None:
+    assert parse_start(text).resolve(2_000_000_000_000) == time_ms
 
 
 @pytest.mark.parametrize("text", ["yesterday", "24", "h", "-1h", "2026-13-01"])
