@@ -6,6 +6,7 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,9 +17,11 @@ from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.backfill import check_backfill
 from logdrive.pipeline.bronze.beginnings import time_text
 from logdrive.pipeline.bronze.rebuild import source_pieces
+from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.plan import RunResult
 from logdrive.pipeline.rebuild_bronze import check_rebuild, rebuild_bronze
 from logdrive.pipeline.silver.balance import silver_balance
+from logdrive.pipeline.spark.tasks import SparkTasks
 from tests.logdrive.pipeline.begun import (
     TURNS,
     backfill,
@@ -219,6 +222,53 @@ def test_a_store_that_went_back_is_read_again_by_a_run_before_it_is_filled_from_
     assert list(source_pieces(str(tables), source_id("s0"))) == [(0, data)]
     verdict = judged(tables)
     assert (verdict.complete, verdict.begins, verdict.duplicate_events) == (True, None, 0)
+
+
+def test_a_store_that_went_back_behind_tables_that_are_filled_is_read_again_as_ever__R5(
+    tmp_path: Path, tables: Path
+) -> None:
+    (whole,) = stream(count=1)
+    start = received(whole, 14)
+    uri = store(tmp_path / "store", whole)
+    run(plan(uri, tables, start))
+    backfill(plan(uri, tables))
+    cut = batches_of(whole)[10]
+    restored = Segment(data=bytearray(whole.data[: cut.offset]), clock=whole.clock + 5000)
+    assert cut.header is not None
+    assert cut.header.previous is not None
+    data = lines("s0", 0, 2000)
+    send(restored, "s0", data[cut.header.previous :], cut.header.previous)
+    uri = store(tmp_path / "restored", restored)
+    run(plan(uri, tables, start))
+    assert backfill(plan(uri, tables)).scope.nothing
+    verdict = judged(tables)
+    assert (verdict.complete, verdict.begins, verdict.duplicate_events) == (True, None, 0)
+    assert list(source_pieces(str(tables), source_id("s0"))) == [(0, data)]
+
+
+def test_tables_that_begin_behind_all_that_is_stored_are_filled_too(
+    tmp_path: Path, tables: Path
+) -> None:
+    segments = stream()
+    uri = store(tmp_path / "store", *segments)
+    run(plan(uri, tables, segments[0].clock + 1000))
+    assert open_tables(str(tables))[0].files == []
+    backfill(plan(uri, tables), stop_after=1)
+    assert judged(tables).complete
+    backfill(plan(uri, tables))
+    check_whole(tables)
+
+
+@pytest.mark.spark
+def test_a_backfill_in_tasks_of_spark(tmp_path: Path, tables: Path, spark: Any) -> None:
+    segments = stream(turns=60)
+    planned = plan(store(tmp_path / "store", *segments), tables, received(segments[0], 50))
+    run(planned)
+    in_spark = replace(planned, driver_bytes=0, max_bytes_per_batch=20_000)
+    done = backfill(in_spark, tasks=SparkTasks(spark.sparkContext))
+    assert done.result.last is not None
+    assert done.result.last.place == "spark"
+    check_whole(tables, turns=60)
 
 
 def test_silver_and_gold_take_the_rows_of_a_backfill_once(tmp_path: Path, tables: Path) -> None:

@@ -1,21 +1,29 @@
 """Tables filled from an S2 stream, whose offsets count records, are those of the bytes."""
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
 from logdrive.errors import ConfigError
+from logdrive.pipeline.audit.audit import audit
+from logdrive.pipeline.backfill import run_backfill
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.schema import BATCHES, COMMAND, EVENTS
+from logdrive.pipeline.plan import Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import Planner
+from logdrive.pipeline.read.start import parse_start
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.resume import find_start
+from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.spark.options import Options
 from logdrive.pipeline.spark.source import read_rows_of_range
 from logdrive.services.s2.reader.stream import S2StreamReader
@@ -118,6 +126,43 @@ def test_tables_go_on_with_the_protocol_that_they_were_begun_with(
         assert isinstance(other, StreamClient)
         with pytest.raises(ConfigError, match=f"{BASIN}/events and offsets count records"):
             find_start(other, tables, other.uri)
+
+
+def test_tables_begin_at_a_time_and_are_filled_later_where_offsets_count_records(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    append_segment(stream_at(face.port, "events"), segment)
+    uri = f"s2://127.0.0.1:{face.port}/{BASIN}/events"
+    header = list(walk_batches(segment.name, 0, bytes(segment.data)))[12].header
+    assert header is not None
+    start = parse_start(str(header.received))
+    begun = Plan(uri=uri, directory=str(tmp_path / "tables"), once=True, start=start)
+    run_pipeline(begun, threading.Event())
+    verdict = audit(begun.directory)
+    assert verdict.begins
+    # the foreign event in pieces has begun with the first batches, and so do the tables
+    assert verdict.not_asked_bytes == 0
+    done = run_backfill(begun, threading.Event())
+    assert done.result.offsets == done.scope.to_read > 0
+    assert (audit(begun.directory).begins, audit(begun.directory).lost_bytes) == (None, 0)
+
+
+def test_a_backfill_over_the_other_protocol_is_refused_and_passes_nothing_over(
+    face: S2Face, segment: Segment, tmp_path: Path
+) -> None:
+    append_segment(stream_at(face.port, "events"), segment)
+    begun = Segment(name=f"{BASIN}/events/0.#epoch.0")
+    for turn in range(4):
+        send(begun, "a", lines("a", turn * 30, 30), len(lines("a", 0, turn * 30)))
+    uri = store(tmp_path / "other", begun).partition("#")[0] + f"#{BASIN}/events"
+    plan = Plan(uri=uri, directory=str(tmp_path / "tables"), once=True)
+    run_pipeline(replace(plan, start=parse_start(str(begun.clock))), threading.Event())
+    s2 = replace(plan, uri=f"s2://127.0.0.1:{face.port}/{BASIN}/events")
+    with pytest.raises(ConfigError, match=r"events/0\.#epoch\.0 and offsets count bytes"):
+        run_backfill(s2, threading.Event())
+    assert audit(plan.directory).begins
+    run_backfill(plan, threading.Event())
+    assert audit(plan.directory).complete
 
 
 def test_the_tables_are_those_of_the_bytes(face: S2Face, segment: Segment, tmp_path: Path) -> None:
