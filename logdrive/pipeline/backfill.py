@@ -183,6 +183,10 @@ class _BackfillJob(FillJob):
         self.bounds: Bounds = bounds
         return Progress(points, {})
 
+    def _is_final(self, error: BaseException) -> bool:
+        """Return False: as a run that follows, it goes on when the store is there again."""
+        return False
+
     def _note_removed(self) -> None:
         """Say what was removed before it was read, and pass over segments of which all was."""
         for part in self.scope.parts:

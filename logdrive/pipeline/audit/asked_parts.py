@@ -8,110 +8,93 @@ removed before it was read, a source that was heard of after that alone may have
 sources are judged from their first byte.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from logdrive.pipeline.bronze.beginnings import Beginning
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN
 
-PLACE_COLUMNS = (
-    "stream",
-    "segment",
-    "offset",
-    "next",
-    "kind",
-    "source",
-    "previous",
-    "position",
-    "received",
-    "mark_start",
+PLACE_SCHEMA = pa.schema(
+    [
+        BATCHES.field(name)
+        for name in (
+            "stream",
+            "segment",
+            "offset",
+            "next",
+            "kind",
+            "source",
+            "previous",
+            "position",
+            "received",
+        )
+    ]
 )
 """The columns of `batches` that are read."""
-PLACE_SCHEMA = pa.schema([BATCHES.field(name) for name in PLACE_COLUMNS])
-
-
-class _Place(NamedTuple):
-    """A header: where it is, and what it is about."""
-
-    stream: str
-    segment: str
-    offset: int
-    next: int
-    kind: str
-    source: str | None
-    previous: int | None
-    position: int | None
-    received: int | None  # µs since 1970
-    mark_start: int | None
-
-
-class _Heard(NamedTuple):
-    """What the tables have of a source from behind their beginning."""
-
-    since: int  # µs since 1970
-    lowest: int  # position in its file
 
 
 def find_asked_parts(headers: pa.Table, beginnings: Mapping[str, Beginning]) -> dict[str, int]:
     """Return the position from which on each source is judged that is not judged from 0 on.
 
-    *headers* are rows of `batches` with `PLACE_COLUMNS`; *beginnings* are those of the tables, of
-    which some part is not filled yet.
+    *headers* are rows of `batches` with `PLACE_SCHEMA`; *beginnings* are those of the tables, by
+    segment, of which some part is not filled yet.
     """
-    streams = {one.stream for one in beginnings.values()}
     # a stream that the tables were begun with has nothing before their beginning
-    places = [place for place in _places(headers) if place.stream in streams]
-    unbroken = _unbroken_until(places, beginnings)
-    heard: dict[str, _Heard] = {}
-    filled: dict[str, int] = {}  # the furthest position from before the beginning
-    for place in places:
-        if place.source is None or place.kind == FOREIGN:
-            continue
-        if _is_behind(place, beginnings):
-            lowest = place.previous if place.previous is not None else place.mark_start or 0
-            when = place.received or 0
-            known = heard.get(place.source, _Heard(when, lowest))
-            heard[place.source] = _Heard(min(known.since, when), min(known.lowest, lowest))
-        else:
-            end = place.position or 0
-            filled[place.source] = max(filled.get(place.source, 0), end)
+    streams = pa.array({one.stream for one in beginnings.values()})
+    headers = headers.filter(pc.is_in(headers["stream"], streams))
+    received = headers["received"].cast(pa.int64()).fill_null(0)  # µs since 1970
+    headers = headers.set_column(headers.column_names.index("received"), "received", received)
+    behind, before = _part(headers, beginnings)
+    unbroken = _unbroken_until(behind, beginnings)
 
+    filled = _by_source(before, "position", "max")
+    heard = _by_source(behind, "received", "min")
+    lowest = _by_source(behind, "previous", "min")
     asked = {name: end for name, end in filled.items() if name not in heard}
-    for name, known in heard.items():
-        if unbroken is None or known.since <= unbroken:
-            asked[name] = known.lowest
+    for name, since in heard.items():
+        if unbroken is None or since <= unbroken:
+            asked[name] = lowest[name]
     return {name: position for name, position in asked.items() if position}
 
 
-def _places(headers: pa.Table) -> list[_Place]:
-    """Return *headers* by segment, in order."""
-    columns = {name: headers[name] for name in PLACE_COLUMNS}
-    columns["received"] = columns["received"].cast(pa.int64())
-    rows = zip(*(columns[name].to_pylist() for name in PLACE_COLUMNS), strict=True)
-    return sorted((_Place(*row) for row in rows), key=lambda place: (place.segment, place.offset))
+def _part(headers: pa.Table, beginnings: Mapping[str, Beginning]) -> tuple[pa.Table, pa.Table]:
+    """Return the headers from behind the tables' beginning, and those from before it."""
+    places = headers["segment"].combine_chunks().dictionary_encode()
+    begun = [beginnings.get(name) for name in places.dictionary.to_pylist()]
+    offsets = np.array([0 if one is None else one.offset for one in begun], np.int64)
+    first = offsets[places.indices.to_numpy()] if len(offsets) else np.empty(0, np.int64)
+    is_behind = pa.array(headers["offset"].to_numpy() >= first)
+    return headers.filter(is_behind), headers.filter(pc.invert(is_behind))
 
 
-def _is_behind(place: _Place, beginnings: Mapping[str, Beginning]) -> bool:
-    first = beginnings.get(place.segment)
-    return first is None or place.offset >= first.offset
+def _by_source(headers: pa.Table, column: str, what: str) -> dict[str, int]:
+    """Return the least or the greatest value of *column* by source, of those with positions."""
+    placed = headers.filter(
+        pc.and_(pc.not_equal(headers["kind"], FOREIGN), pc.is_valid(headers["previous"]))
+    )
+    grouped = placed.group_by("source").aggregate([(column, what)])
+    rows = zip(grouped["source"].to_pylist(), grouped[f"{column}_{what}"].to_pylist(), strict=True)
+    return {source: value for source, value in rows if source is not None}
 
 
-def _unbroken_until(places: Iterable[_Place], beginnings: Mapping[str, Beginning]) -> int | None:
+def _unbroken_until(behind: pa.Table, beginnings: Mapping[str, Beginning]) -> int | None:
     """Return a time, in µs since 1970, up to which nothing behind the beginning is missing.
 
-    None if nothing is at all. *places* are in order, segment by segment.
+    None if nothing is at all. *behind* are headers from behind it.
     """
     begun = min(one.start_ms for one in beginnings.values()) * 1000
     breaks: list[int] = []
-    reached: dict[str, tuple[int, int]] = {}  # where headers lead, and when the last was received
-    for place in places:
-        if not _is_behind(place, beginnings):
-            continue
-        first = beginnings.get(place.segment)
-        end, when = reached.get(place.segment, (0 if first is None else first.offset, begun))
-        if place.offset > end:
-            breaks.append(when)
-        reached[place.segment] = (max(end, place.next), max(when, place.received or 0))
+    for segment in pc.unique(behind["segment"]).to_pylist():
+        mine = behind.filter(pc.equal(behind["segment"], segment)).sort_by("offset")
+        known = beginnings.get(segment)
+        first = np.array([0 if known is None else known.offset])
+        # where the headers before each one lead, at the furthest
+        reached = np.maximum.accumulate(np.concatenate((first, mine["next"].to_numpy())))[:-1]
+        missing = np.flatnonzero(mine["offset"].to_numpy() > reached)
+        if len(missing):
+            heard = mine["received"].slice(0, int(missing[0]))
+            breaks.append(max(begun, pc.max(heard).as_py() or 0))
     return min(breaks, default=None)

@@ -2,6 +2,7 @@
 whatever is stopped, killed or done at the same time, and an audit that says what was asked for.
 """
 
+import errno
 import json
 import threading
 from dataclasses import replace
@@ -18,6 +19,7 @@ from logdrive.pipeline.backfill import check_backfill
 from logdrive.pipeline.bronze.beginnings import time_text
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.plan import RunResult
 from logdrive.pipeline.rebuild_bronze import check_rebuild, rebuild_bronze
 from logdrive.pipeline.silver.balance import silver_balance
@@ -94,6 +96,25 @@ def test_a_backfill_that_is_stopped_goes_on_where_it_was_and_the_audit_stays_tru
     verdict = judged(tables)
     assert (verdict.complete, verdict.begins) == (True, None)
     assert list(source_pieces(str(tables), source_id("over"))) == [(0, lines("over", 0, 300))]
+
+
+def test_a_backfill_waits_for_a_disk_that_is_full_and_goes_on(
+    tmp_path: Path, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = stream()
+    planned = plan(store(tmp_path / "store", *segments), tables, received(segments[0], 14))
+    run(planned)
+    whole, failures = Bronze._commit_both, [1]
+
+    def full(tables: Bronze, *arguments: Any) -> None:
+        if failures:
+            failures.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(tables, *arguments)
+
+    monkeypatch.setattr(Bronze, "_commit_both", full)
+    backfill(planned)
+    check_whole(tables)
 
 
 def test_until_fills_what_was_received_before_a_time_and_the_rest_later(

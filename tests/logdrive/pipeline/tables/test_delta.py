@@ -86,6 +86,46 @@ def test_two_writers_of_one_mark_conflict_and_nothing_is_added_twice(tmp_path: P
     assert open_table(table.path, SCHEMA).read_rows(["n"]).num_rows == 2
 
 
+def test_what_another_process_has_committed_is_taken_up_once_and_in_order(tmp_path: Path) -> None:
+    """Also what lies before a commit of our own that has passed it over."""
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    other = open_table(table.path, SCHEMA)
+    files = [numbers(table, 10 * n) for n in range(4)]
+    other.add_files(files[:2], {"before": (0, 5)}, {"id": "one"})
+    assert [(one.note, one.files) for one in table.take_up(["s"])] == [
+        ({"ends": {"before": [0, 5]}, "id": "one"}, files[:2])
+    ]
+    assert table.mark("before") == 5
+    other.add_files(files[2:3], {"before": (5, 6)}, {"id": "two"})
+    table.add_files(files[3:], {"s": (0, 9)}, {"id": "ours"})
+    other.add_files([], {"before": (6, 7)}, {"id": "three"})
+    assert [one.note["id"] for one in table.take_up(["s"])] == ["two", "three"]
+    assert table.take_up(["s"]) == []
+    assert [one.note["id"] for one in other.take_up(["before"])] == ["ours"]
+    assert (table.version, other.version) == (4, 4)
+    assert (table.mark("before"), other.mark("s")) == (7, 9)
+
+
+def test_what_only_rearranges_rows_is_nothing_to_take_up(tmp_path: Path) -> None:
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    for n in range(3):
+        table.add_files([numbers(table, 10 * n)], {})
+    DeltaTable(table.path).optimize.compact()
+    assert table.take_up(["s"]) == []
+    table.add_files([numbers(table, 50)], {"s": (0, 5)})
+    assert open_table(table.path, SCHEMA).read_rows(["n"]).num_rows == 8
+
+
+def test_another_process_that_was_about_to_set_the_same_mark_conflicts(tmp_path: Path) -> None:
+    table = create_table(str(tmp_path / "t"), SCHEMA)
+    other = open_table(table.path, SCHEMA)
+    table.add_files([numbers(table, 0)], {"s": (0, 5)})
+    with pytest.raises(ConcurrentWriterError, match="it has advanced it"):
+        other.take_up(["s"])
+    with pytest.raises(ConcurrentWriterError, match="it has advanced it"):
+        other.take_up(["s"])
+
+
 def test_files_are_found_in_directories_of_any_name(tmp_path: Path) -> None:
     """Delta escapes a path in its log, and other parts of it than of the table's own."""
     schema = SCHEMA.append(pa.field("kind", pa.string()))
