@@ -83,7 +83,8 @@ def begin_tables(
     ]
     tables.begin_at(beginnings)
     log.info(
-        "new tables begin at a time; `logdrive pipeline backfill` fills what lies before it",
+        "new tables begin at a time; `logdrive pipeline backfill` fills what lies before it, as "
+        "long as the stream keeps that",
         time=time_text(time_ms),
         before=sum(one.offset - state.start for one, state in zip(beginnings, states, strict=True)),
     )
