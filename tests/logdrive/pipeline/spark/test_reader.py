@@ -192,7 +192,7 @@ def test_a_time_is_found_by_halves_where_the_store_tells_of_its_appends(
     """Few headers are read, and those of a service that tells nothing give the same place."""
     from logdrive.pipeline.read import times
 
-    monkeypatch.setattr(times, "_WALKED", 1000)
+    monkeypatch.setattr(times, "WALKED_BYTES", 1000)
     segment, at, starts = Segment(), 0, []
     for second in range(200):
         segment.clock = second * 1000
