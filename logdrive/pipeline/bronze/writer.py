@@ -20,9 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.host import faults
@@ -44,14 +42,14 @@ from logdrive.pipeline.bronze.history import (
     read_header_chain,
     read_unfinished_events,
 )
+from logdrive.pipeline.bronze.new_rows import NewRows
 from logdrive.pipeline.bronze.tables import create_tables, table_paths
-from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.bronze.written_range import WrittenRange
-from logdrive.pipeline.decode.coverage import Coverage, intersect
+from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
-from logdrive.pipeline.decode.schema import EVENTS, FOREIGN, plain_schema
+from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.tables.day_files import write_day_files
-from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile, EventFile
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile
 from logdrive.pipeline.tables.lock import BACKFILL, FOLLOW, make_and_lock_tables, take_turn
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 
@@ -287,7 +285,8 @@ class Bronze:
         # from here on the coverage in memory is ahead of the disk
         self._sound = False
         with self._turn(ends):
-            files = [file for part in fresh for file in self._keep_new_rows(part)]
+            new = NewRows(self._paths[0], self._compression, self._cover, self._again)
+            files = [file for part in fresh for file in new.keep(part)]
             headers = [row for part in fresh for row in part.headers]
             now = self._clock.now_ms()
             for row in headers:
@@ -370,55 +369,6 @@ class Bronze:
             reached[part.segment] = part.end
             fresh.append(part)
         return fresh
-
-    def _keep_new_rows(self, part: WrittenRange) -> list[AddedFile]:
-        """Keep of each batch only what its source's coverage lacks (rule A2).
-
-        Updates the headers of *part*, and returns files with just these rows.
-        """
-        partial: dict[int, BatchRow] = {}  # batches of which not all is kept, by id
-        for row in part.headers:
-            if row.batch in self._again:  # its rows are in the tables
-                row.kept = None if row.kept is None else []
-                partial[row.batch] = row
-            elif (
-                row.kind == "data"
-                and row.source is not None
-                and row.previous is not None
-                and row.position is not None
-            ):
-                kept = self._cover.cover_interval(row.source, row.previous, row.position)
-                if kept != row.kept:
-                    row.kept, row.dropped = kept, intersect(row.dropped, kept)
-                    partial[row.batch] = row
-        if not partial:
-            return part.files
-        rewritten = [self._rewrite_file(file, partial) for file in part.files]
-        return [file for file in rewritten if file is not None]
-
-    def _rewrite_file(self, file: AddedFile, partial: dict[int, BatchRow]) -> AddedFile | None:
-        """Write *file* again, with only the kept rows of the batches in *partial*."""
-        directory = self._paths[0]
-        schema = plain_schema(EVENTS)
-        with EventFile(directory, schema, self._compression, file.partition) as target:
-            source = pq.ParquetFile(os.path.join(directory, file.name))
-            for group in range(source.num_row_groups):
-                table = source.read_row_group(group).cast(schema)
-                batches = table["batch"].combine_chunks()
-                # the rows of all other batches as they are, and then what is kept of these
-                met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
-                target.write_row_group(
-                    table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64()))))
-                )
-                for batch in met:
-                    kept = trim_rows(
-                        table.filter(pc.equal(batches, batch)), partial[batch].kept or []
-                    )
-                    partial[batch].rows = kept.num_rows
-                    target.write_row_group(kept)
-        # not committed yet, so no table names it
-        os.unlink(os.path.join(directory, file.name))
-        return target.added_file
 
     def _commit_both(
         self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
