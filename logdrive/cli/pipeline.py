@@ -1,8 +1,9 @@
 """`logdrive pipeline …`: reads streams into tables; other commands on tables are in `tables`."""
 
+import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +19,7 @@ from logdrive.cli.pipeline_plan import (
 from logdrive.cli.pipeline_progress import show_progress
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import MASTER, master_option, warn_of_master
+from logdrive.host.heap import settle_heap
 
 if TYPE_CHECKING:
     from logdrive.pipeline.bronze.follower import TableForm
@@ -37,11 +39,21 @@ _COMMANDS = {
     "silver": "logdrive.cli.tables.silver",
 }
 
+_LIBRARIES: Final = {
+    # ms until Arrow's allocator gives freed memory back: with its default of 10 the kernel zeroes
+    # the same pages for each row group, which takes 5 % of the CPU
+    "MIMALLOC_PURGE_DELAY": "2000",
+    # linear algebra, which nothing here uses, would have a thread a core that waits for work
+    "OPENBLAS_NUM_THREADS": "1",
+}
+for _name, _value in _LIBRARIES.items():  # they look once, when they are imported
+    os.environ.setdefault(_name, _value)
+
 
 @click.group(
     cls=LazyCommands,
     lazily=_COMMANDS,
-    short_help="Read streams into Delta tables with Spark, and audit them.",
+    short_help="Read streams into Delta tables, and audit them.",
     epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline "
     "audit /data/logs",
 )
@@ -101,7 +113,7 @@ def pipeline() -> None:
     metavar="NAME",
     help="Reader name that the stream's retention waits for; '' for none.  [default: pipeline]",
 )
-@master_option("; without it Spark runs in this process.")
+@master_option("; without it this process does the work, with a thread a core.")
 @click.option(
     "--metrics",
     metavar="HOST:PORT",
@@ -141,6 +153,7 @@ def run(
     from logdrive.pipeline.metrics import RunMetrics
 
     configure_logging("info")
+    settle_heap()
     plan = (
         plan_from_config(path, once, master)
         if path

@@ -1,7 +1,6 @@
 """Runs an asyncio program with the real clock, disk, network and threads; handles stop signals."""
 
 import asyncio
-import gc
 import resource
 import signal
 from collections.abc import Callable, Coroutine
@@ -12,7 +11,7 @@ from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk, SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.host.first_process import release_signals
-from logdrive.host.heap import keep_freed_memory
+from logdrive.host.heap import settle_heap
 from logdrive.host.host import Host
 from logdrive.host.transport import Transport
 from logdrive.net.tcp import SystemTransport
@@ -75,11 +74,8 @@ def run_program(
     `Machine.hangup` instead.
     """
 
-    keep_freed_memory()
+    settle_heap()
     open_files = raise_open_files_limit()
-    # imported modules live as long as the process: keep the collector from scanning them, which
-    # takes 0.1 s each time, also at exit
-    gc.freeze()
 
     async def run_until_complete() -> T:
         transport = SystemTransport(max_connections=max_connections)

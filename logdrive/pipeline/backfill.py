@@ -33,7 +33,7 @@ from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.times import find_time
 from logdrive.pipeline.resume import point_at_end, refuse_other_offsets, require_segments
-from logdrive.pipeline.run import FillJob, background_spark
+from logdrive.pipeline.run import FillJob, tasks_for
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import SegmentState, ServiceReader
@@ -141,9 +141,10 @@ def run_backfill(
             )
         )
         metrics = RunMetrics()
-        spark = background_spark(plan, _NAME, "spark-backfill.log", starting, metrics)
-        held.callback(spark.close)
-        job = _BackfillJob(plan, tables, stream, stop, on_commit, tasks or spark, metrics)
+        runs = tasks or held.enter_context(
+            tasks_for(plan, _NAME, "spark-backfill.log", starting, metrics)
+        )
+        job = _BackfillJob(plan, tables, stream, stop, on_commit, runs, metrics)
         job.until_ms, job.limits = until_ms, limits or {}
         start = job.find_start()
         scope = job.scope

@@ -1,4 +1,4 @@
-"""Chooses where a micro-batch runs: a small one in this process, a larger one in Spark.
+"""Chooses where a micro-batch runs: a small one in the loop's own thread, a larger one in tasks.
 
 A task of Spark costs tens of milliseconds, and its start ten seconds of both cores: a trickle pays
 neither. Where much waits, Spark is started in the background, and small micro-batches go on in this
@@ -19,14 +19,14 @@ _STARTS_SPARK = 16  # so many times `driver_bytes` in a row, without catching up
 class TaskChooser:
     """Chooses the tasks of each micro-batch, and how large it may be.
 
-    *spark* is Spark or what stands for it. All sizes are raw bytes.
+    *others* is what runs the larger ones. All sizes are raw bytes.
     """
 
     def __init__(
-        self, spark: "BackgroundSpark | Tasks", driver_bytes: int, most: int, stop: threading.Event
+        self, others: "BackgroundSpark | Tasks", driver_bytes: int, most: int, stop: threading.Event
     ) -> None:
         """Micro-batches of less than *driver_bytes* stay here; none has more than *most*."""
-        self._spark = spark
+        self._others = others
         self._driver_bytes = driver_bytes
         self._most = most
         self._stop = stop
@@ -50,9 +50,9 @@ class TaskChooser:
         """
         if self._driver_bytes and (size < self._driver_bytes or not self._is_up):
             return self._here
-        if isinstance(self._spark, BackgroundSpark):
-            return self._spark.wait_until_up(self._stop)
-        return self._spark
+        if isinstance(self._others, BackgroundSpark):
+            return self._others.wait_until_up(self._stop)
+        return self._others
 
     def note(self, size: int, *, more: bool) -> None:
         """Note that a micro-batch has *size*, and whether *more* waited behind it."""
@@ -62,11 +62,11 @@ class TaskChooser:
         self._limit = min(_GROWTH * self.limit, self._most)
         self._in_a_row += size
         if (
-            isinstance(self._spark, BackgroundSpark)
+            isinstance(self._others, BackgroundSpark)
             and self._in_a_row >= _STARTS_SPARK * self._driver_bytes
         ):
-            self._spark.begin()
+            self._others.begin()
 
     @property
     def _is_up(self) -> bool:
-        return not isinstance(self._spark, BackgroundSpark) or self._spark.is_up
+        return not isinstance(self._others, BackgroundSpark) or self._others.is_up

@@ -44,7 +44,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [spark] table. Without *master* Spark runs in this process and its children."""
+    """The [spark] table. Without *master* the work is done without Spark."""
 
     master: str | None = None
     memory: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]*[mg]$")] = "2g"

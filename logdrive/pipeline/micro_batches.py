@@ -26,7 +26,7 @@ from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
 from logdrive.pipeline.tables.files import remove_labelled
-from logdrive.pipeline.tasks import InProcess, StoppedError, Tasks, stopping_on
+from logdrive.pipeline.tasks import InProcess, InThreads, StoppedError, Tasks, stopping_on
 from logdrive.services.reader import ServiceReader
 
 _RANGE_BYTES = 64 * MIB  # raw bytes of one task's range, at most
@@ -45,6 +45,7 @@ class _Running:
     end: Progress  # where the next one begins
     more: bool  # True if more waited behind it when it was planned
     place: str  # `DRIVER` or `SPARK`
+    aside: bool  # True if it is written beside the loop, which can begin the next one
     written: "Future[list[WrittenRange]]"
 
 
@@ -103,7 +104,7 @@ class MicroBatches:
                         self._wait()
                         continue
                     at, failure = current.end, None
-                    if current.more and current.place == SPARK and not self._stop.is_set():
+                    if current.more and current.aside and not self._stop.is_set():
                         try:
                             running = self._begin(planner, at, end, threads)
                         except LogdriveError as error:  # what has been written is still committed
@@ -158,8 +159,8 @@ class MicroBatches:
             planner.range_raw_bytes = -(-size // tasks.slots)
             ranges = planner.cut_ranges(at, reached)
         written = self._write(tasks, planner.stream, ranges, threads)
-        place = DRIVER if isinstance(tasks, InProcess) else SPARK
-        return _Running(reached, more, place, written)
+        place = DRIVER if isinstance(tasks, InProcess | InThreads) else SPARK
+        return _Running(reached, more, place, not isinstance(tasks, InProcess), written)
 
     def _write(
         self,
@@ -168,7 +169,7 @@ class MicroBatches:
         ranges: Sequence[BatchRange],
         threads: ThreadPoolExecutor,
     ) -> "Future[list[WrittenRange]]":
-        """Let *tasks* write *ranges*: here and now, or in a thread that waits for Spark."""
+        """Let *tasks* write *ranges*: here and now, or in a thread that waits for others."""
         place, compression, label = self._directory, self._plan.compression, str(uuid4())
         items = [RangeTask(stream, one, place, compression, label) for one in ranges]
         if not isinstance(tasks, InProcess):

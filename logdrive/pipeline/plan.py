@@ -28,9 +28,9 @@ class Plan:
     start: Start | None = None  # when new tables begin; None: with the stream
     once: bool = False  # end once everything that was stored at the start has been read
     max_bytes_per_batch: int = MOST_BYTES  # raw bytes of a micro-batch, at most
-    driver_bytes: int = DRIVER_BYTES  # raw bytes from which on a micro-batch is Spark's
+    driver_bytes: int = DRIVER_BYTES  # raw bytes from which on a micro-batch is in several tasks
     trigger_seconds: float = TRIGGER_SECONDS  # between two looks for new data, unless *once*
-    master: str | None = None  # Spark's; None: in this process
+    master: str | None = None  # Spark's; None: without Spark, unless by spark-submit
     memory: str = DEFAULT_MEMORY  # of the JVM, as Java's -Xmx writes it
     compression: str = DEFAULT_COMPRESSION  # of the parquet files
     forms: tuple[TableForm, ...] = ()  # in which the tables are shown, besides Delta

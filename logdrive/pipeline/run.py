@@ -6,8 +6,8 @@ the run is stopped.
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import structlog
@@ -29,7 +29,7 @@ from logdrive.pipeline.resume import begin_tables, find_start, require_segments
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
 from logdrive.pipeline.spark.session import is_submitted, open_spark_context
-from logdrive.pipeline.tasks import Tasks
+from logdrive.pipeline.tasks import InThreads, Tasks
 from logdrive.services.reader import ServiceReader
 
 _NAME = "logdrive pipeline"  # in Spark's cluster
@@ -51,9 +51,9 @@ def run_pipeline(
 
     A micro-batch that is being written then is left undone. *on_commit* is called after every
     commit that added something, *on_idle* before each wait for new data. *tasks* is what runs
-    larger micro-batches; without it that is Spark, which is started in the background once it is
-    needed, inside the context *starting*. What the run does is counted in *metrics*, which
-    `Plan.metrics` shows to Prometheus.
+    larger micro-batches; without it they are threads of this process, or Spark where *plan* wants
+    it: that is started in the background once it is needed, inside the context *starting*. What the
+    run does is counted in *metrics*, which `Plan.metrics` shows to Prometheus.
     Raises `ConfigError`, `StorageError`, and what ended the last loop.
     """
     if "://" in plan.directory:  # a directory of that name would be made here
@@ -77,11 +77,10 @@ def run_pipeline(
         )
         metrics = metrics or RunMetrics()
         held.enter_context(serve_metrics(metrics, plan.metrics))
-        spark = background_spark(plan, _NAME, "spark.log", starting, metrics)
-        held.callback(spark.close)
+        runs = tasks or held.enter_context(tasks_for(plan, _NAME, "spark.log", starting, metrics))
 
         # Notes are appended first, so that this run reads them, too.
-        job = FillJob(plan, tables, stream, stop, on_commit, tasks or spark, metrics)
+        job = FillJob(plan, tables, stream, stop, on_commit, runs, metrics)
         job.on_idle = on_idle
         note_old_letters(stream)
         now_ms = (clock or SystemClock()).now_ms()
@@ -93,20 +92,26 @@ def run_pipeline(
         return job.until_done(start)
 
 
-def background_spark(
+@contextmanager
+def tasks_for(
     plan: Plan,
     name: str,
     log_name: str,
     starting: Callable[[], AbstractContextManager[None]],
     metrics: RunMetrics,
-) -> BackgroundSpark:
-    """Return Spark as *plan* wants it, to be started when it is needed; close it in the end.
+) -> Iterator[BackgroundSpark | Tasks]:
+    """Yield what runs larger micro-batches: Spark if *plan* names a master, or `spark-submit` has
+    started this process; else a thread for each core (ADR 47).
 
-    The cluster knows it as *name*; what its JVM says is in the file *log_name* beside the tables.
+    Spark is started when it is needed. The cluster knows it as *name*; what its JVM says is in the
+    file *log_name* beside the tables.
     """
+    if plan.master is None and not is_submitted():
+        yield InThreads(os.cpu_count() or 1)
+        return
     # spark-submit has opened the file of its JVM's messages
     log = None if is_submitted() else Path(plan.directory, log_name)
-    return BackgroundSpark(
+    spark = BackgroundSpark(
         lambda cancel: open_spark_context(
             name, master=plan.master, memory=plan.memory, log=log, cancel=cancel
         ),
@@ -114,6 +119,10 @@ def background_spark(
         starting,
         metrics.note_failed_attempts,
     )
+    try:
+        yield spark
+    finally:
+        spark.close()
 
 
 class FillJob:
@@ -129,7 +138,7 @@ class FillJob:
         stream: ServiceReader,
         stop: threading.Event,
         on_commit: ProgressCallback,
-        spark: BackgroundSpark | Tasks,
+        tasks: BackgroundSpark | Tasks,
         metrics: RunMetrics,
     ) -> None:
         self.plan = plan
@@ -137,7 +146,7 @@ class FillJob:
         self.stream = stream
         self.stop = stop
         self.on_commit = on_commit
-        self.spark = spark
+        self.tasks = tasks
         self.metrics = metrics
         self.on_idle: Callable[[], object] = lambda: None
         self.reader = ConsumerPosition(plan.reader)
@@ -169,10 +178,10 @@ class FillJob:
             self.tables.reload_tables()
             self.stream = relocate_stream(self.plan.uri, self.stream)
             start = self.find_start()
-            if isinstance(self.spark, BackgroundSpark):
-                self.spark.stop_dead()
+            if isinstance(self.tasks, BackgroundSpark):
+                self.tasks.stop_dead()
         chooser = TaskChooser(
-            self.spark, self.plan.driver_bytes, self.plan.max_bytes_per_batch, self.stop
+            self.tasks, self.plan.driver_bytes, self.plan.max_bytes_per_batch, self.stop
         )
         loop = MicroBatches(
             self.plan,

@@ -10,9 +10,9 @@ whether it is to go on (`check_stop`), and leaves the step undone, which the nex
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
 from typing import Protocol, TypeVar
 
 from logdrive.errors import LogdriveError
@@ -82,10 +82,15 @@ class InProcess:
 
 
 class InThreads:
-    """Runs several items at a time in this process: for work that Arrow does, outside of Python."""
+    """Runs several items at a time in this process: for work that Arrow does, outside of Python.
+
+    Threads may share it: never more than *slots* items are worked on, whoever brought them. They
+    are always the same threads, since glibc keeps freed memory for each.
+    """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        self._threads = ThreadPoolExecutor(slots, "tasks")
 
     @property
     def slots(self) -> int:
@@ -94,8 +99,7 @@ class InThreads:
 
     def run(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return what *work* made of each of *items*; a failure waits for the other items."""
-        if len(items) < 2:
-            return [work(item) for item in items]
-        contexts = [copy_context() for _ in items]  # two threads can't share one
-        with ThreadPoolExecutor(self._slots, "tasks") as threads:
-            return list(threads.map(Context.run, contexts, [work] * len(items), items))
+        # two threads can't share a context
+        running = [self._threads.submit(copy_context().run, work, item) for item in items]
+        wait(running)
+        return [one.result() for one in running]

@@ -108,7 +108,9 @@ def system(tmp_path: Path, certificates: Path) -> Iterator[Following]:
 @pytest.fixture
 def spark_system(tmp_path: Path, certificates: Path) -> Iterator[Following]:
     """The same, and every micro-batch is Spark's."""
-    yield from _installed(tmp_path, certificates, 'driver_bytes = 0\nmemory = "512m"')
+    yield from _installed(
+        tmp_path, certificates, 'master = "local[2]"\ndriver_bytes = 0\nmemory = "512m"'
+    )
 
 
 def _installed(root: Path, certificates: Path, spark: str) -> Iterator[Following]:

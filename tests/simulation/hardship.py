@@ -136,14 +136,12 @@ def _narrowed(plan: Plan) -> Plan:
 def _rationed(plan: Plan) -> Plan:
     """Return *plan*; some histories get receivers with room for few sources, or few answers.
 
-    A refused source waits longer each time, so none is refused in a long history. An agent that has
-    lost its checkpoint asks for all lives of its files at once, so there is room for the answers.
+    A refused source waits longer each time, so none is refused in a long history. An agent may ask
+    for all lives of a file at once, as for those of a copy, so there is room for the answers.
     """
     pick = Random(f"rations {plan.seed}")
     sources = pick.choice((0, 0, 1, 2, 4)) * 2 * _SOURCE_BYTES
-    outbox = pick.choice((0, 0, 2 * KIB, _ANSWERS_BYTES))
-    if outbox and any(step.kind == "forget" for step in plan.steps):
-        outbox = _ANSWERS_BYTES
+    outbox = pick.choice((0, 0, _ANSWERS_BYTES, _ANSWERS_BYTES))
     end = max(step.at + float(step.values.get("seconds", 0.0)) for step in plan.steps)
     return replace(plan, sources_bytes=sources if end < _SHORT_SECONDS else 0, outbox_bytes=outbox)
 

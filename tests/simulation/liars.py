@@ -179,8 +179,8 @@ class _Connection:
         """Register *source*; return its number."""
         frame = SourceFrame(source.index, source.origin, source.attributes)
         await self._stream.write([frame.encode()])
-        number = await self._answer(source)
-        assert number is not None, "an acknowledgement, and no P"
+        while (number := await self._answer(source)) is None:
+            pass  # the acknowledgement of a window that a P had answered already
         return number
 
     async def send(self, source: LiesSource, run: PackRun, number: int) -> int | None:

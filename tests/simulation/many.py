@@ -23,5 +23,8 @@ def played(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, int]]:
 
 
 def _judged(seed: int) -> tuple[int, str, int]:
-    outcome = play(draw(seed))
+    try:
+        outcome = play(draw(seed))
+    except Exception as error:  # of the simulator itself: others are still played
+        return seed, f"the history could not be judged: {error!r}", 0
     return seed, str(outcome.broken) if outcome.broken is not None else "", outcome.events

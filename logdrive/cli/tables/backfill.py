@@ -12,6 +12,7 @@ from logdrive.cli.pipeline_plan import parse_start_option, plan_from_config, pla
 from logdrive.cli.pipeline_progress import show_progress
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import MASTER, master_option, warn_of_master
+from logdrive.host.heap import settle_heap
 
 if TYPE_CHECKING:
     from logdrive.pipeline.backfill import BackfillScope
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     help="Fill only what was received before a time (2026-11-20T00:00Z), or an age ago (7d).  "
     "[default: up to the tables' beginning]",
 )
-@master_option("; without it Spark runs in this process.")
+@master_option("; without it this process does the work, with a thread a core.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be read.")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -73,6 +74,7 @@ def backfill(
 
     require_spark()
     configure_logging("info")
+    settle_heap()
     plan = (
         plan_from_config(path, True, master)
         if path

@@ -16,11 +16,10 @@ import pyspark.worker
 
 import logdrive.pipeline.range_task
 import logdrive.pipeline.spark.tasks  # noqa: F401
-from logdrive.host.heap import keep_freed_memory
+from logdrive.host.heap import settle_heap
 
 if __name__ == "__main__":
     # texts of a row group are freed together, and the next one takes as much
-    keep_freed_memory()
     gc.collect()
-    gc.freeze()
+    settle_heap()
     pyspark.daemon.manager()

@@ -9,10 +9,13 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.model.units import MIB
 from logdrive.pipeline.choose_tasks import TaskChooser
+from logdrive.pipeline.metrics import RunMetrics
+from logdrive.pipeline.plan import Plan
+from logdrive.pipeline.run import tasks_for
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
 from logdrive.pipeline.spark.tasks import SparkTasks
-from logdrive.pipeline.tasks import InProcess
+from logdrive.pipeline.tasks import InProcess, InThreads
 
 DRIVER = 16 * MIB
 MOST = 512 * MIB
@@ -117,3 +120,17 @@ def test_spark_that_is_closed_amid_its_start_gives_up() -> None:
     assert start.begun.wait(10)
     spark.close()
     assert not spark.is_up
+
+
+@pytest.mark.parametrize(
+    ("master", "gateway", "kind"),
+    [(None, None, InThreads), ("local[2]", None, BackgroundSpark), (None, "1", BackgroundSpark)],
+)
+def test_spark_is_for_those_who_name_a_master_or_submit(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, gateway: str | None, kind: type
+) -> None:
+    if gateway is not None:
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", gateway)
+    plan = Plan(uri="file:///s#a/b", directory="/t", master=master)
+    with tasks_for(plan, "logdrive", "spark.log", nullcontext, RunMetrics()) as tasks:
+        assert isinstance(tasks, kind)

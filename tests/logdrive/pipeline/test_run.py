@@ -21,10 +21,10 @@ from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.decode.batches import walk_batches
-from logdrive.pipeline.plan import DRIVER_BYTES, Plan, ProgressCallback, RunResult
+from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.spark.tasks import SparkTasks
-from logdrive.pipeline.tasks import Tasks
+from logdrive.pipeline.tasks import InThreads, Tasks
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
@@ -69,7 +69,11 @@ def plan(uri: str, directory: Path, **more: Any) -> Plan:
     )
 
 
-_PLACES = ["in the driver", pytest.param("in tasks of Spark", marks=pytest.mark.spark)]
+_PLACES = [
+    "in the driver",
+    "in its threads",
+    pytest.param("in tasks of Spark", marks=pytest.mark.spark),
+]
 
 
 @pytest.fixture(params=_PLACES)
@@ -77,6 +81,8 @@ def place(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Where micro-batches run: arguments for `run`."""
     if request.param == "in the driver":
         return {}
+    if request.param == "in its threads":
+        return {"tasks": InThreads(3), "driver_bytes": 0}
     spark = request.getfixturevalue("spark")
     return {"tasks": SparkTasks(spark.sparkContext), "driver_bytes": 0}
 
@@ -266,11 +272,13 @@ def until_committed(process: "subprocess.Popen[bytes]") -> bytes:
     raise AssertionError(said.decode())
 
 
-def configured(root: Path, uri: str, driver_bytes: int = DRIVER_BYTES) -> str:
+def configured(root: Path, uri: str, *, in_spark: bool = False) -> str:
+    """Return a configuration; *in_spark*, all is Spark's, which runs on this machine."""
     path = root / "pipeline.toml"
+    spark = 'master = "local[2]"\nmemory = "512m"\ndriver_bytes = 0\n' if in_spark else ""
     path.write_text(
         f'[pipeline]\nfrom = "{uri}"\nto = "{root / "tables"}"\nmax_bytes_per_batch = '
-        f'1048576\n[spark]\nmemory = "512m"\ndriver_bytes = {driver_bytes}\n'
+        f"1048576\n[spark]\n{spark}"
     )
     return str(path)
 
@@ -281,7 +289,7 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
     tmp_path: Path,
 ) -> None:
     uri = store(tmp_path / "store", *stream(count=2, turns=_MANY))
-    path = configured(tmp_path, uri, driver_bytes=0)
+    path = configured(tmp_path, uri, in_spark=True)
     killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
     assert killed.wait(120) == -signal.SIGKILL, killed.communicate()[1].decode()
     again = command("run", "--config", path)
@@ -296,7 +304,7 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
 @pytest.mark.process
 def test_a_jvm_that_is_killed_is_started_again_with_once_too(tmp_path: Path) -> None:
     uri = store(tmp_path / "store", *stream(count=2, turns=_MANY))
-    process = command("run", "--config", configured(tmp_path, uri, driver_bytes=0), "--once")
+    process = command("run", "--config", configured(tmp_path, uri, in_spark=True), "--once")
     until_committed(process)
     (jvm,) = (pid for pid in children(process.pid) if "java" in command_of(pid))
     os.kill(jvm, signal.SIGKILL)
@@ -336,7 +344,7 @@ def test_workers_of_sparks_that_do_not_come_up_are_started_again_with_once_too(
     uri = store(tmp_path / "store", *stream(count=1, turns=1))
     (tmp_path / "sitecustomize.py").write_text(DIES_AT_FIRST.format(mark=tmp_path / "mark"))
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    config = configured(tmp_path, uri, driver_bytes=0)
+    config = configured(tmp_path, uri, in_spark=True)
     process = command("run", "--config", config, "--once", PYTHONPATH=path)
     out, err = (text.decode() for text in process.communicate(timeout=240))
     assert process.returncode == 0, err
