@@ -27,7 +27,7 @@ from logdrive.model.units import MIB
 _LIMIT_SECONDS = 600.0
 _LOOK_SECONDS = 0.02
 LARGE_BYTES = 32 * MIB
-"""Raw bytes of a commit that the driver did not make by itself (`[spark] driver_bytes`)."""
+"""Raw bytes of a commit that several tasks have written (`[spark] driver_bytes`)."""
 _PIPELINE = """
 [pipeline]
 from = "{uri}"
@@ -129,7 +129,7 @@ def _figures(setting: Setting, tables: Path, watch: _Watch, began: float) -> Map
         (at for at, commit in enumerate(made) if commit.rows * line_bytes >= LARGE_BYTES), None
     )
     if first is None or first == len(made) - 1:
-        raise BenchmarkError("Spark's tasks made less than two commits: more lines are needed")
+        raise BenchmarkError("there were less than two large commits: more lines are needed")
     moved = sum(commit.rows for commit in made[first + 1 :]) * line_bytes
     seconds = made[-1].seconds - made[first].seconds
     cpu = watch.seen[len(made) - 1].cpu_seconds - watch.seen[first].cpu_seconds
