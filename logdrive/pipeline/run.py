@@ -101,13 +101,13 @@ def tasks_for(
     metrics: RunMetrics,
 ) -> Iterator[BackgroundSpark | Tasks]:
     """Yield what runs larger micro-batches: Spark if *plan* names a master, or `spark-submit` has
-    started this process; else a thread for each core (ADR 47).
+    started this process; else threads (ADR 47).
 
     Spark is started when it is needed. The cluster knows it as *name*; what its JVM says is in the
     file *log_name* beside the tables.
     """
     if plan.master is None and not is_submitted():
-        yield InThreads(os.cpu_count() or 1)
+        yield InThreads()
         return
     # spark-submit has opened the file of its JVM's messages
     log = None if is_submitted() else Path(plan.directory, log_name)

@@ -8,6 +8,7 @@ A run that is asked to stop does not wait for a step that takes long: work looks
 whether it is to go on (`check_stop`), and leaves the step undone, which the next run does.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -19,6 +20,10 @@ from logdrive.errors import LogdriveError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_MOST_THREADS = 8
+"""Threads of one process, at most: more wait for its interpreter, and each has a range in memory.
+"""
 
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
@@ -88,7 +93,9 @@ class InThreads:
     are always the same threads, since glibc keeps freed memory for each.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int | None = None) -> None:
+        """Work on *slots* items at a time; without them on one for each core, up to a limit."""
+        slots = slots or min(len(os.sched_getaffinity(0)), _MOST_THREADS)
         self._slots = slots
         self._threads = ThreadPoolExecutor(slots, "tasks")
 

@@ -206,7 +206,7 @@ def _tasks(directory: str, master: str | None) -> "Iterator[Tasks]":
     from logdrive.pipeline.tasks import InThreads
 
     if master is None:
-        yield InThreads(os.cpu_count() or 1)
+        yield InThreads()
         return
     from logdrive.pipeline.spark.session import open_spark_context
     from logdrive.pipeline.spark.tasks import SparkTasks

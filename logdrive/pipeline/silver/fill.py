@@ -1,6 +1,5 @@
 """Fills silver step by step: to the present end of bronze, or for as long as bronze grows."""
 
-import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -120,7 +119,7 @@ class SilverFollower:
         self._silver = Silver(
             directory,
             config,
-            tasks or InThreads(os.cpu_count() or 1),
+            tasks or InThreads(),
             clock=SystemClock(),
             disk=SystemDisk(),
             compression=compression,
