@@ -40,6 +40,8 @@ _WRITE_BYTES: Final = 64 * KIB
 """Limit on one write, so that a slow link shows progress."""
 _HEADS_BYTES: Final = 64
 """Added to the limit, so that W goes out together with the beginning of its C frame."""
+_REGISTER_SECONDS: Final = 1.0
+"""Pause between two looks for a source that may register, while some may not yet."""
 _LOOKS: Final = 4
 """How often within its time limit the peer's silence is checked."""
 
@@ -222,6 +224,9 @@ class SenderSession:
         due = self._due_in() if self.in_flight < self._services.settings.windows_in_flight else None
         now = self._services.clock.monotonic()
         times = [max(0.0, at - now) for at in (retry_at, self._retire_at) if at is not None]
+        if self._services.send_queue.has_to_register:
+            # what it waits for may come on another connection: the count of its like (rule G3)
+            times.append(_REGISTER_SECONDS)
         return min([*times, *([due] if due is not None else [])], default=None)
 
     async def _send(self) -> None:

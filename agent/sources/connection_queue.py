@@ -55,6 +55,11 @@ class ConnectionQueue:
         return bool(self._to_register or self._to_send)
 
     @property
+    def has_to_register(self) -> bool:
+        """Whether a source is there that is to register, now or once it may."""
+        return bool(self._to_register)
+
+    @property
     def others_wait(self) -> bool:
         """Whether a source is there that has something to send and may."""
         return bool(self._to_send)
