@@ -43,7 +43,7 @@ _DEAF = "it does not read what it is told"
 """Part of the receiver's log message when it disconnects a peer that does not read."""
 _END_SECONDS = 12.0  # an agent may take so long to report removed files as ended
 _FOLLOW_TRIES = 20  # limit on the attempts to read all stores
-_FREEING_LOOKS = 20  # limit on the looks until a store has removed its old log files
+_FREEING_LOOKS = 20  # looks at a store that has removed no log file since the one before, at most
 _RETENTION_TURNS = 7  # limit on the turns of retention that are waited for
 _MARK_TURNS = 15
 """Limit on the turns of watermarks: one for each of three writers, and waits for the others."""
@@ -320,13 +320,18 @@ class World(Steps):
                 )
 
     async def _freed(self, store: str) -> None:
-        """Judge the disk of *store*, which removes its files one after the other."""
-        for looks in range(_FREEING_LOOKS + 1):
+        """Judge the disk of *store*, which removes its files one after the other, once it removes
+        no more.
+        """
+        disk, left, looks = self.processes[store].disk, 0, 0
+        while True:
             try:
                 judge_disk(self.plan, self.processes[store], self.tables.kept(store))
                 break
             except BrokenPromise:
-                if looks == _FREEING_LOOKS:
+                before, left = left, len(disk.paths())
+                looks = 0 if left < before else looks + 1
+                if looks > _FREEING_LOOKS:
                     raise
                 await asyncio.sleep(_LOOK_SECONDS)
 
