@@ -44,17 +44,22 @@ _SOON: Final = Exponential(1.0, 3600.0)
 """Pauses of a refused source, in seconds."""
 _LATER: Final = Exponential(60.0, 3600.0)
 """Pauses after refusals that will not pass soon, in seconds."""
+_UNREADABLE: Final = Exponential(1.0, 60.0)
+"""Pauses while a file can't be read, which concerns nobody else, in seconds."""
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 """With fewer indices left, idle sources give theirs back."""
 
 
-def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
+def refusal_pause_seconds(code: int | None, refusals: int, luck: float) -> float:
     """Return for how many seconds a refused source pauses.
 
-    *code* is the reason, *refusals* how often in a row it was refused before. *luck*, in [0, 1),
-    makes the pause up to half as long again, so that sources do not all come back at once.
+    *code* is the reason, None for a file that can't be read; *refusals* says how often in a row it
+    was refused before. *luck*, in [0, 1), makes the pause up to half as long again, so that sources
+    do not all come back at once.
     """
     pauses = _LATER if code in _PATIENT_CODES else _SOON
+    if code is None:
+        pauses = _UNREADABLE
     return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
@@ -211,7 +216,7 @@ class Logdrive1Sender:
         # The file may have changed since it was read last; a look at it costs more than an answer.
         decides = not source.registration.awaits_more_answers
         if decides and not services.input.verify_source(source):
-            self._pause_source(source, RefusalCode.TRY_LATER, "its file can't be read")
+            self._pause_source(source, None, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
         try:
@@ -219,7 +224,7 @@ class Logdrive1Sender:
         except OSError as error:
             # The bytes that the number is compared with.
             reason = f"its file can't be read: {file_error_text(error)}"
-            self._pause_source(source, RefusalCode.TRY_LATER, reason)
+            self._pause_source(source, None, reason)
             return
 
         services.registry.mark_changed()
@@ -312,8 +317,10 @@ class Logdrive1Sender:
         if entry is not None and entry.source is not None:
             self._pause_source(entry.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
-    def _pause_source(self, source: Source, code: int, reason: str) -> None:
-        """Take *source* off the connection until its pause is over."""
+    def _pause_source(self, source: Source, code: int | None, reason: str) -> None:
+        """Take *source* off the connection until its pause is over; *code* is as for
+        `refusal_pause_seconds`.
+        """
         services = self._services
         luck = services.random.random()
         seconds = refusal_pause_seconds(code, source.registration.refusals, luck)
