@@ -79,7 +79,9 @@ def _rows(
         if not default or field.default is not msgspec.NODEFAULT:
             default = _shown(field) if below is None else default
         text = _RULES.sub("", texts[field.name])
-        values = [f"`{json.dumps(value)}`" for value in _values(hints[field.name])]
+        # one word, or several of the same
+        words = dict.fromkeys(_values(hints[field.name]))
+        values = [f"`{json.dumps(value)}`" for value in words]
         if len(values) > 1:
             text = f"{text.removesuffix('.')}. Values: {', '.join(values)}."
         yield field.encode_name, default, text.replace("|", "\\|")

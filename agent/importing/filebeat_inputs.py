@@ -113,6 +113,14 @@ def _take_excluded(settings: Settings, ours: dict[str, Any], imported: Imported)
             imported.add_remark(key, why)
 
 
+def _take_line_end(name: str, settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    if name in _LINE_ENDS:
+        ours["line_end"] = _LINE_ENDS[name]
+    elif name not in ("auto", "line_feed", "carriage_return_line_feed"):
+        why = "is left out: write the characters themselves as `line_end`"
+        imported.add_remark(f"{settings.key('line_terminator')}: {name}", why)
+
+
 def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
     if encoding := settings.take("encoding"):
         name = _ENCODINGS.get(str(encoding), str(encoding))
@@ -122,8 +130,8 @@ def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) ->
             imported.add_remark(f"{settings.key('encoding')}: {encoding}", f"is left out: {error}")
         else:
             ours["encoding"] = name
-    if (line_end := settings.take("line_terminator")) and str(line_end) in _LINE_ENDS:
-        ours["line_end"] = _LINE_ENDS[str(line_end)]
+    if line_end := settings.take("line_terminator"):
+        _take_line_end(str(line_end), settings, ours, imported)
     if longest := settings.take("message_max_bytes", "max_bytes"):
         size = size_bytes(longest)
         if size is not None and size <= LONGEST_EVENT_BYTES:

@@ -185,9 +185,10 @@ def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> No
     ours: dict[str, Any] = {"paths": _listed(settings.pop("path", ""))}
     if exclude := _listed(settings.pop("exclude_path", "")):
         ours["exclude"] = exclude
-    for path in [*ours["paths"], *ours.get("exclude", ())]:
-        if not path.startswith("/"):
-            imported.add_remark(f"{where}.path: {path}", "is not absolute: left out")
+    for key, paths in (("path", ours["paths"]), ("exclude_path", ours.get("exclude", ()))):
+        for path in paths:
+            if not path.startswith("/"):
+                imported.add_remark(f"{where}.{key}: {path}", "is not absolute: left out")
     ours = {key: [path for path in paths if path.startswith("/")] for key, paths in ours.items()}
     if not ours["paths"]:
         imported.add_remark(where, "has no path, and is left out")

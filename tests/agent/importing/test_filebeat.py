@@ -51,6 +51,16 @@ def test_paths_labels_and_the_start_of_both_kinds_of_files(kind: str) -> None:
     }
 
 
+def test_an_end_of_lines_without_a_counterpart_is_told() -> None:
+    inputs = "- type: log\n  paths: [/var/log/a.log]\n  line_terminator: {}\n"
+    crlf = remarks(imported(inputs.format("carriage_return_line_feed")))
+    assert not any("line_terminator" in key for key in crlf)
+    made = imported(inputs.format("next_line"))
+    assert "line_end" not in made.document["input"][0]
+    (key,) = (key for key in remarks(made) if "line_terminator" in key)
+    assert key.endswith("line_terminator: next_line")
+
+
 @pytest.mark.parametrize(
     ("negate", "match", "key"),
     [

@@ -57,7 +57,7 @@ def test_the_classic_form() -> None:
     assert second == {"paths": ["/var/log/c.log"], "start": "end"}
     assert [remark.key for remark in made.remarks] == [
         "service.flush",
-        "input[0].path: *.gz",
+        "input[0].exclude_path: *.gz",
         "input[0]",
         "input[1].parser",
         "input[1].unknown",

@@ -131,6 +131,32 @@ def test_a_mount_that_comes_late_goes_and_returns_is_read_on_where_it_was__G1_G2
     run(main())
 
 
+@pytest.mark.parametrize("name", ["app.log", "app.log.1"])
+def test_a_file_moved_to_another_mount_is_read_on_there__G5(tmp_path: Path, name: str) -> None:
+    """`mv` copies it there, and removes it here."""
+
+    async def main() -> None:
+        world, old = RealWorld(tmp_path), tmp_path / "old"
+        with tmpfs(old, 4) as volume:
+            world.settings["input"][0]["paths"] = [f"{world.logs}/*.log*", f"{volume.path}/*"]
+            world.put(lines(0, 100))
+            await world.begin()
+            await world.pass_time()
+            world.put(lines(100, 100))
+            move(world.log, volume.path / name)
+            world.put(lines(0, 5, prefix="new"))
+            await world.pass_time(60)
+            assert sorted(world.all_content()) == [lines(0, 200), lines(0, 5, prefix="new")]
+            assert not any(stored.gaps for stored in world.all_stored())
+            await world.stop()
+
+    run(main())
+
+
+def move(source: Path, target: Path) -> None:
+    subprocess.run(["mv", source, target], check=True)
+
+
 @contextmanager
 def bound(source: Path, target: Path) -> Iterator[None]:
     """Mount *source* at *target*, too."""
