@@ -61,7 +61,7 @@ class ErasedCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedFile:
+class MatchedSource:
     """A source, or one of the files of a foreign peer, that has rows to erase."""
 
     source: str | None
@@ -85,7 +85,7 @@ class MatchedLine:
 class MatchedRows:
     """What an erasure would remove from bronze, for a person to look at."""
 
-    files: Sequence[MatchedFile]  # those with most rows first
+    files: Sequence[MatchedSource]  # those with most rows first
     samples: Sequence[MatchedLine]  # the rows that were received first
 
 
@@ -126,7 +126,7 @@ def sample_erased(directory: str, where: str, count: int) -> MatchedRows:
     columns = (*names, "start", "message", "original")
     rows = select_first_rows(events, columns, where, _IN_ORDER, count).to_pylist()
     return MatchedRows(
-        [MatchedFile(one["source"], one["host"], one["path"], one["count"]) for one in files],
+        [MatchedSource(one["source"], one["host"], one["path"], one["count"]) for one in files],
         [
             MatchedLine(one["source"], one["host"], one["path"], one["start"], _text_of(one))
             for one in rows

@@ -1,4 +1,6 @@
-"""One Spark session for all tests that need one; starting it costs more than most of them."""
+"""What tests of the pipeline share: above all one Spark session, as its start costs more than most
+of them.
+"""
 
 import os
 from collections.abc import Iterator
@@ -25,3 +27,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ) as started:
         started.dataSource.register(LogdriveSource)
         yield started
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """The directory of tables that are not there yet."""
+    return tmp_path / "tables"

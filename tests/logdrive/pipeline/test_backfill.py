@@ -43,11 +43,6 @@ from tests.logdrive.pipeline.silver.filled import bronze_rows, fill, silver_rows
 from tests.logdrive.pipeline.storing import cut_off, store
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    return tmp_path / "tables"
-
-
 def test_a_backfill_brings_what_lies_before_once_and_then_has_nothing_to_do(
     tmp_path: Path, tables: Path
 ) -> None:

@@ -43,11 +43,6 @@ from tests.logdrive.pipeline.silver.filled import bronze_rows, silver_rows
 from tests.logdrive.pipeline.storing import served, store
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    return tmp_path / "tables"
-
-
 class Following:
     """A run that follows the stream in a thread, and fills silver, too, as `run --silver` does."""
 

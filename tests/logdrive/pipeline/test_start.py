@@ -37,11 +37,6 @@ from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, so
 from tests.logdrive.pipeline.storing import cut_off, store
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    return tmp_path / "tables"
-
-
 def test_new_tables_have_what_was_received_since_their_start_and_the_audit_names_it(
     tmp_path: Path, tables: Path
 ) -> None:
