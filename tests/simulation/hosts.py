@@ -216,7 +216,9 @@ class AgentHost(Process):
         if followed is None or not followed.generation.place.is_at(stat):
             return None  # it follows no such file, or an earlier life of it
 
-        held = followed.generation.file is not None
+        # with ESTALE its agent closes a file, and one without a name can't be opened again
+        is_stale = self.meddler.still_fails_with(errno.ESTALE)
+        held = followed.generation.file is not None and not is_stale
         source = (
             followed.source
             if all(witness.source is not followed.source for witness in taken)

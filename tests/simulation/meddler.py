@@ -85,6 +85,10 @@ class Meddler:
         """Let calls fail as *failures* say; they replace earlier ones."""
         self._failures = failures
 
+    def still_fails_with(self, number: int) -> bool:
+        """Return whether there are calls left that fail with the errno *number*."""
+        return self._failures is not None and self._failures.number == number
+
     def calm(self) -> None:
         """End all of it."""
         self._countdown = self._failures = None
