@@ -266,7 +266,7 @@ class Applications:
         """Copy the file to *to*, or to a name that no input matches, then truncate it."""
         life = self._current.get(file)
         if life is not None and life.path is not None:
-            if to:
+            if to and life.data:  # without, it is not truncated, and goes on
                 life.copy = f"{LOGS}/{to}"
             content = self._disk().content(life.path) if life.data else b""
             self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", content)
