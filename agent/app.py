@@ -194,8 +194,9 @@ class Agent:
         await self._parts.input_services.begin(others)
         self._parts.file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3)
+        self.registry.set_uncounted(checkpoint is None or checkpoint.uncounted)
         await self._parts.scanner.scan_inputs(
-            Counting.KNOWN if checkpoint is not None else Counting.MANY, at_start=True
+            Counting.MANY if self.registry.uncounted else Counting.KNOWN, at_start=True
         )
         if checkpoint is None and first_run:
             await self._propose_starts()

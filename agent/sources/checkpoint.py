@@ -123,6 +123,9 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     written: int = 0
     # Files that were recognized as copies and have nothing left to read (rule G5).
     copies: list[CopyStamp] = []
+    # Whether files that a start without a checkpoint found had no source yet: only the store knows
+    # which counts of them exist (rule G3).
+    uncounted: bool = False
     # All sources that the agent knew then.
     entries: list[CheckpointEntry] = []
 
@@ -132,6 +135,8 @@ def encode_checkpoint(
     written: int,
     entries: Iterable[CheckpointEntry],
     copies: Iterable[CopyStamp] = (),
+    *,
+    uncounted: bool = False,
 ) -> bytes:
     """Return the content of the file, with *entries* and *copies* as they are now.
 
@@ -139,7 +144,7 @@ def encode_checkpoint(
     the interpreter would not give back.
     """
     encoder = msgspec.json.Encoder()
-    head = Checkpoint(agent=agent, written=written, copies=list(copies))
+    head = Checkpoint(agent=agent, written=written, copies=list(copies), uncounted=uncounted)
     content = bytearray(encoder.encode(head)[:-2])
     before = len(content)
     for entry in entries:

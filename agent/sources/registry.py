@@ -80,6 +80,10 @@ class SourceRegistry:
     """Living and ended sources by their first line."""
     copies: dict[CopyStamp, None] = field(default_factory=dict)
     """Files that are copies with nothing left to read (rule G5)."""
+    uncounted: bool = False
+    """Whether files that a start without a checkpoint found have no source yet: only the store
+    knows which counts of them exist (rule G3).
+    """
     forgotten: set[UUID] = field(default_factory=set)
     """Stems of sources that an operator gave up: if such a file comes back, it is sent again, and
     says so (rule A4).
@@ -364,6 +368,11 @@ class SourceRegistry:
         source = self.restore_source(entry, None, None)
         source.revive(GapOrEndMark(entry.ended or REMOVED, entry.exact), now_ms)
         return source
+
+    def set_uncounted(self, uncounted: bool) -> None:
+        """Note whether counts of files without a source are unknown."""
+        self.uncounted = uncounted
+        self.changed = True
 
     def restore_copies(self, copies: Iterable[CopyStamp]) -> None:
         """Take over the copies of a checkpoint."""

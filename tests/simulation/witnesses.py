@@ -39,6 +39,8 @@ class Start:
     durable: bool  # no power cut can take the checkpoint back
     inodes: Mapping[str, int]  # of all files that are there, by path
     known: frozenset[int]  # the inodes of the files in it that have not ended
+    stems: Mapping[str, str] = field(default_factory=dict)  # of its origins, by origin
+    moved_on: frozenset[str] = frozenset()  # stems: a store had another's bytes under a count
 
 
 @dataclass(slots=True)
@@ -55,7 +57,11 @@ class Starts:
         inodes = {other: disk.stat(other).inode for other in disk.paths()}
         known = frozenset(entry["inode"] for entry in entries if "done" not in entry)
         durable = disk.is_durable(path)
-        self.found[incarnation] = Start(origins, settled, lost, durable, inodes, known)
+        stems = {entry["origin"]: entry["stem"] for entry in entries}
+        moved_on = frozenset(entry["stem"] for entry in entries if entry.get("resend"))
+        self.found[incarnation] = Start(
+            origins, settled, lost, durable, inodes, known, stems, moved_on
+        )
 
     @property
     def lost(self) -> bool:
@@ -70,13 +76,19 @@ class Starts:
     def forgotten(self) -> str:
         """Return the origin of a life that a durable checkpoint had and the next one lacks (G6).
 
-        "" if there is none.
+        "" if there is none. One that has taken the next count is not forgotten: the store had the
+        bytes of another under its own (rule D4).
         """
-        known: frozenset[str] = frozenset()
+        known: dict[str, str] = {}
         for start in self.found.values():
-            if not start.lost and (missing := known - start.origins):
+            missing = [
+                origin
+                for origin, stem in known.items()
+                if origin not in start.origins and stem not in start.moved_on
+            ]
+            if missing and not start.lost:
                 return min(missing)
-            known = start.settled if start.durable else frozenset()
+            known = {one: start.stems[one] for one in start.settled} if start.durable else {}
         return ""
 
 

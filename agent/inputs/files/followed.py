@@ -101,9 +101,11 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     def start_generation(self, generation: Generation) -> None:
         """Go on with the next generation of the file, which has no source yet."""
         self.generation = generation
-        self.source = None
         self.head = b""
         self.held = False
-        self.counting = Counting.KNOWN
+        # the counts of a file that never had a source are as unknown as before
+        if self.source is not None:
+            self.source = None
+            self.counting = Counting.KNOWN
         self.found_at_start = False
         self.no_copy = False

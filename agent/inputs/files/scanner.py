@@ -109,6 +109,8 @@ class Scanner:
 
         self._warn_of_failed(listing)
         self._unseen = unseen if at_start else self._unseen & unseen
+        if self._registry.uncounted and not self._unseen and not self._tailer.has_uncounted:
+            self._registry.set_uncounted(False)
         return listing
 
     def _is_unseen(self, path: str) -> bool:

@@ -188,6 +188,16 @@ class Tailer:
         except OSError:
             return False
 
+    @property
+    def has_uncounted(self) -> bool:
+        """Whether files without a source were there at a start without a checkpoint."""
+        if self.compressed is not None and self.compressed.is_busy:
+            return True
+        return any(
+            followed.source is None and followed.counting is Counting.MANY
+            for followed in self.followed.values()
+        )
+
     def follow_file(self, followed: FollowedFile) -> None:
         """Follow a file from now on; the first look is due at once."""
         self.followed[followed.generation.place.key] = followed

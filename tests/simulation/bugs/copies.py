@@ -189,4 +189,26 @@ COPIES = (
             ),
         ),
     ),
+    Mutant(
+        "copies.unread_are_unknown",
+        "a compressed file is sent as another although its own file is open and was not looked at",
+        "agent.inputs.files.compressed.compressed_files",
+        (
+            (
+                "                if is_unknown and self._copies.finds_unread(job.path, first_line):\n",
+                "                if False and is_unknown:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copies.counts_in_any_checkpoint",
+        "a checkpoint is taken for complete though files had no source yet after one was lost",
+        "agent.app",
+        (
+            (
+                "        self.registry.set_uncounted(checkpoint is None or checkpoint.uncounted)\n",
+                "        self.registry.set_uncounted(checkpoint is None)\n",
+            ),
+        ),
+    ),
 )

@@ -89,6 +89,11 @@ class CompressedFiles:
         """Note when the checkpoint was written last: what was changed since, no agent has read."""
         self._known_since_ms = written_ms
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether files wait to be surveyed."""
+        return bool(self._jobs)
+
     def add_match(self, match: MatchedFile, counting: Counting) -> None:
         """Survey a file that an input matches, unless it is known. Called for each in each scan."""
         stat = match.stat
@@ -223,19 +228,10 @@ class CompressedFiles:
         return surveyor.survey, ""
 
     def _decide(self, job: SurveyJob, survey: Survey, problem: str) -> None:
-        """Do what follows from a survey of all that can be unpacked."""
+        """Do what follows from a survey of all that can be unpacked, or wait for the next one."""
         first_line = survey.first_line
-        judged = Judgement(CopyVerdict.NEW)
-        try:
-            if first_line is not None:
-                suspect = Suspect(job.path, survey, rests=True)
-                self._copies.look_at_living(suspect, first_line)
-                judged = self._copies.recognizer.judge_unpacked(job.path, survey, first_line)
-        except OSError:
-            return  # a living file can't be read: again later
-        # a source has moved on meanwhile, or can't be compared now: again later
-        if survey.unknown or judged.verdict is CopyVerdict.HELD:
-            self._copies.await_longer(judged)
+        judged = self._judge(job, survey)
+        if judged is None:
             return
 
         if not problem and judged.verdict in (CopyVerdict.REST, CopyVerdict.MOVED):
@@ -261,6 +257,26 @@ class CompressedFiles:
             self._copies.on_copy(judged, job.path, job.stat)
         elif job.match is not None and not self._has_plain_sibling(job.path):
             self._add_own(job, job.match, survey, first_line, judged.start)
+
+    def _judge(self, job: SurveyJob, survey: Survey) -> Judgement | None:
+        """Return what a file is; None where that can't be said yet."""
+        first_line, judged = survey.first_line, Judgement(CopyVerdict.NEW)
+        try:
+            if first_line is not None:
+                suspect = Suspect(job.path, survey, rests=True)
+                self._copies.look_at_living(suspect, first_line)
+                judged = self._copies.recognizer.judge_unpacked(job.path, survey, first_line)
+                came_late = job.match is not None and not job.match.at_start
+                is_unknown = judged.life is None and came_late
+                if is_unknown and self._copies.finds_unread(job.path, first_line):
+                    return None
+        except OSError:
+            return None  # a living file can't be read
+        # a source has moved on meanwhile, or can't be compared now
+        if survey.unknown or judged.verdict is CopyVerdict.HELD:
+            self._copies.await_longer(judged)
+            return None
+        return judged
 
     def _read_on(
         self, job: SurveyJob, survey: Survey, first_line: FirstLine, judged: Judgement

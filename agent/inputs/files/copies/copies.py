@@ -31,6 +31,7 @@ from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
 from agent.inputs.files.copies.search import CopySearch
 from agent.inputs.files.copies.settled import SettledCopies
+from agent.inputs.files.copies.unread import finds_unread
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
@@ -140,6 +141,13 @@ class Copies:
         for source in self.recognizer.living_like(suspect, first_line):
             if (other := self._followed_by(source)) is not None:
                 self._look_at(other)
+
+    def finds_unread(self, path: str, first_line: FirstLine) -> bool:
+        """Return whether what *path* may be a copy of was found only now, or soon is.
+
+        See `finds_unread`. Raises OSError.
+        """
+        return finds_unread(self._followed.values(), path, first_line, self._look_at)
 
     def _apply(self, followed: FollowedFile, judged: Judgement) -> None:
         """Do what *judged*, which is not NEW, says of a file without a source."""
