@@ -95,6 +95,8 @@ class AgentHost(Process):
         self._forgets = False
         # True: the next start finds the checkpoint of another time
         self._set_back = False
+        # whether a store was restored from a backup: it may lack what was acknowledged
+        self.store_set_back = False
 
     async def _main(self, stop: asyncio.Event) -> None:
         if self._forgets and _FORGOTTEN in self.disk.paths():

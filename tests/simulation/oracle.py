@@ -154,7 +154,9 @@ def _told(
         raise BrokenPromise("an open file is read to its end", what)
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
         return  # no agent since knows of it
-    if life.copy and witness.source is not None and not host.starts.lost:
+    # what a store that was restored lacks is read from the files themselves alone
+    is_surely_known = witness.source is not None and not host.starts.lost
+    if life.copy and is_surely_known and not host.store_set_back:
         raise BrokenPromise("what a copy has is not lost", what)
     if named is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")

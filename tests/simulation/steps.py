@@ -233,6 +233,7 @@ class Steps(Stage):
         for liar in self.liars:
             liar.forget()
         for agent in self.agents:
+            agent.store_set_back = True
             agent.let_go()
 
     def _full(self, who: str, room: int, seconds: float, seed: int) -> None:
