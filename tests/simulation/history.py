@@ -12,7 +12,12 @@ from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS as
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify.verify import verify
 from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles, judge_shares
+from tests.simulation.holdings import (
+    differing_shares,
+    judge_disk,
+    judge_handles,
+    judge_last_handles,
+)
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
@@ -137,7 +142,7 @@ class World(Steps):
             self._judge_cut_off()
             await self._read_all()
             self._weigh_at_rest()
-            judge_shares(self.plan, self.agents, self.receivers)
+            await self._judge_shares()
             await self._retain()
             if self.tickers:
                 await self._read_marks()
@@ -207,6 +212,18 @@ class World(Steps):
                     "everything arrives",
                     f"not at rest {REST_SECONDS:g} s after the last fault: {self._unsettled()}",
                 )
+
+    async def _judge_shares(self) -> None:
+        """Require that receivers count the sources that agents have registered.
+
+        A source that moves to a connection that has just come back is counted twice for a moment.
+        """
+        for _ in range(_QUIET_LOOKS):
+            if not differing_shares(self.plan, self.agents, self.receivers):
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+        if what := differing_shares(self.plan, self.agents, self.receivers):
+            raise BrokenPromise("memory is given back", what)
 
     def _judge_cut_off(self) -> None:
         """Require that receivers have disconnected no peer for not reading since all is calm."""

@@ -60,23 +60,23 @@ def judge_last_handles(processes: Iterable[Process]) -> None:
             )
 
 
-def judge_shares(
+def differing_shares(
     plan: Plan, agents: Iterable[AgentHost], receivers: Iterable[ReceiverHost]
-) -> None:
-    """Raise `BrokenPromise` if receivers count other sources than agents have registered.
+) -> str:
+    """Return how receivers count other sources than agents have registered, "" if they don't.
 
-    Judged only where receivers started again once all was calm (`sources_bytes`), and have noticed
+    Looked at only where receivers started again once all was calm (`sources_bytes`), and have noticed
     the end of every connection.
     """
     hosts, known = list(receivers), list(agents)
     links = (link for agent in known for link in agent.network.connections(agent.name))
     if not plan.sources_bytes or any(link.half_open for link in links):
-        return
+        return ""
     taken = sum(host.shares.used for host in hosts if host.shares is not None)
     registered = sum(agent.registered_bytes for agent in known)
-    if taken != registered:
-        what = f"sources of {registered} bytes are registered, and receivers count {taken}"
-        raise BrokenPromise("memory is given back", what)
+    if taken == registered:
+        return ""
+    return f"sources of {registered} bytes are registered, and receivers count {taken}"
 
 
 def judge_disk(plan: Plan, store: Process, kept: int) -> None:

@@ -285,6 +285,8 @@ class Restorer:
         source = self._registry.restore_source(entry, None, self._identity(entry))
         # the store may have more of it than the checkpoint says: more to compare
         source.registration.require()
+        # the connection may be open already, and would not register it otherwise
+        self._tailer.enqueue_source(source)
         # not all files of the checkpoint are followed yet: they are no copies
         awaited = AwaitedRest.from_entry(source, entry, settings, mark)
         self._tailer.copies.await_rest(awaited, at_once=False)
