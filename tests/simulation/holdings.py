@@ -65,8 +65,8 @@ def differing_shares(
 ) -> str:
     """Return how receivers count other sources than agents have registered, "" if they don't.
 
-    Looked at only where receivers started again once all was calm (`sources_bytes`), and have noticed
-    the end of every connection.
+    Looked at only where receivers started again once all was calm (`sources_bytes`), and have
+    noticed the end of every connection.
     """
     hosts, known = list(receivers), list(agents)
     links = (link for agent in known for link in agent.network.connections(agent.name))
