@@ -29,6 +29,33 @@ def test_r1_what_is_dropped_is_skipped_and_the_position_reaches_its_end() -> Non
     run(main())
 
 
+def test_history_22_runs_that_drop_all_or_their_ends_and_ten_megabytes_of_it__R1_D1() -> None:
+    """What is dropped is sent as positions alone; without the checkpoint it is not read again."""
+
+    async def main() -> None:
+        world = processing_world({"exclude": {"pattern": "DEBUG"}})
+        first, dropped, last = b"INFO a\nDEBUG b\n", b"DEBUG c\n" * 1_300_000, b"INFO d\nDEBUG e\n"
+        assert len(dropped) > 10_000_000
+        await world.ships(first)
+        world.write(dropped)
+        await world.settle()
+        (stored,) = world.stored()
+        assert position_of(stored.number) == len(first + dropped)
+
+        await world.kill()
+        world.forget()
+        world.start()
+        world.write(last)
+        await world.settle()
+        await world.stop()
+        begin = len(first + dropped)
+        (stored,) = world.stored()
+        assert stored.data == [(0, 7, b"INFO a\n"), (begin, begin + 7, b"INFO d\n")]
+        assert position_of(stored.number) == len(first + dropped + last)
+
+    run(main())
+
+
 def test_what_is_over_a_rate_waits_in_its_file_and_is_sent_later() -> None:
     async def main() -> None:
         rate = {"events_per_second": 10, "burst": 50, "when_over": "wait"}

@@ -54,6 +54,17 @@ def test_tls_is_turned_off_in_so_many_words_only(tmp_path: Path) -> None:
     assert config.listen.settings is None
 
 
+def test_history_15_no_rule_routes_by_a_path__D7(tmp_path: Path) -> None:
+    """All sources of a receiver go to its one stream: what asks for another is refused."""
+    text = (
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+        '[[route]]\npath = "/var/log/shop/*.log"\nuri = "file:///s#a/shop"\n'
+    )
+    with pytest.raises(ConfigError, match="route") as raised:
+        load_config(_write(tmp_path, text), ReceiverConfig, {})
+    assert "receiver.toml" in str(raised.value)
+
+
 def test_every_mistake_is_told_with_its_key(tmp_path: Path) -> None:
     text = (
         '[listen]\naddress = "nowhere:x"\ntls = "off"\nkeepalive = 3\n[sink]\nuri = "s3://x"\n'
