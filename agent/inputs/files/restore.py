@@ -187,7 +187,8 @@ class Restorer:
         """Continue to read the file of *entry* if its content is the same as before.
 
         If not, the generation has ended, and the file starts the next one. With *reborn* its birth
-        time differs, too: then it is another file, which a scan will find. Raises OSError.
+        time differs, too: then it is another file, which a scan will find, as is one that has only
+        its inode. Raises OSError.
         """
         generation.resume_from(entry.number)
         generation.restore_seen(entry.seen, self._clock.monotonic())
@@ -214,11 +215,13 @@ class Restorer:
                 path=generation.place.path,
                 position=generation.position,
             )
-            if reborn:
+            # its inode may have been given to a file that is not read so, a compressed one perhaps
+            is_gone = reborn or not self._tailer.is_wanted(generation.place)
+            if is_gone:
                 self._tailer.open_files.close_file(generation)
             else:
                 self._tailer.follow_file(FollowedFile(generation.make_successor()))
-            mark = GapOrEndMark(REMOVED if reborn else TRUNCATED, exact=False)
+            mark = GapOrEndMark(REMOVED if is_gone else TRUNCATED, exact=False)
             self._await_copy(entry, mark, generation.settings)
             return
 

@@ -447,12 +447,12 @@ class Tailer:
         self._endings.end_truncated(followed)
         if followed.dropped:
             return
-        if self._is_wanted(followed.generation.place):
+        if self.is_wanted(followed.generation.place):
             self._look_at(followed)
         else:
             self.unfollow(followed)
 
-    def _is_wanted(self, place: FileLocation) -> bool:
+    def is_wanted(self, place: FileLocation) -> bool:
         """Return whether the file that is at *place* now is to be read as it is.
 
         The inode of a closed file may have been given to one that no input names, or to one that is

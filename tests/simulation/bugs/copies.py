@@ -184,7 +184,7 @@ COPIES = (
         "agent.inputs.files.tail",
         (
             (
-                "        if self._is_wanted(followed.generation.place):\n",
+                "        if self.is_wanted(followed.generation.place):\n",
                 "        if True:\n",
             ),
         ),
