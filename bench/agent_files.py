@@ -1,9 +1,10 @@
 """An agent and many files: a hundred that grow and are rotated, and 100,000 that are there.
 
-*Rotation*: 100 files get 100 MiB/s together. Each is rotated five times by renames, and two rotated
-files of it are kept, so that the oldest is removed while the agent may still read it. Every byte
-must arrive. *Many*: the first start of an agent that begins at the end of 100,000 files, until it
-knows all of them, with their positions durable in its checkpoint.
+*Rotation*: 100 files get 104 MiB/s together, so that 100 are reached on a busy machine. Each is
+rotated five times by renames, and two rotated files of it are kept, so that the oldest is removed
+while the agent may still read it. Every byte must arrive. *Many*: the first start of an agent that
+begins at the end of 100,000 files, until it knows all of them, with their positions durable in its
+checkpoint.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 
 _FILES: Final = 100
-_PACE: Final = 100 * MIB
+_PACE: Final = 104 * MIB
 """Bytes a second, of all files together."""
 _ROTATIONS: Final = 5
 _KEPT: Final = 2
