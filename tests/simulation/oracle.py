@@ -150,11 +150,12 @@ def _told(
         return
     what = f"{life}: {have} of {life.owed} bytes arrived"
     lived_on = witness.incarnation == host.incarnation
-    if lived_on and witness.held and life.gone == "removed" and not host.plan.keep_removed_bytes:
+    # what a store that was restored lacks is sent again from files that are still there, if at all
+    is_read = witness.held and not host.plan.keep_removed_bytes and not host.store_set_back
+    if lived_on and is_read and life.gone == "removed":
         raise BrokenPromise("an open file is read to its end", what)
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
         return  # no agent since knows of it
-    # what a store that was restored lacks is read from the files themselves alone
     is_surely_known = witness.source is not None and not host.starts.lost
     if life.copy and is_surely_known and not host.store_set_back:
         raise BrokenPromise("what a copy has is not lost", what)
