@@ -57,7 +57,7 @@ class Starts:
         inodes = {other: disk.stat(other).inode for other in disk.paths()}
         known = frozenset(entry["inode"] for entry in entries if "done" not in entry)
         durable = disk.is_durable(path)
-        stems = {entry["origin"]: entry["stem"] for entry in entries}
+        stems = {entry["origin"]: entry.get("stem", "") for entry in entries}
         moved_on = frozenset(entry["stem"] for entry in entries if entry.get("resend"))
         self.found[incarnation] = Start(
             origins, settled, lost, durable, inodes, known, stems, moved_on

@@ -107,7 +107,12 @@ DISK_CALLS = (
         "agent.end_found_late",
         "the end of a life that is found once its file can be looked at waits for the next connection",
         "agent.inputs.files.restore",
-        (("        self._tailer.enqueue_source(source)\n", ""),),
+        (
+            (
+                "        self._tailer.enqueue_source(source)\n        self._registry.mark_changed()\n",
+                "        self._registry.mark_changed()\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.start_keeps_handles",

@@ -198,8 +198,9 @@ def test_what_is_removed_from_its_path_is_made_again_and_no_byte_is_lost(
             path.unlink()
             directory.rmdir()
             await asyncio.sleep(0.3)
-            directory.mkdir()
             running = asyncio.ensure_future(reader.run())
+            await asyncio.sleep(0)  # it is opened anew only while it runs
+            directory.mkdir()
             while not path.exists():  # noqa: ASYNC110 - another task makes it
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
