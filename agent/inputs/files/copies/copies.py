@@ -143,9 +143,9 @@ class Copies:
                 self._look_at(other)
 
     def finds_unread(self, path: str, first_line: FirstLine) -> bool:
-        """Return whether what *path* may be a copy of was found only now, or soon is.
+        """Look at the files without a source that *path*, which has *first_line*, may be a copy of.
 
-        See `finds_unread`. Raises OSError.
+        Returns whether one has got its source by that, or will get it soon. Raises OSError.
         """
         return finds_unread(self._followed.values(), path, first_line, self._look_at)
 
