@@ -113,19 +113,20 @@ async def test_a_receiver_that_starts_after_several_scalings_finds_number_up_cha
 @at_a_site
 async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Site) -> None:
     stream = fresh()
+    sources = [SOURCE, *(source_in(*WHOLE, seed=seed) for seed in range(20))]
     async with service(site) as first, service(site) as second:
         one = await of_stream(first, stream)
         (before,) = one.segments
-        await one.append_batch(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
+        for source in sources:
+            await one.append_batch(before, source, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         two = await of_stream(second, stream)
         after = await moved(one, before, SOURCE)
-        assert list(
-            await asyncio.gather(one.open_writer(after, SOURCE), two.open_writer(after, SOURCE))
-        ) == [
-            5,
-            5,
-        ]
+        for source in sources:
+            place = one.segment_for(source.hex)
+            assert await asyncio.gather(
+                one.open_writer(place, source), two.open_writer(place, source)
+            ) == [5, 5]
         newer = await two.open_writer(after, SOURCE)
         await two.append_batch(after, SOURCE, [frame_event(b"y")], 1, newer, 6)
         with pytest.raises(TransientError):

@@ -6,8 +6,10 @@ none there, the one in the predecessor's predecessor, and so on. If several segm
 into one, only the one with the writer's key counts: the writer never appended to the others.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from logdrive.errors import TransientError
@@ -20,6 +22,8 @@ from logdrive.services.pravega.client.controller import (
 )
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.routing import key_fraction
+
+_RETRY_SECONDS: Final = 0.01  # until a number is looked for again that another receiver is copying
 
 Reach = Callable[[StreamSegment], Awaitable[SegmentClient]]
 """Returns a client of the segment store that has a segment."""
@@ -62,8 +66,12 @@ class History:
         number = await self._last_number(segment, writer)
         if number in (ABSENT, LOST):
             return number == ABSENT
-        # If it fails, another receiver has set it meanwhile, to the same number.
-        await client.update_attribute(segment.name, writer, ABSENT, number)
+        # It fails if another receiver is setting it to the same number. Pravega refuses the second
+        # update before it shows the first, and a set-up between the two would find no number.
+        while not await client.update_attribute(segment.name, writer, ABSENT, number):
+            if await client.get_attribute(segment.name, writer) != ABSENT:
+                break
+            await asyncio.sleep(_RETRY_SECONDS)
         return True
 
     async def _last_number(self, segment: StreamSegment, writer: UUID) -> int:

@@ -84,6 +84,23 @@ class Split:
         return True
 
 
+class CopiedElsewhere(Split):
+    """As `Split`; another receiver is setting the attribute, which takes *looks* looks to show."""
+
+    looks = 3
+
+    async def get_attribute(self, segment: str, attribute: UUID) -> int:
+        if segment == self.made.name:
+            self.looks -= 1
+            return ABSENT if self.looks >= 0 else 7
+        return await super().get_attribute(segment, attribute)
+
+    async def update_attribute(
+        self, segment: str, attribute: UUID, expected: int, value: int
+    ) -> bool:
+        return False
+
+
 def test_service_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before__S3() -> None:
     async def main() -> None:
         service: ControllerClient = Split(LOW)
@@ -102,6 +119,21 @@ def test_service_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before
         history.forget_graph()
         assert await history.carry_number(service.made, service.writer())
         assert service.numbers[service.made.name, service.writer()] == 9
+
+    asyncio.run(main())
+
+
+def test_a_number_that_another_receiver_is_copying_is_waited_for__S3() -> None:
+    async def main() -> None:
+        service = CopiedElsewhere(LOW)
+
+        async def reach(segment: StreamSegment) -> SegmentClient:
+            return cast("SegmentClient", service)
+
+        writer = service.writer()
+        service.numbers[LOW.name, writer] = 7
+        assert await History(service, reach).carry_number(service.made, writer)
+        assert await service.get_attribute(service.made.name, writer) == 7
 
     asyncio.run(main())
 
