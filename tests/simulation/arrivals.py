@@ -72,8 +72,6 @@ class Arrived:
     ended: str | None = None
     # all reasons in end records: an agent may send different ones to two stores
     ends: set[str] = field(default_factory=set)
-    # the hosts of the stores that have some of it
-    stores: set[str] = field(default_factory=set)
 
     @property
     def intervals(self) -> list[tuple[int, int]]:
@@ -112,7 +110,6 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
         source = sources.setdefault(
             batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"])
         )
-        source.stores.add(batch.store)
         if batch.kind == "data":
             _take_data(source, batch)
         else:

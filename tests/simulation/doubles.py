@@ -2,8 +2,6 @@
 (rule G5). Their bytes are in the tables twice; each case says what was missing.
 """
 
-from collections.abc import Iterable
-
 from logdrive.model.limits import FIRST_LINE_BYTES
 from tests.simulation.arrivals import Arrived
 from tests.simulation.files import Life
@@ -22,12 +20,12 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     return bool(life.copy) and is_told and source.intervals[-1][1] <= span
 
 
-def is_elsewhere(sources: Iterable[Arrived], starts: Starts) -> bool:
+def is_elsewhere(stores: int, starts: Starts) -> bool:
     """Return whether an agent without its checkpoint may have asked another store than it wrote to.
 
-    *sources* are all that arrived: receivers have stores of their own if it is in several.
+    There are *stores* of them: more than one if each receiver has its own.
     """
-    return starts.lost and len(set[str]().union(*(source.stores for source in sources))) > 1
+    return starts.lost and stores > 1
 
 
 def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> bool:

@@ -157,7 +157,13 @@ class World(Steps):
             self._look()
 
             # everything that was written and acknowledged, against everything that was read
-            judge(self.agents, self.beats, self.liars, self.tables)
+            judge(
+                self.agents,
+                self.beats,
+                self.liars,
+                self.tables,
+                stores=len(self.plan.stores),
+            )
             if self.users:
                 judge_table(self.users, await entries_of(self.network, self.plan.stores[0]))
             if self.writers:

@@ -33,9 +33,16 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
 
 
 def judge(
-    hosts: Sequence[AgentHost], beats: Sequence[Beat], liars: Sequence[Liar], tables: Tables
+    hosts: Sequence[AgentHost],
+    beats: Sequence[Beat],
+    liars: Sequence[Liar],
+    tables: Tables,
+    *,
+    stores: int,
 ) -> None:
-    """Raise `BrokenPromise` unless stores and tables are as they must be once all is at rest."""
+    """Raise `BrokenPromise` unless *stores* stores, and the tables, are as they must be once all is
+    at rest.
+    """
     if tables.peer is None:
         _follow_on(tables.batches, unnumbered=tables.records)
     # what a peer of ours acknowledged and lost was delivered, as far as a receiver could know
@@ -44,7 +51,7 @@ def judge(
     by_origin = {source.origin: source for source in sources.values()}
     starts = {host.applications.host: host.starts for host in hosts}
     lives = [life for host in hosts for life in host.applications.lives]
-    owners = _owners(lives, sources, starts)
+    owners = _owners(lives, sources, starts, stores)
     for host in hosts:
         if host.plan.plain:
             _plain(host, batches)
@@ -82,11 +89,11 @@ def judge(
 
 
 def _owners(
-    lives: Sequence[Life], sources: Mapping[str, Arrived], starts: Mapping[str, Starts]
+    lives: Sequence[Life], sources: Mapping[str, Arrived], starts: Mapping[str, Starts], stores: int
 ) -> dict[Life, Arrived]:
     """Return the one source as which each life arrived, all of whose bytes are the life's.
 
-    *starts* are those of the hosts' agents.
+    *starts* are those of the hosts' agents, which send to one of *stores* stores at a time.
     """
     owners: dict[Life, Arrived] = {}
     # large sources first: the bytes of a small one may be in several lives
@@ -104,7 +111,7 @@ def _owners(
         free = [life for life in matching if life not in owners]
         if not free and any(
             is_first_line_only(life, source)
-            or is_elsewhere(sources.values(), starts[source.host])
+            or is_elsewhere(stores, starts[source.host])
             or is_unknown(life, (owners[life], source), starts[source.host])
             for life in matching
         ):

@@ -22,9 +22,7 @@ def _life() -> Life:
 
 
 def _source(data: bytes, *, open_gap: bool = True, ended: str | None = "truncated") -> Arrived:
-    return Arrived(
-        "s", "o", "host", [(0, data)], open_gap=open_gap, ended=ended, stores={"receiver1"}
-    )
+    return Arrived("s", "o", "host", [(0, data)], open_gap=open_gap, ended=ended)
 
 
 def test_only_a_first_line_whose_end_is_told_may_be_there_twice() -> None:
@@ -64,12 +62,10 @@ def test_a_life_is_unknown_to_the_start_in_which_its_file_was_moved() -> None:
 
 
 def test_an_agent_without_checkpoint_may_ask_another_store_where_there_are_several() -> None:
-    one, other = _source(b"one\ntwo\n"), _source(b"one\ntwo\n")
     lost, kept = Starts({2: replace(_START, lost=True)}), Starts({2: _START})
-    assert not is_elsewhere([one, other], lost)
-    other.stores = {"receiver2"}
-    assert is_elsewhere([one, other], lost)
-    assert not is_elsewhere([one, other], kept)
+    assert is_elsewhere(2, lost)
+    assert not is_elsewhere(1, lost)
+    assert not is_elsewhere(2, kept)
 
 
 def test_a_life_is_unknown_to_a_start_without_checkpoint_in_which_it_was_truncated() -> None:

@@ -40,22 +40,32 @@ class EndRecorder:
         If the generation had no first line, *head* are all its bytes: they become the only line of
         a new source (rule P3). Without any bytes there is nothing to record.
         """
-        now_ms = self._clock.now_ms()
+        if source is None and (source := self._make_source(generation, head)) is not None:
+            # encoded now: the file can't be read any more
+            chunk = TextChunk.from_whole_file(head)
+            generation.on_whole_file_read(len(head))
+            source.add_runs(self._encoder_of(source).encode_chunk(chunk, 0, self._clock.now_ms()))
+        if source is not None:
+            self._end(source, mark)
+
+    def record_unread(self, generation: Generation, head: bytes, mark: GapOrEndMark) -> None:
+        """Record a generation that begins with *head* as a gap: it was held, and not read."""
+        source = self._make_source(generation, head)
+        if source is not None:
+            self._end(source, mark)
+
+    def _end(self, source: Source, mark: GapOrEndMark) -> None:
+        source.end_generation(mark, self._clock.now_ms())
+        self._registry.mark_changed()
+        self._send_queue.enqueue(source, self._clock.monotonic())
+
+    def _make_source(self, generation: Generation, head: bytes) -> Source | None:
+        """Return a source for what begins with *head*, and has ended; None without any bytes."""
+        place = generation.place
         line_end = generation.settings.line_end_bytes
         first_line = FirstLine.find_in(head, ended=True, line_end=line_end)
-        if source is None and first_line is not None:
-            source = self._make_source(generation, head, first_line, now_ms)
-
-        if source is not None:
-            source.end_generation(mark, now_ms)
-            self._registry.mark_changed()
-            self._send_queue.enqueue(source, self._clock.monotonic())
-
-    def _make_source(
-        self, generation: Generation, head: bytes, first_line: FirstLine, now_ms: int
-    ) -> Source:
-        """Return a source whose only line is *head*."""
-        place = generation.place
+        if first_line is None:
+            return None
         identity = Identity(
             self._fingerprinter.agent,
             self._fingerprinter.host,
@@ -65,10 +75,4 @@ class EndRecorder:
             first_line.text,
         )
         generation.set_first_line(first_line)
-        source = self._registry.add_generation(generation, identity, Counting.KNOWN)
-
-        # encoded now: the file can't be read any more
-        chunk = TextChunk.from_whole_file(head)
-        generation.on_whole_file_read(len(head))
-        source.add_runs(self._encoder_of(source).encode_chunk(chunk, 0, now_ms))
-        return source
+        return self._registry.add_generation(generation, identity, Counting.KNOWN)

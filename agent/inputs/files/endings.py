@@ -74,7 +74,12 @@ class Endings:
         rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
         if rests and generation.release_all() and followed.source is None:
             return  # the next look sees a first line, or a longer head
-        if rests and (followed.source is None or generation.unread == 0):
+        # a held file is judged again once the store has answered, unless another has all of it
+        if followed.held:
+            is_done = followed.covered
+        else:
+            is_done = followed.source is None or generation.unread == 0
+        if rests and is_done:
             self.end_removed(followed, GapOrEndMark(REMOVED))
             return
 
@@ -119,10 +124,13 @@ class Endings:
             self._leave_copy(followed)
             return
 
-        held = followed.held
+        held, covered = followed.held, followed.covered
         followed.start_generation(old.make_successor())
+        mark = GapOrEndMark(TRUNCATED, exact=False)
         if not held:
-            self._end(old, source, head, GapOrEndMark(TRUNCATED, exact=False))
+            self._end(old, source, head, mark)
+        elif not covered:
+            self._recorder.record_unread(old, head, mark)
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
 
     def end_resent(self, followed: FollowedFile) -> None:
@@ -148,9 +156,10 @@ class Endings:
         self.drop(followed)
         generation = followed.generation
         generation.retire()
-        # what a copy has is in the file that it is a copy of
         if not followed.held:
             self._end(generation, followed.source, followed.head, mark)
+        elif not followed.covered:
+            self._recorder.record_unread(generation, followed.head, mark)
         self._log.info(
             "file removed",
             path=generation.place.path,

@@ -51,6 +51,9 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     held: bool = False
     """Whether it begins like a file that is known, and may be a copy of it (rule G5)."""
 
+    covered: bool = False
+    """For a held file: whether that file surely has all its bytes, so that it may go untold."""
+
     ending: GapOrEndMark | None = None
     """Set where the file is a copy, from which the rest of its source is read: the mark that ends
     the source then.
@@ -72,9 +75,9 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         self.source = source
         self.head = b""
 
-    def set_held(self, held: bool) -> None:
-        """Note whether the file may be a copy."""
-        self.held = held
+    def set_held(self, held: bool, *, covered: bool = False) -> None:
+        """Note whether the file may be a copy, and whether what it may be one of has all of it."""
+        self.held, self.covered = held, covered
 
     def set_ending(self, ending: GapOrEndMark) -> None:
         """Note that the file is a copy, and how its source ends with it."""

@@ -8,6 +8,7 @@ from tests.support.virtual_time import run
 
 COPY = f"{LOG}.1"
 NEXT = lines(0, 10, prefix="next")
+HEADER = b"time,level,message\n"
 
 
 def _sources(reader: ReaderModel) -> list[Stored]:
@@ -529,6 +530,55 @@ def test_a_copy_of_a_file_that_lives_on_does_not_take_over_its_source__G5_D4(siz
         await _over(world)
         assert sorted(contents(_sources(reader))) == [data, world.disk.content(LOG)]
         assert [each.ended for each in _sources(reader)] == [None, None]
+        await world.stop()
+
+    run(main())
+
+
+async def _held_until_the_store_answers(first: bytes, later: bytes) -> World:
+    """Return a world in which `COPY` has *first*, and may be the rest of a file that is gone.
+
+    Only the store can say how much it has of that one, which had *later*, too.
+    """
+    world = World()
+    world.write(first + later)
+    world.start()
+    await world.clock.sleep(5)
+    await world.kill()
+    world.disk.remove(LOG)
+    world.write(first, COPY)
+    world.start()
+    await world.clock.sleep(2)
+    return world
+
+
+def test_a_held_file_that_is_removed_is_read_once_the_store_has_answered__G5_G1() -> None:
+    """Many files begin with one header: that is no proof that this one is a copy."""
+
+    async def main() -> None:
+        world = await _held_until_the_store_answers(HEADER, lines(0, 3))
+        world.disk.remove(COPY)
+        await world.clock.sleep(60)
+        reader = await world.reader()
+        await _over(world)
+        assert HEADER in contents(_sources(reader))
+        await world.stop()
+
+    run(main())
+
+
+def test_a_held_file_that_is_truncated_before_the_store_has_answered_is_a_gap__G5_P4() -> None:
+    async def main() -> None:
+        world = await _held_until_the_store_answers(HEADER, lines(0, 3))
+        world.truncate(COPY)
+        await world.clock.sleep(6)
+        world.write(NEXT, COPY)
+        await world.reader()
+        await _over(world)
+        held, following = world.stored(COPY)
+        assert [gap[:2] for gap in held.gaps] == [(0, len(HEADER))]
+        assert held.ended == (len(HEADER), "truncated")
+        assert following.content == NEXT
         await world.stop()
 
     run(main())

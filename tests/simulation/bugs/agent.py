@@ -120,7 +120,7 @@ AGENT = (
         "agent.inputs.files.endings",
         (
             (
-                "        if rests and (followed.source is None or generation.unread == 0):\n",
+                "        if rests and is_done:\n",
                 "        if rests:\n",
             ),
         ),
@@ -131,7 +131,7 @@ AGENT = (
         "agent.inputs.files.endings",
         (
             (
-                "        if rests and (followed.source is None or generation.unread == 0):\n",
+                "        if rests and is_done:\n",
                 "        if generation.unnamed_since is not None:\n",
             ),
         ),

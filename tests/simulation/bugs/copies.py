@@ -211,4 +211,15 @@ COPIES = (
             ),
         ),
     ),
+    Mutant(
+        "copies.held_go_untold",
+        "a file that may be a copy goes untold before the store has said what it has",
+        "agent.inputs.files.copies.copies",
+        (
+            (
+                "            followed.set_held(True, covered=judged.covered)\n",
+                "            followed.set_held(True, covered=True)\n",
+            ),
+        ),
+    ),
 )

@@ -159,7 +159,7 @@ class Copies:
         if judged.verdict is CopyVerdict.HELD:
             if not followed.held:
                 self._log.info("file may be a copy", path=generation.place.name, of=life.path)
-            followed.set_held(True)
+            followed.set_held(True, covered=judged.covered)
             self.await_longer(judged)
         elif judged.verdict is CopyVerdict.COPY:
             self._drop(followed)

@@ -98,6 +98,8 @@ class Judgement:
     """The generation; None for a new source."""
     start: int = 0
     """The position from which a new source is wanted: what is before it is another's."""
+    covered: bool = False
+    """For HELD: whether all that the file has is surely in the generation's, too."""
 
 
 NEW: Final = Judgement(CopyVerdict.NEW)
@@ -175,7 +177,8 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
         is_copy = strong and life.is_related(suspect.path)
         if in_its_place or (suspect.rests and not is_copy):
             return NEW
-        return Judgement(CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD, life)
+        verdict = CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD
+        return Judgement(verdict, life, covered=strong)
     if not _has_all_read(sample, life):
         return NEW
     # so few bytes must be all that was seen, and more than the first line, or nothing more
@@ -199,14 +202,15 @@ def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
         return Judgement(CopyVerdict.NEW, life, life.position) if goes_on else NEW
     if not strong and not (sample.size == life.position and sample.agrees_at(life.number)):
         return NEW
-    return Judgement(CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD, life)
+    verdict = CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD
+    return Judgement(verdict, life, covered=True)
 
 
 def _judge_absent(suspect: Suspect, life: KnownLife) -> Judgement:
     strong = life.is_strong(suspect.sample.size, suspect.sample.prefix)
     related = life.is_related(suspect.path)
     if (strong and related) or ((strong or related) and not suspect.rests):
-        return Judgement(CopyVerdict.HELD, life)
+        return Judgement(CopyVerdict.HELD, life, covered=strong)
     return NEW
 
 
@@ -214,21 +218,22 @@ def _judge_living(suspect: Suspect, life: KnownLife, file: LivingFile | None) ->
     sample = suspect.sample
     if not is_likely(suspect, life):
         return NEW
+    strong = life.is_strong(sample.size, sample.prefix)
     # it can't be compared now: if it was truncated, the next look at it says so
     if file is None:
-        return NEW if suspect.rests else Judgement(CopyVerdict.HELD, life)
+        return NEW if suspect.rests else Judgement(CopyVerdict.HELD, life, covered=strong)
     if suspect.path == life.path and sample.size < life.position:
         return NEW
     if not file.begins_like(sample):
         return NEW
 
-    strong = life.is_strong(sample.size, sample.prefix)
     if strong and not file.has_name and sample.size >= file.size and _has_all_read(sample, life):
         return Judgement(CopyVerdict.MOVED, life)
     # what it has is in the living file, too: it is another file only once it has more
     is_copy = strong and sample.size <= file.size and suspect.path != life.path
     if is_copy or not suspect.rests:
-        return Judgement(CopyVerdict.HELD, life)
+        covered = strong or sample.size <= file.size
+        return Judgement(CopyVerdict.HELD, life, covered=covered)
     return NEW
 
 

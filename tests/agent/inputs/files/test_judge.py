@@ -149,6 +149,28 @@ def test_each_row_of_the_table__G5(case: Case, verdict: CopyVerdict) -> None:
     assert case.judge().verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("name", "covered"),
+    {
+        "copy that grows": True,
+        "few bytes of more that grow": False,
+        "copy of a living one": True,
+        "few bytes of a living one": True,
+        "of one that can't be read": True,
+        "of an absent one": True,
+    }.items(),
+)
+def test_a_held_file_may_go_untold_only_where_another_surely_has_its_bytes__G5(
+    name: str, covered: bool
+) -> None:
+    assert CASES[name][0].judge().covered is covered
+
+
+def test_of_a_held_file_that_has_more_than_the_living_one_few_bytes_prove_nothing__G5() -> None:
+    longer = Case(LIVING, SHORT + lines(5, 5), file=SHORT, read=SHORT).judge()
+    assert (longer.verdict, longer.covered) == (CopyVerdict.HELD, False)
+
+
 def test_a_continuation_of_an_ended_one_starts_where_that_ended__G5() -> None:
     assert Case(ENDED, MORE).judge().start == len(READ)
     changed = READ[:-300] + b"x" * 300 + lines(400, 5)
