@@ -124,9 +124,10 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
         after = await moved(one, before, SOURCE)
         for source in sources:
             place = one.segment_for(source.hex)
-            assert await asyncio.gather(
+            numbers = await asyncio.gather(
                 one.open_writer(place, source), two.open_writer(place, source)
-            ) == [5, 5]
+            )
+            assert set(numbers) == {5}
         newer = await two.open_writer(after, SOURCE)
         await two.append_batch(after, SOURCE, [frame_event(b"y")], 1, newer, 6)
         with pytest.raises(TransientError):

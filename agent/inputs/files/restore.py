@@ -285,11 +285,9 @@ class Restorer:
         if self._tailer.copies is None or settings is None:
             self._restore_ended(entry, mark)
             return
-        source = self._registry.restore_source(entry, None, self._identity(entry))
+        source = self._restore_gone(entry)
         # the store may have more of it than the checkpoint says: more to compare
         source.registration.require()
-        # the connection may be open already, and would not register it otherwise
-        self._tailer.enqueue_source(source)
         # not all files of the checkpoint are followed yet: they are no copies
         awaited = AwaitedRest.from_entry(source, entry, settings, mark)
         self._tailer.copies.await_rest(awaited, at_once=False)
@@ -299,13 +297,18 @@ class Restorer:
 
         It sends a gap for the bytes that were seen and not acknowledged, then its end record.
         """
-        source = self._registry.restore_source(entry, None, self._identity(entry))
+        source = self._restore_gone(entry)
         source.end_generation_at(
             mark, entry.start, max(entry.seen, source.position), self._clock.now_ms()
         )
+        self._registry.mark_changed()
+
+    def _restore_gone(self, entry: CheckpointEntry) -> Source:
+        """Restore a source whose file is gone."""
+        source = self._registry.restore_source(entry, None, self._identity(entry))
         # the connection may be open already, and would not register it otherwise
         self._tailer.enqueue_source(source)
-        self._registry.mark_changed()
+        return source
 
     def _identity(self, entry: CheckpointEntry) -> Identity | None:
         """Return the identity of a file that is gone, None if its count is known already."""

@@ -109,8 +109,8 @@ DISK_CALLS = (
         "agent.inputs.files.restore",
         (
             (
-                "        self._tailer.enqueue_source(source)\n        self._registry.mark_changed()\n",
-                "        self._registry.mark_changed()\n",
+                "        self._tailer.enqueue_source(source)\n        return source\n",
+                "        return source\n",
             ),
         ),
     ),
