@@ -17,6 +17,7 @@ from isal import isal_zlib
 from logdrive.kernel.loops import adler32
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB, MIB
+from logdrive.packs import zstd
 from logdrive.packs.pack import INFLATE_ERROR
 from logdrive.wire.lumberjack.limits import LumberjackLimits
 
@@ -63,7 +64,7 @@ def pack(payload: bytes | Sequence[Part], codec: Codec = "zlib", level: int = 1)
     data = payload if isinstance(payload, bytes) else b"".join(payload)
     if codec == "zlib":
         return bytes(isal_zlib.compress(data, level))
-    return zstandard.ZstdCompressor(level=level).compress(data)
+    return zstd.compress(data, level)
 
 
 def _deflate(parts: Sequence[Part], level: int) -> bytes:
@@ -197,7 +198,6 @@ def _not_inflated(reason: str) -> EnvelopeError:
 
 
 def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> bytes:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=window)
     try:
         head = zstandard.get_frame_parameters(payload)
         if head.window_size > window:
@@ -209,10 +209,11 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
             raise EnvelopeError("an envelope that holds nothing")
         # the size must be known before memory is taken for it
         if head.content_size == zstandard.CONTENTSIZE_UNKNOWN:
+            unpacker = zstandard.ZstdDecompressor(max_window_size=window)
             return _unpack_unsized(unpacker, payload, allowed)
         if head.content_size > allowed:
             raise _too_much(allowed)
-        return unpacker.decompress(payload, allow_extra_data=False)
+        return zstd.decompress(payload, window)
     except zstandard.ZstdError as error:
         raise EnvelopeError(f"an envelope that zstd can't unpack: {error}") from error
 

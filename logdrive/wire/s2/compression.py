@@ -11,6 +11,7 @@ import zstandard
 from isal import isal_zlib
 
 from logdrive.model.units import KIB
+from logdrive.packs import zstd
 from logdrive.wire.s2.errors import S2Error, unsupported_media_type
 from logdrive.wire.s2.limits import COMPRESSED_FROM_BYTES, UNARY_BODY_BYTES, ZSTD_WINDOW_BYTES
 
@@ -87,7 +88,7 @@ def compress(data: bytes, compression: Compression) -> bytes:
         case Compression.NONE:
             return data
         case Compression.ZSTD:
-            return zstandard.ZstdCompressor(level=_LEVEL).compress(data)
+            return zstd.compress(data, _LEVEL)
         case Compression.GZIP:
             packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_BITS)
             return bytes(packer.compress(data) + packer.flush())
@@ -134,7 +135,6 @@ def unpack_body(
 
 
 def _unpack_zstd(data: bytes, limit: int) -> bytes:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     try:
         head = zstandard.get_frame_parameters(data)
         if head.window_size > ZSTD_WINDOW_BYTES:
@@ -143,10 +143,11 @@ def _unpack_zstd(data: bytes, limit: int) -> bytes:
             )
         # of a frame that says 0 the library's decompress reads the head only
         if head.content_size in (zstandard.CONTENTSIZE_UNKNOWN, 0):
+            unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
             return _unpack_unsized_zstd(unpacker, data, limit)
         if head.content_size > limit:
             raise _too_much(limit)
-        return unpacker.decompress(data, allow_extra_data=False)
+        return zstd.decompress(data, ZSTD_WINDOW_BYTES)
     except zstandard.ZstdError as error:
         raise DecompressionError(f"bytes that zstd can't decompress: {error}") from error
 
