@@ -251,6 +251,8 @@ class Logdrive1Sender:
                 self._path(source),
                 count=count,
                 reason=source.registration.problem,
+                remedy="none where the checkpoint was lost; else give each host its own id in "
+                "[agent]: the file is sent under the next count",
             )
             self._indices.give_up(source)
             services.send_queue.enqueue_registration(source)
