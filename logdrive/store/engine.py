@@ -169,16 +169,28 @@ class Store(Changes):
             raise
         finally:
             watch.cancel()
-            self._end()
-            # nothing is left after a clean end; after a cancellation all that was not durable
-            self._commit.fail_pending(TransientError("the store closed before this was durable"))
-            try:
-                await self._executor.run(self._log.close)
-            finally:  # also if this is cancelled while it waits for the executor
-                self._copy_reader.close()
-                self._reader.close()
-                self._lock.close()
-                self._finished.set()
+            await self._release()
+
+    async def abandon(self) -> None:
+        """Release the directory without making pending changes durable, unless `run` has begun.
+
+        A task that is cancelled before its first step never gets to `run`.
+        """
+        if not self._running:
+            self._running = True
+            await self._release()
+
+    async def _release(self) -> None:
+        self._end()
+        # nothing is left after a clean end; after a cancellation all that was not durable
+        self._commit.fail_pending(TransientError("the store closed before this was durable"))
+        try:
+            await self._executor.run(self._log.close)
+        finally:  # also if this is cancelled while it waits for the executor
+            self._copy_reader.close()
+            self._reader.close()
+            self._lock.close()
+            self._finished.set()
 
     async def close(self) -> None:
         """Accept no more changes, make the pending ones durable, and release the directory.

@@ -63,6 +63,7 @@ async def open_store(
         trimming.cancel()
         task.cancel()
         await asyncio.wait([task, trimming])
+        await store.abandon()
         raise
 
     # retention changes the store: it ends before the store does

@@ -22,7 +22,12 @@ from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, S
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
 from logdrive.store.streams.names import mark_stream, stream_of_first_segment
-from logdrive.store.streams.reconcile import Reconciler, reconcile_kv_table, reconcile_watermark
+from logdrive.store.streams.reconcile import (
+    Reconciler,
+    reconcile_kv_table,
+    reconcile_stream,
+    reconcile_watermark,
+)
 from logdrive.store.streams.state import (
     CatalogState,
     MapPut,
@@ -56,9 +61,7 @@ class Catalog(JournaledState[CatalogState, Put]):
     async def complete_replay(self) -> None:
         """Do what the streams require of segments, and adopt those that were made without us."""
         for scope, name, stream_state in list(self.state.all_streams()):
-            await asyncio.gather(
-                *Reconciler(self.store, scope, name, stream_state).submit_changes()
-            )
+            await reconcile_stream(self.store, scope, name, stream_state)
             await self.commit_puts(follow_up_puts(scope, name, stream_state))
         for scope, name, _ in list(self.state.all_streams()):
             await asyncio.gather(*self._reconcile_watermark(scope, name))
@@ -67,7 +70,9 @@ class Catalog(JournaledState[CatalogState, Put]):
             for scope, scope_state in self.state.scopes.items()
             for name, table in scope_state.maps.items()
         ]
-        await self._reconcile_kv_tables(maps)
+        # one by one: not all of them may be pending at once
+        for put in maps:
+            await self._reconcile_kv_tables([put])
         await self.adopt_all()
 
     async def commit_puts(self, puts: Sequence[Put]) -> None:

@@ -17,6 +17,7 @@ from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
     NoSuchSegmentError,
+    OverloadedError,
     SegmentSealedError,
     SegmentTruncatedError,
     StoreDamagedError,
@@ -104,6 +105,26 @@ def reconcile_watermark(
     return []
 
 
+async def reconcile_stream(
+    store: Store, scope: str, stream: str, stream_state: StreamState
+) -> None:
+    """Make durable what is missing of one stream; nothing else of it may be pending.
+
+    Where not all of that may be pending at once, one part follows the other.
+    """
+    while True:
+        reconciler = Reconciler(store, scope, stream, stream_state)
+        refusal: OverloadedError | None = None
+        try:
+            reconciler.submit_changes()
+        except OverloadedError as error:
+            refusal = error
+        await asyncio.gather(*reconciler.submitted)
+        if refusal is None:
+            return
+        await store.room(refusal.size)
+
+
 class Reconciler:
     """Submits what is missing of one stream, in the order in which it must become durable.
 
@@ -117,13 +138,13 @@ class Reconciler:
         self._name = stream
         # segments whose creation was submitted
         self._made: dict[str, None] = {}
-        self._futures: Submitted = []
+        self.submitted: Submitted = []
 
     def submit_changes(self) -> Submitted:
         """Return futures that are done once everything is durable."""
         if self._state.stream.status == "deleting":
             self._delete_all()
-            return self._futures
+            return self.submitted
         cut_off = {
             segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
@@ -142,7 +163,7 @@ class Reconciler:
                 self._seal(self._segment(segment.id))
         for number, offset in self._state.stream.cut.items():
             self._truncate(self._segment(number), offset)
-        return self._futures
+        return self.submitted
 
     def _transactions(self) -> None:
         for key, transaction in self._state.transactions.items():
@@ -176,7 +197,7 @@ class Reconciler:
     def _make(self, name: str) -> None:
         if self._store.info(name) is None:
             self._made[name] = None
-            self._futures.append(self._store.create(name))
+            self.submitted.append(self._store.create(name))
 
     def _seal(self, name: str) -> None:
         # its creation may be submitted and not durable: `info` does not know it then
@@ -200,7 +221,7 @@ class Reconciler:
         does not hang.
         """
         try:
-            self._futures.append(change(*arguments))
+            self.submitted.append(change(*arguments))
         except _REFUSALS as error:
             refusal: LogdriveError = error
             _log.warning(

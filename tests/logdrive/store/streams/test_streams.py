@@ -3,6 +3,7 @@
 import asyncio
 import errno
 
+import msgspec
 import pytest
 
 from logdrive.errors import StorageError, TransientError
@@ -23,7 +24,7 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.state import StreamConfig
+from logdrive.store.streams.state import StreamConfig, StreamPut
 from logdrive.store.streams.streams import MAX_TAGS
 from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.harness import running
@@ -426,5 +427,27 @@ def test_the_segments_between_two_places_are_those_that_have_what_lies_there() -
             for begin, end in ((last, first), (last, {**last, left: 4}), (first, {OLD[0]: 1})):
                 with pytest.raises(PreconditionError):
                     between(begin, end)
+
+    run(main())
+
+
+def test_a_start_does_what_a_crash_left_undone_though_not_all_of_it_may_be_pending_at_once() -> (
+    None
+):
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk, clean=False) as there:
+            await there.made(segments=40)
+            async with there.catalog.turn() as state:
+                made = state.stream_state(SCOPE, STREAM)
+                assert made is not None
+                doomed = msgspec.structs.replace(made.stream, status="deleting")
+                await there.catalog.submit_puts([StreamPut(SCOPE, STREAM, doomed)])
+            assert there.store.info(name(39)) is not None
+
+        async with running(disk.killed(), StoreLimits(pending=4096), delay=0.001) as store:
+            after = Rig.on(store)
+            assert await after.streams.streams(SCOPE) == []
+            assert all(store.info(name(number)) is None for number in range(40))
 
     run(main())
