@@ -6,11 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.lake import Lake
 
 # How long an example takes says how busy the machine is, and nothing of what the test holds.
 settings.register_profile("logdrive", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,6 +36,25 @@ def default_logging() -> Iterator[None]:
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[str]:
+    """The URL of a store that speaks S3's protocol."""
+    from tests.support.lake import serve_objects
+
+    with serve_objects() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def lake(object_store: str, monkeypatch: pytest.MonkeyPatch) -> "Lake":
+    """A new bucket in that store."""
+    from tests.support.lake import KEYS, make_lake
+
+    for key, value in KEYS.items():
+        monkeypatch.setenv(key, value)
+    return make_lake(object_store)
 
 
 @pytest.fixture(scope="session")

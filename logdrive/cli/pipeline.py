@@ -33,6 +33,7 @@ _COMMANDS = {
     "erase": "logdrive.cli.tables.erase",
     "formats": "logdrive.cli.tables.formats",
     "gold": "logdrive.cli.tables.gold",
+    "publish": "logdrive.cli.tables.publish",
     "rebuild": "logdrive.cli.tables.silver",
     "replay": "logdrive.cli.tables.replay",
     "report": "logdrive.cli.tables.report",

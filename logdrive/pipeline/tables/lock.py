@@ -15,11 +15,14 @@ from logdrive.host.disk import Disk
 
 FOLLOW: Final = "lock"
 """The lock of the process that follows."""
+PUBLISH: Final = "publish.lock"
+"""The lock of the process that copies the tables to a bucket."""
 BACKFILL: Final = "backfill.lock"
 """The lock of the process that fills what lies before the beginning of bronze."""
 _COMMIT: Final = "commit.lock"
 _HOLDERS: Final = {
     FOLLOW: "another pipeline",
+    PUBLISH: "another publication",
     BACKFILL: "another backfill, or by an erasure or a rebuild",
 }
 _LOOK_SECONDS: Final = 0.002  # between two tries: a commit takes some milliseconds
