@@ -66,7 +66,10 @@ class Beginnings:
         """Return paths and identities of lives that a file may be a copy of, where a checkpoint may
         not tell. Raises OSError.
         """
-        if not followed.found_at_start or followed.no_copy or self._copies is None:
+        if followed.no_copy or self._copies is None:
             return []
         beside, place = self._copies.beside, followed.generation.place
-        return beside.siblings_of(place, first_line, beside.stat_bases(place))
+        bases = beside.stat_bases(place)
+        if not followed.found_at_start and not beside.has_unread(bases.values()):
+            return []
+        return beside.siblings_of(place, first_line, bases)

@@ -1,8 +1,12 @@
 """Histories of copies: what copytruncate leaves, and files that replace others (G5)."""
 
+import errno
+import os
+
 import pytest
 
 from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory_disk import MemoryFile
 from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import run
 
@@ -357,6 +361,44 @@ def test_the_store_knows_copies_of_lives_that_the_checkpoint_lacks__G5_D4(
         await _over(world)
         assert contents(_sources(reader)) == [lines(0, 5), data]
         assert _sources(reader)[1].ended == (len(data), "truncated")
+        await world.stop()
+
+    run(main())
+
+
+def test_a_copy_made_before_its_file_could_be_read_since_the_start_is_known__G5_D4(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The checkpoint lags behind: only the store knows what the file had."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 5), "/logs/other.log")
+        await world.clock.sleep(2)
+        kept = world.disk.content("/state/checkpoint.json")
+        world.write(lines(0, 20))
+        await world.clock.sleep(1)
+        await world.settle()
+        await world.kill()
+        world.forget()
+        world.write(kept, "/state/checkpoint.json")
+
+        disk, readable = world.disk, world.disk.open
+
+        def fail(path: str, **how: bool) -> MemoryFile:
+            if path == LOG and not how:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return readable(path, **how)
+
+        monkeypatch.setattr(disk, "open", fail)
+        world.start()
+        await world.clock.sleep(2)
+        data = _copytruncate(world)
+        world.write(NEXT)
+        await world.clock.sleep(6)
+        monkeypatch.setattr(disk, "open", readable)
+        await _over(world)
+        assert contents(_sources(reader)) == [lines(0, 5), data, NEXT]
         await world.stop()
 
     run(main())

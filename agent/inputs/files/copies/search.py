@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 from zlib import crc32
@@ -70,6 +70,15 @@ class CopySearch:
                 if stat.is_file:
                     bases[path] = stat
         return bases
+
+    def has_unread(self, bases: Iterable[FileStat]) -> bool:
+        """Return whether one of *bases* was there when the agent started, and could not be read
+        since: a copy made meanwhile may be of a life that only the store knows.
+        """
+        found = (self._followed.get((stat.device, stat.inode)) for stat in bases)
+        return any(
+            base is not None and base.found_at_start and base.source is None for base in found
+        )
 
     def siblings_of(
         self, place: FileLocation, first_line: FirstLine, bases: Mapping[str, FileStat]
