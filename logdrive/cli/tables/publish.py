@@ -75,8 +75,10 @@ def publish(
     require_tables()
     configure_logging("info")
     bucket = open_bucket(to, endpoint=endpoint, region=region)
+    bucket.check_bucket()
     if dry_run:
-        _print(Publisher(directory, bucket).plan(), to, "would be", as_json=as_json)
+        plan = Publisher(directory, bucket).plan(replace=replace)
+        _print(plan, to, "would be", as_json=as_json)
         return
     started = time.monotonic()
     with (
@@ -88,41 +90,43 @@ def publish(
         if replace:
             for table in publisher.drop_replaced():
                 structlog.get_logger("pipeline").info("copy deleted", copy=f"{to}/{table}")
-        totals = _run(publisher, stop, None if once else every)
+        is_complete = _run(publisher, stop, None if once else every)
     if as_json:
-        emit_json(totals.as_json() | {"seconds": round(time.monotonic() - started, 1)})
+        values = {"complete": is_complete, "seconds": round(time.monotonic() - started, 1)}
+        emit_json(publisher.totals.as_json() | values)
     else:
-        _print(totals, to, "were", as_json=False)
+        _print(publisher.totals, to, "were", as_json=False)
+    if once and not is_complete:
+        raise StorageError("stopped before the copy was complete: run this again to go on")
 
 
-def _run(publisher: "Publisher", stop: threading.Event, every: float | None) -> "PublishTotals":
-    """Publish once, or every so many seconds until *stop*. Only the first round may fail."""
-    from logdrive.pipeline.publish.publish import PublishTotals
+def _run(publisher: "Publisher", stop: threading.Event, every: float | None) -> bool:
+    """Publish once, or every so many seconds until *stop*; return whether the last round ended.
+
+    Raises what the first round raises; when a later one fails, it is tried again.
+    """
     from logdrive.pipeline.tasks import StoppedError
 
-    totals, backoff = PublishTotals(), Backoff(_WAIT)
-    log = structlog.get_logger("pipeline")
-    while not stop.is_set():
+    backoff, log, is_first = Backoff(_WAIT), structlog.get_logger("pipeline"), True
+    while True:
         try:
-            done = publisher.publish(stop)
+            publisher.publish(stop)
         except StoppedError:
-            break
+            return False
         except StorageError as error:
-            if every is None or not totals.tables:
+            if every is None or is_first:
                 raise
             seconds = backoff.next_wait()
             log.warning("publishing failed and is tried again", error=str(error), seconds=seconds)
-            stop.wait(seconds)
+            if stop.wait(seconds):
+                return False
             continue
+        is_first = False
         backoff.reset()
-        for table in done.tables.values():
-            totals.add_table(table)
-            if every is not None and table.entries:
-                log.info("published", table=table.table, version=table.version, files=table.files)
-        if every is None:
-            break
-        stop.wait(every)
-    return totals
+        if every is not None:
+            log.info("published", **{t.table: t.version for t in publisher.totals.tables.values()})
+        if every is None or stop.wait(every):
+            return True
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Objects below one address of a store that speaks S3's protocol, by their names there."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,10 +8,12 @@ from typing import Any, Final
 
 from pyarrow.fs import FileSelector, FileSystem, FileType, S3FileSystem
 
-from logdrive.errors import ConfigError, Mistake, StorageError
+from logdrive.errors import ConfigError, Mistake, StorageError, os_error_text
 from logdrive.model.units import MIB
 
 _SCHEME: Final = "s3://"
+_ADDRESS: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/@]+)*/?")
+_URL: Final = re.compile(r"(https?)://([^/@]+)/?", re.IGNORECASE)
 _AT_ONCE: Final = 4 * MIB  # bytes of a file that are in memory at a time
 _REMEDIES: Final = {
     "NO_SUCH_BUCKET": "make the bucket first",
@@ -31,6 +34,14 @@ class Bucket:
         self._files = files
         self._root = root
         self.address = address
+
+    def check_bucket(self) -> None:
+        """Raise `StorageError` if there is no such bucket, or it can't be asked."""
+        bucket = self._root.partition("/")[0]
+        with self._named(""):
+            (info,) = self._files.get_file_info([bucket])
+        if info.type == FileType.NotFound:
+            raise StorageError(f"there is no bucket {bucket}: make it first")
 
     def list_objects(self, below: str) -> dict[str, int]:
         """Return the names of all objects below *below*, relative to it, and their bytes."""
@@ -58,7 +69,13 @@ class Bucket:
 
     def put_file(self, name: str, path: str) -> None:
         """Write an object with the bytes of the file at *path*. Raises FileNotFoundError, too."""
-        with open(path, "rb") as source, self._named(name), self._writing(name) as target:
+        try:
+            source = open(path, "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{path} can't be read: {os_error_text(error)}") from error
+        with source, self._named(name), self._writing(name) as target:
             shutil.copyfileobj(source, target, _AT_ONCE)
 
     def delete_object(self, name: str) -> None:
@@ -100,17 +117,18 @@ def open_bucket(address: str, *, endpoint: str | None, region: str | None) -> Bu
 
     *endpoint* is the URL of a store that is not Amazon's. Raises `ConfigError`.
     """
+    if _ADDRESS.fullmatch(address) is None:
+        raise ConfigError("TO", [Mistake("", "", "an address such as s3://bucket/logs")])
     place = address.removeprefix(_SCHEME).rstrip("/")
-    if not address.startswith(_SCHEME) or not place:
-        raise ConfigError("TO", [Mistake("", address, "an address such as s3://bucket/logs")])
-    scheme, _, host = (endpoint or "").rpartition("://")
-    if endpoint and (scheme not in ("http", "https") or not host):
+    url = _URL.fullmatch(endpoint) if endpoint else None
+    if endpoint and url is None:
         raise ConfigError(
             "--endpoint", [Mistake("", endpoint, "a URL such as https://minio.example.org:9000")]
         )
-    options: dict[str, Any] = {"region": region} if region or not endpoint else {}
-    if endpoint:
-        options = {"endpoint_override": host, "scheme": scheme, "region": region or "us-east-1"}
+    options: dict[str, Any] = {"region": region}
+    if url is not None:
+        options = {"endpoint_override": url[2], "scheme": url[1].lower()}
+        options["region"] = region or "us-east-1"
     try:
         files = S3FileSystem(**options)
     except OSError as error:

@@ -13,11 +13,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import orjson
+from deltalake.exceptions import DeltaError
 
 from logdrive.errors import StorageError
 from logdrive.pipeline.publish.bucket import Bucket
-from logdrive.pipeline.publish.snapshot import HINT, TableSnapshot, list_tables, take_snapshot
-from logdrive.pipeline.publish.steps import Steps, plan_steps, readable_version
+from logdrive.pipeline.publish.snapshot import (
+    HINT,
+    LOG,
+    TableSnapshot,
+    list_tables,
+    take_snapshot,
+)
+from logdrive.pipeline.publish.steps import Steps, goes_on, plan_steps, readable_version
+from logdrive.pipeline.tables.failures import storage_error
+from logdrive.pipeline.tables.upkeep import write_checkpoint
 from logdrive.pipeline.tasks import check_stop, stopping_on
 
 _MARK: Final = "_logdrive.json"
@@ -75,32 +84,52 @@ class Publisher:
         self._directory = os.path.abspath(directory)
         self._bucket = bucket
         self._on_file = on_file
+        # what was done so far
+        self.totals = PublishTotals()
         # the objects of each copy, once they were listed: nobody else writes there
         self._there: dict[str, dict[str, int]] = {}
+        # the hint that each copy was given
+        self._hints: dict[str, bytes] = {}
 
-    def publish(self, stop: threading.Event) -> PublishTotals:
-        """Make the copies what the tables are now.
+    def publish(self, stop: threading.Event) -> None:
+        """Make the copies what the tables are now, and add what was done to `totals`.
 
-        Raises `StorageError`, and `StoppedError` once *stop* is set; then a later call goes on.
+        Raises `StorageError` after the other tables, and `StoppedError` once *stop* is set; then a
+        later call goes on.
         """
-        totals = PublishTotals()
+        errors = []
         with stopping_on(stop):
             for table in self._tables():
                 try:
-                    totals.add_table(self._publish_table(table))
+                    self._publish_table(table)
+                except StorageError as error:
+                    errors.append(str(error))
                 except BaseException:
-                    # what there is now is not known
-                    self._there.pop(table, None)
+                    self._forget(table)
                     raise
-        return totals
+        if errors:
+            raise StorageError("\n".join(errors))
 
-    def plan(self) -> PublishTotals:
-        """Return what `publish` would do now."""
+    def plan(self, *, replace: bool) -> PublishTotals:
+        """Return what `publish` would do now, after `drop_replaced` with *replace*."""
         totals = PublishTotals()
         for table in self._tables():
-            snapshot = self._snapshot(table)
-            steps = plan_steps(snapshot, self._objects(table))
-            counts = len(steps.files), steps.bytes, len(steps.log), len(steps.obsolete)
+            path = self._path(table)
+            try:
+                snapshot, there = take_snapshot(path), self._objects(table)
+                dropped = len(there) if replace and self._is_replaced(table, snapshot) else 0
+                if dropped:
+                    there = {}
+                else:
+                    self._refuse_other(table, snapshot)
+                if goes_on(snapshot, readable_version(there)):
+                    steps = plan_steps(snapshot, there)
+                    counts = len(steps.files), steps.bytes, len(steps.log), len(steps.obsolete)
+                else:  # a checkpoint would be made first
+                    new = {n: size for n, size in snapshot.live.items() if there.get(n) != size}
+                    counts = len(new), sum(new.values()), 2, dropped
+            except FileNotFoundError as error:
+                raise StorageError(f"{path} changes just now: try again") from error
             totals.add_table(TableTotals(table, snapshot.version, *counts))
         return totals
 
@@ -108,12 +137,14 @@ class Publisher:
         """Delete the copies of tables that were made anew since; return their names."""
         dropped = []
         for table in self._tables():
-            copied = self._copied_id(table)
-            if copied not in (None, take_snapshot(self._path(table)).table_id):
+            if self._is_replaced(table, take_snapshot(self._path(table))):
                 # the log first: what is left then is no table, and lacks no rows
-                for name in sorted(self._objects(table), key=lambda name: name[0] != "_"):
+                order = sorted(
+                    self._objects(table), key=lambda name: (not name.startswith(LOG), name != _MARK)
+                )
+                for name in order:
                     self._bucket.delete_object(f"{table}/{name}")
-                del self._there[table]
+                self._forget(table)
                 dropped.append(table)
         return dropped
 
@@ -125,39 +156,61 @@ class Publisher:
             )
         return tables
 
-    def _publish_table(self, table: str) -> TableTotals:
-        for _ in range(_SNAPSHOTS):
+    def _publish_table(self, table: str) -> None:
+        path = self._path(table)
+        for left in reversed(range(_SNAPSHOTS)):
             try:
-                return self._copy(table, self._snapshot(table))
-            except FileNotFoundError:  # a newer version is without that file
-                continue
-        raise StorageError(f"{self._path(table)}: its files vanish faster than they are copied")
+                snapshot = take_snapshot(path)
+                self._refuse_other(table, snapshot)
+                if not goes_on(snapshot, readable_version(self._objects(table))):
+                    snapshot = take_snapshot(path, write_checkpoint(path))
+                self._copy(table, snapshot)
+                return
+            except FileNotFoundError as error:  # a newer version may be without that file
+                self._forget(table)
+                if not left:
+                    raise StorageError(
+                        f"{error.filename} is missing: {path} is damaged, or its files vanish "
+                        "faster than they are copied"
+                    ) from error
+            except (DeltaError, OSError) as error:
+                self._forget(table)
+                raise storage_error(path, error) from error
+            except StorageError:
+                self._forget(table)
+                raise
 
-    def _snapshot(self, table: str) -> TableSnapshot:
-        snapshot = take_snapshot(self._path(table))
+    def _forget(self, table: str) -> None:
+        """List the copy again before the next step: what there is is not known."""
+        self._there.pop(table, None)
+
+    def _refuse_other(self, table: str, snapshot: TableSnapshot) -> None:
+        """Raise `StorageError` unless the copy is one of *snapshot*, or there is none."""
         if (reason := self._find_other(table, snapshot)) is not None:
             raise StorageError(
                 f"{self._bucket.address}/{table} {reason}: publish to another place, or delete "
                 "what is there (--replace does where the table was made anew)"
             )
-        return snapshot
+
+    def _is_replaced(self, table: str, snapshot: TableSnapshot) -> bool:
+        """Return whether the copy is of a table that was there before that of *snapshot*."""
+        return self._copied_id(table) not in (None, snapshot.table_id)
 
     def _find_other(self, table: str, snapshot: TableSnapshot) -> str | None:
         """Return why the copy is not one of *snapshot*, None if it is, or there is none."""
         there = self._objects(table)
         published = readable_version(there)
-        copied = self._copied_id(table)
-        if copied is None:
+        if self._copied_id(table) is None:
             return "has a table that was not published from here" if published >= 0 else None
-        if copied != snapshot.table_id:
+        if self._is_replaced(table, snapshot):
             return "is the copy of a table that was made before this one"
         if published > snapshot.version:
             return f"is at version {published}, and the table at {snapshot.version}"
         entry = snapshot.entries.get(published, "")
-        if entry in there and self._bucket.read_object(f"{table}/{entry}") != _read(
-            snapshot, entry
-        ):
-            return f"has another version {published}, as after a restore"
+        if entry in there:
+            copied = self._bucket.read_object(f"{table}/{entry}")
+            if copied != _read(snapshot, entry):
+                return f"has another version {published}, as after a restore"
         return None
 
     def _copied_id(self, table: str) -> str | None:
@@ -167,50 +220,54 @@ class Publisher:
         mark = self._bucket.read_object(f"{table}/{_MARK}")
         return None if mark is None else str(orjson.loads(mark)["table"])
 
-    def _copy(self, table: str, snapshot: TableSnapshot) -> TableTotals:
-        there = self._objects(table)
+    def _copy(self, table: str, snapshot: TableSnapshot) -> None:
+        there, done = self._objects(table), TableTotals(table, snapshot.version)
         steps = plan_steps(snapshot, there)
-        totals = TableTotals(table, snapshot.version)
-        if steps.is_empty:
-            return totals
         if _MARK not in there:
-            mark = orjson.dumps({"table": snapshot.table_id})
-            self._put(table, _MARK, mark)
-        totals.files, totals.bytes = len(steps.files), self._put_files(table, snapshot, steps)
-        for name in steps.log:
-            check_stop()
-            self._put(table, name, _read(snapshot, name))
-            totals.entries += 1
-        if snapshot.hint is not None and steps.log:
-            self._put(table, HINT, snapshot.hint)
-        for name in steps.obsolete:
-            check_stop()
-            self._bucket.delete_object(f"{table}/{name}")
-            del there[name]
-            totals.deleted += 1
-        return totals
+            self._put(table, _MARK, orjson.dumps({"table": snapshot.table_id}))
+        try:
+            self._put_files(table, snapshot, steps, done)
+            for name in steps.log:
+                check_stop()
+                self._put(table, name, _read(snapshot, name))
+                done.entries += 1
+            self._put_hint(table, snapshot.hint)
+            for name in steps.obsolete:
+                check_stop()
+                self._bucket.delete_object(f"{table}/{name}")
+                del there[name]
+                done.deleted += 1
+        finally:
+            done.version = readable_version(there)
+            self.totals.add_table(done)
 
-    def _put_files(self, table: str, snapshot: TableSnapshot, steps: Steps) -> int:
-        """Write files of rows, several at a time; return how many bytes."""
+    def _put_hint(self, table: str, hint: bytes | None) -> None:
+        if hint is not None and hint != self._hints.get(table):
+            self._put(table, HINT, hint)
+            self._hints[table] = hint
+
+    def _put_files(
+        self, table: str, snapshot: TableSnapshot, steps: Steps, done: TableTotals
+    ) -> None:
+        """Write files of rows, several at a time."""
 
         def put(name: str) -> str:
             check_stop()
             self._bucket.put_file(f"{table}/{name}", os.path.join(snapshot.path, name))
             return name
 
-        done = 0
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="publish") as threads:
             running = [threads.submit(copy_context().run, put, name) for name in steps.files]
             try:
                 for finished in as_completed(running):
                     name = finished.result()
                     self._there[table][name] = steps.files[name]
-                    done += steps.files[name]
-                    self._on_file(done, steps.bytes)
+                    done.files += 1
+                    done.bytes += steps.files[name]
+                    self._on_file(done.bytes, steps.bytes)
             except BaseException:
                 threads.shutdown(cancel_futures=True)
                 raise
-        return done
 
     def _put(self, table: str, name: str, data: bytes) -> None:
         self._bucket.put_bytes(f"{table}/{name}", data)

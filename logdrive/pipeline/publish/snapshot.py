@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from logdrive.errors import StorageError
 from logdrive.pipeline.tables.delta import open_table_as_it_is
 from logdrive.pipeline.tables.delta_log import read_entry
 
@@ -36,17 +37,16 @@ class TableSnapshot:
     """The content of `HINT`, if that names one of *checkpoints*."""
 
     def files_added(self, after: int) -> dict[str, int]:
-        """Return the files that the versions behind *after* added, if they are still there.
+        """Return the files that the versions behind *after* added, and their bytes.
 
         Raises `StorageError` if an entry is gone or can't be read.
         """
-        added = {
+        return {
             unquote(action["add"]["path"]): int(action["add"]["size"])
             for version in range(after + 1, self.version + 1)
             for action in read_entry(self.path, version)
             if "add" in action
         }
-        return {name: size for name, size in added.items() if self.has_file(name)}
 
     def has_file(self, name: str) -> bool:
         """Return whether the table's directory has the file *name* now."""
@@ -62,17 +62,30 @@ def list_tables(directory: str) -> list[str]:
             found += [
                 f"{room}/{name}"
                 for name in sorted(os.listdir(place))
-                if not name.startswith(".") and os.path.isdir(os.path.join(place, name, LOG))
+                if not name.startswith(".") and _has_log(os.path.join(place, name))
             ]
     return found
 
 
-def take_snapshot(path: str) -> TableSnapshot:
-    """Return what the table at *path* has now; others may write it meanwhile.
+def _has_log(path: str) -> bool:
+    try:
+        names = os.listdir(os.path.join(path, LOG))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(_ENTRY.fullmatch(name) or _CHECKPOINT.fullmatch(name) for name in names)
 
-    Raises `StorageError`.
+
+def take_snapshot(path: str, version: int | None = None) -> TableSnapshot:
+    """Return what the table at *path* has, as of *version* or now; others may write it meanwhile.
+
+    Raises `StorageError`, also if the copy of its files and log would not be all of it.
     """
-    table = open_table_as_it_is(path)
+    table = open_table_as_it_is(path, version)
+    if table.reader_version > 1:
+        raise StorageError(
+            f"{path} was given features of Delta that its readers must know, such as deletion "
+            "vectors: drop them, a copy would lack what belongs to them"
+        )
     entries: dict[int, str] = {}
     checkpoints: dict[int, str] = {}
     for name in sorted(os.listdir(os.path.join(path, LOG))):

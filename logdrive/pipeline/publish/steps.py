@@ -1,16 +1,14 @@
 """In which order the parts of a table get to their copy, so that whoever reads it meanwhile finds a
 whole version of the table, or none yet. Pure.
 
-Files of rows come before the entries of the log that name them. Where the copy's log goes on, entry
-follows entry, and a checkpoint comes behind them. A new copy begins with the newest checkpoint, or
-with the log's first entry if there is none: that comes last, so that all of the table is there at
-once. Where entries are gone that the copy lacks, it goes on from a checkpoint, which comes first.
+Files of rows come before what names them. Where the copy's log goes on, entry follows entry, and a
+checkpoint comes behind them. A new copy, and one that lacks an entry which is gone, or an entry of
+which files are gone, gets a checkpoint of the present version: all of it is there at once.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from logdrive.errors import StorageError
 from logdrive.pipeline.publish.snapshot import (
     LOG,
     TableSnapshot,
@@ -35,39 +33,42 @@ class Steps:
         """The bytes of all files of rows to write."""
         return sum(self.files.values())
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the copy has all that the table has, and nothing else."""
-        return not (self.files or self.log or self.obsolete)
-
 
 def plan_steps(table: TableSnapshot, there: Mapping[str, int]) -> Steps:
     """Return what makes a copy that has the objects *there* the copy of *table*.
 
-    *there* are names relative to the copy, and their bytes. Raises `StorageError` where the log has
-    lost what the copy needs.
+    *there* are names relative to the copy, and their bytes. Unless the copy `goes_on`, *table* must
+    have a checkpoint of its version. Raises `StorageError` if an entry can't be read.
     """
     published = readable_version(there)
-    behind = range(published + 1, table.version + 1)
-    goes_on = published >= 0 and all(version in table.entries for version in behind)
-    base = max(table.checkpoints, default=None)
-    if goes_on:
+    if goes_on(table, published):
+        behind = range(published + 1, table.version + 1)
+        newest = max(table.checkpoints, default=None)
         log = [table.entries[version] for version in behind]
-        log += [] if base is None else [table.checkpoints[base]]
-    elif base is None:
-        log = [_entry(table, version) for version in reversed(range(table.version + 1))]
+        log += [] if newest is None else [table.checkpoints[newest]]
+        wanted = {**table.live, **table.files_added(published)}
     else:
-        newer = [_entry(table, version) for version in range(base + 1, table.version + 1)]
-        first = table.checkpoints[base]
-        log = [*newer, first] if published < 0 else [first, *newer]
-
-    wanted = dict(table.live)
-    if goes_on:
-        wanted |= table.files_added(published)
+        log, wanted = [table.checkpoints[table.version]], dict(table.live)
+        # only now, as readers take an entry behind a hole for damage
+        log += [entry for entry in [table.entries.get(table.version)] if entry is not None]
     return Steps(
         files={name: size for name, size in wanted.items() if there.get(name) != size},
         log=tuple(name for name in log if name not in there),
-        obsolete=tuple(name for name in there if _is_obsolete(table, name, base)),
+        obsolete=tuple(name for name in there if _is_obsolete(table, name)),
+    )
+
+
+def goes_on(table: TableSnapshot, published: int) -> bool:
+    """Return whether a copy whose newest version is *published* can get the versions behind it one
+    by one: their entries are there, and all files that they name.
+
+    If not, it needs a checkpoint of the table's version.
+    """
+    behind = range(published + 1, table.version + 1)
+    return (
+        published >= 0
+        and all(version in table.entries for version in behind)
+        and all(map(table.has_file, table.files_added(published)))
     )
 
 
@@ -85,22 +86,13 @@ def readable_version(there: Mapping[str, int]) -> int:
     return newest
 
 
-def _entry(table: TableSnapshot, version: int) -> str:
-    name = table.entries.get(version)
-    if name is None:
-        raise StorageError(
-            f"{table.path}: the log lacks version {version}, and no checkpoint of one file has it"
-        )
-    return name
-
-
-def _is_obsolete(table: TableSnapshot, name: str, base: int | None) -> bool:
+def _is_obsolete(table: TableSnapshot, name: str) -> bool:
     """Return whether the copy is to lose the object *name*, as the table has lost that file."""
     versions = (entry_version(name), checkpoint_version(name))
     version = next((version for version in versions if version is not None), None)
     if version is not None:
-        oldest = min(table.entries, default=table.version)
-        # of the checkpoint *base* readers need nothing before it
-        return base is not None and version < min(base, oldest)
+        # of the newest checkpoint, which the copy has then, readers need nothing before it
+        newest = max(table.checkpoints, default=-1)
+        return version < min(newest, min(table.entries, default=table.version))
     is_file = name.endswith(".parquet") and not name.startswith(f"{LOG}/")
     return is_file and name not in table.live and not table.has_file(name)

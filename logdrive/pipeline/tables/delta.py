@@ -259,6 +259,11 @@ class AppendTable:
         return {}
 
     @property
+    def reader_version(self) -> int:
+        """What the table asks of its readers: 1, or more if it has features of Delta's."""
+        return int(self._delta.protocol().min_reader_version)
+
+    @property
     def columns(self) -> list[str]:
         """Names of the columns that the table has now."""
         return list(_columns(self._current()))
@@ -356,10 +361,13 @@ def is_table(path: str) -> bool:
     return os.path.isdir(path) and bool(DeltaTable.is_deltatable(path))
 
 
-def open_table_as_it_is(path: str) -> AppendTable:
-    """Open the table at *path*, whatever columns it has. Raises `StorageError` if there is none."""
+def open_table_as_it_is(path: str, version: int | None = None) -> AppendTable:
+    """Open the table at *path*, whatever columns it has, as of *version* or now.
+
+    Raises `StorageError` if there is none.
+    """
     try:
-        delta = DeltaTable(path)
+        delta = DeltaTable(path, version=version)
         return AppendTable(path, pa.schema(delta.schema().to_arrow()), delta)
     except (DeltaError, OSError) as error:
         raise storage_error(path, error) from error

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk
 
 FOLLOW: Final = "lock"
@@ -41,6 +41,11 @@ def lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator[None]:
         except BlockingIOError as error:
             holder = "a backfill" if name == BACKFILL else _HOLDERS[name]
             raise StorageError(f"{place} is in use by {holder}: stop it before this") from error
+        except OSError as error:
+            raise StorageError(
+                f"{place} can't be locked: {os_error_text(error)}; run this as the user who owns "
+                "the tables"
+            ) from error
         yield
 
 

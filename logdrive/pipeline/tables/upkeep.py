@@ -76,7 +76,7 @@ class TableUpkeep:
         behind = self._table.version - version
         if behind >= max(_CHECKPOINT_COMMITS, size // _CHECKPOINT_SHARE):
             sweep = self._table.version // _SWEEP_COMMITS > version // _SWEEP_COMMITS
-            return lambda: _write_checkpoint(self._table.path, sweep=sweep)
+            return lambda: _checkpoint_and_sweep(self._table.path, sweep=sweep)
         if self._table.added - self._seen >= JOIN_FILES:
             self._seen = self._table.added
             return lambda: _join_some(self._table.path, self._table.schema)
@@ -120,14 +120,24 @@ def _join_some(path: str, schema: pa.Schema) -> _Result:
     return JoinedFiles(table.version, chosen, join_files(path, rows, chosen))
 
 
-def _write_checkpoint(path: str, *, sweep: bool) -> None:
-    """Write a checkpoint of the table at *path*; with *sweep*, delete what has expired."""
+def write_checkpoint(path: str) -> int:
+    """Write a checkpoint of the table at *path*; return its version.
+
+    Any process may do that at any time. Raises DeltaError and OSError.
+    """
     delta = DeltaTable(path)
     delta.create_checkpoint()
     # delta-rs does not sync it
     sync_file(entry_path(path, int(delta.version())).replace(".json", ".checkpoint.parquet"))
     sync_file(_hint_path(path))
+    return int(delta.version())
+
+
+def _checkpoint_and_sweep(path: str, *, sweep: bool) -> None:
+    """Write a checkpoint of the table at *path*; with *sweep*, delete what has expired."""
+    write_checkpoint(path)
     if sweep:
+        delta = DeltaTable(path)
         delta.cleanup_metadata()
         delta.vacuum(dry_run=False, full=True)
         remove_drafts(path)

@@ -1,6 +1,7 @@
 """`logdrive pipeline publish`: what it says, how it ends, and what readers find then."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from deltalake import DeltaTable
 
 from logdrive.cli.main import cli
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.publish.bucket import Bucket
+from logdrive.pipeline.tasks import check_stop
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.support.lake import Lake
@@ -83,6 +86,9 @@ def test_it_follows_the_tables_until_it_is_to_end(directory: str, lake: Lake) ->
     [
         (("lake/logs",), "an address such as s3://bucket/logs"),
         (("s3://",), "an address such as s3://bucket/logs"),
+        (("s3://Lake!/logs",), "an address such as s3://bucket/logs"),
+        (("s3://lake//logs",), "an address such as s3://bucket/logs"),
+        (("s3://lake", "--endpoint", "http://minio/path"), "a URL such as https://"),
         (("s3://lake", "--endpoint", "minio:9000"), "a URL such as https://"),
     ],
 )
@@ -90,6 +96,29 @@ def test_an_address_that_is_none_is_refused(directory: str, to: tuple[str, ...],
     done = publish(directory, *to, "--once")
     assert done.exit_code != 0
     assert said in f"{done.output}{done.exception}"
+
+
+@pytest.mark.parametrize("how", ["--once", "--dry-run"])
+def test_a_bucket_that_is_missing_is_told_before_anything_is_done(
+    directory: str, lake: Lake, how: str
+) -> None:
+    done = publish(directory, "s3://no-such-lake/logs", "--endpoint", lake.endpoint, how)
+    assert done.exit_code != 0
+    assert "there is no bucket no-such-lake: make it first" in f"{done.output}{done.exception}"
+
+
+def test_a_copy_that_was_stopped_before_it_was_complete_is_no_success(
+    directory: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_file(bucket: Bucket, name: str, path: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        check_stop()
+
+    monkeypatch.setattr(Bucket, "put_file", put_file)
+    done = publish(directory, lake.address, "--endpoint", lake.endpoint, "--once", "--json")
+    assert json.loads(done.stdout)["complete"] is False
+    assert done.exit_code != 0
+    assert "run this again to go on" in f"{done.output}{done.exception}"
 
 
 def test_without_tables_it_says_what_makes_some(tmp_path: Path, lake: Lake) -> None:

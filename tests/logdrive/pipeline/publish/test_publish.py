@@ -84,8 +84,9 @@ def joined(table: AppendTable) -> AppendTable:
 
 
 def published(tmp_path: Path, lake: Lake) -> PublishTotals:
-    bucket = lake.bucket
-    return Publisher(str(tmp_path), bucket).publish(threading.Event())
+    publisher = Publisher(str(tmp_path), lake.bucket)
+    publisher.publish(threading.Event())
+    return publisher.totals
 
 
 def copied(lake: Lake, table: str = EVENTS) -> list[int] | None:
@@ -99,8 +100,8 @@ def copied(lake: Lake, table: str = EVENTS) -> list[int] | None:
 
 
 def objects(lake: Lake, table: str = EVENTS) -> list[str]:
-    bucket = lake.bucket
-    return sorted(name for name in bucket.list_objects(table) if name.endswith(".parquet"))
+    """Return the files of rows in the copy."""
+    return sorted(name for name in lake.bucket.list_objects(table) if name.startswith("part-"))
 
 
 def test_readers_of_the_copy_find_the_rows_and_versions_of_the_table(
@@ -175,6 +176,45 @@ def test_the_copy_is_whole_after_each_step_of_each_publication(tmp_path: Path, l
     assert seen[-1] == rows[-1]
 
 
+def test_the_copy_is_whole_though_files_went_again_before_they_were_copied(
+    tmp_path: Path, lake: Lake
+) -> None:
+    table = made(tmp_path)
+    added(table, 1)
+    published(tmp_path, lake)
+    added(table, 2)
+    added(table, 3)
+    joined(table)
+
+    seen: list[list[int] | None] = []
+    bucket = WatchedBucket(lake, lambda: seen.append(copied(lake)))
+    Publisher(str(tmp_path), bucket).publish(threading.Event())
+    assert [1, 2, 3] in seen
+    assert all(each in ([1], [1, 2, 3]) for each in seen)
+
+
+def test_a_table_that_can_t_be_copied_holds_up_no_other(tmp_path: Path, lake: Lake) -> None:
+    added(made(tmp_path), 1)
+    other = made(tmp_path, "gold/minutes")
+    added(other, 7)
+    published(tmp_path, lake)
+    shutil.rmtree(tmp_path / "bronze")
+    added(made(tmp_path), 2)
+    added(other, 8)
+    (tmp_path / "bronze/unfinished/_delta_log").mkdir(parents=True)
+    with pytest.raises(StorageError, match=r"bronze/events is the copy of a table"):
+        published(tmp_path, lake)
+    assert copied(lake, "gold/minutes") == [7, 8]
+
+
+def test_a_file_that_is_missing_is_told_by_its_name(tmp_path: Path, lake: Lake) -> None:
+    table = made(tmp_path)
+    file = added(table, 1)
+    os.unlink(os.path.join(table.path, file.name))
+    with pytest.raises(StorageError, match=f"{file.name} is missing"):
+        published(tmp_path, lake)
+
+
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_a_publication_that_is_killed_at_any_step_goes_on(
     tmp_path: Path, lake: Lake, checkpoint: bool
@@ -208,6 +248,7 @@ def test_a_copy_that_was_left_behind_for_longer_than_the_log_goes_on_at_a_checkp
         os.unlink(entry_path(table.path, version))
     added(table, 6)
     rows.append([*rows[-1], 6])
+    DeltaTable(table.path).optimize.compact()
 
     seen: list[list[int] | None] = []
     bucket = WatchedBucket(lake, lambda: seen.append(copied(lake)))
@@ -229,8 +270,9 @@ def test_a_table_that_was_made_anew_replaces_its_copy_only_if_that_is_asked_for(
         published(tmp_path, lake)
     assert copied(lake) == [1]
 
-    bucket = lake.bucket
-    publisher = Publisher(str(tmp_path), bucket)
+    publisher = Publisher(str(tmp_path), lake.bucket)
+    planned = publisher.plan(replace=True).tables[EVENTS]
+    assert (planned.files, planned.deleted) == (1, 5)
     assert publisher.drop_replaced() == [EVENTS]
     assert publisher.drop_replaced() == []
     publisher.publish(threading.Event())
@@ -282,7 +324,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tmp_path: Path, lake: L
     table = made(tmp_path)
     size = added(table, 1).size
     bucket = lake.bucket
-    planned = Publisher(str(tmp_path), bucket).plan().tables[EVENTS]
+    planned = Publisher(str(tmp_path), bucket).plan(replace=False).tables[EVENTS]
     assert (planned.files, planned.bytes, planned.entries) == (1, size, 2)
     assert objects(lake) == []
 

@@ -83,7 +83,7 @@ def test_what_has_expired_is_swept_and_nothing_else(tmp_path: Path) -> None:
     for file in (*map(Path, table.files), *log.iterdir()):
         os.utime(file, (0, 0))
     (log / ".young.tmp").touch()
-    upkeep._write_checkpoint(table.path, sweep=True)
+    upkeep._checkpoint_and_sweep(table.path, sweep=True)
     assert not old.exists()
     assert not draft.exists()
     assert young.exists()
