@@ -169,6 +169,8 @@ class Process:
         self.disk = self._disk_after(power)
         for connection in self.network.connections(self.name):
             connection.lose(self.name) if power else connection.cut()
+        # a slow disk may hold its tasks for long: nobody is to reach them meanwhile
+        self.network.free_ports(self.name)
         self._task.cancel()
 
     def start(self) -> None:

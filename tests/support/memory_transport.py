@@ -362,6 +362,11 @@ class MemoryNetwork:
             connection.cut()
         return len(connections)
 
+    def free_ports(self, host: str) -> None:
+        """Let nobody reach *host* until it listens again: the process there has ended."""
+        if host in self.hosts:
+            self.hosts[host].listeners.clear()
+
     def partition(self, a: str, b: str) -> None:
         """Let nothing through between two hosts, in silence; new connections time out."""
         self.link(a, b).up = False
