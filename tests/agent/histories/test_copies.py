@@ -26,6 +26,18 @@ async def _over(world: World) -> None:
     await world.settle()
 
 
+async def _ship_behind_the_checkpoint(world: World, data: bytes) -> None:
+    """Let *data* be shipped, and the agent be killed before its checkpoint knows of it."""
+    await world.clock.sleep(2)
+    kept = world.disk.content("/state/checkpoint.json")
+    world.write(data)
+    await world.clock.sleep(1)
+    await world.settle()
+    await world.kill()
+    world.forget()
+    world.write(kept, "/state/checkpoint.json")
+
+
 def _copytruncate(world: World, to: str = COPY) -> bytes:
     data = world.disk.content(LOG)
     world.write(data, to)
@@ -342,14 +354,7 @@ def test_the_store_knows_copies_of_lives_that_the_checkpoint_lacks__G5_D4(
     async def main() -> None:
         world = World()
         reader = await world.ships(lines(0, 5), "/logs/other.log")
-        await world.clock.sleep(2)
-        kept = world.disk.content("/state/checkpoint.json")
-        world.write(lines(0, size))
-        await world.clock.sleep(1)
-        await world.settle()
-        await world.kill()
-        world.forget()
-        world.write(kept, "/state/checkpoint.json")
+        await _ship_behind_the_checkpoint(world, lines(0, size))
         data = _copytruncate(world)
         if asked == "after a restart":
             await world.crash_reader()
@@ -374,14 +379,7 @@ def test_a_copy_made_before_its_file_could_be_read_since_the_start_is_known__G5_
     async def main() -> None:
         world = World()
         reader = await world.ships(lines(0, 5), "/logs/other.log")
-        await world.clock.sleep(2)
-        kept = world.disk.content("/state/checkpoint.json")
-        world.write(lines(0, 20))
-        await world.clock.sleep(1)
-        await world.settle()
-        await world.kill()
-        world.forget()
-        world.write(kept, "/state/checkpoint.json")
+        await _ship_behind_the_checkpoint(world, lines(0, 20))
 
         disk, readable = world.disk, world.disk.open
 
