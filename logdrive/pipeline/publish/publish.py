@@ -24,7 +24,7 @@ from logdrive.pipeline.publish.snapshot import (
     list_tables,
     take_snapshot,
 )
-from logdrive.pipeline.publish.steps import Steps, goes_on, plan_steps, readable_version
+from logdrive.pipeline.publish.steps import Steps, plan_steps, readable_version
 from logdrive.pipeline.tables.failures import storage_error
 from logdrive.pipeline.tables.upkeep import write_checkpoint
 from logdrive.pipeline.tasks import check_stop, stopping_on
@@ -122,8 +122,8 @@ class Publisher:
                     there = {}
                 else:
                     self._refuse_other(table, snapshot)
-                if goes_on(snapshot, readable_version(there)):
-                    steps = plan_steps(snapshot, there)
+                steps = plan_steps(snapshot, there)
+                if steps is not None:
                     counts = len(steps.files), steps.bytes, len(steps.log), len(steps.obsolete)
                 else:  # a checkpoint would be made first
                     new = {n: size for n, size in snapshot.live.items() if there.get(n) != size}
@@ -162,9 +162,12 @@ class Publisher:
             try:
                 snapshot = take_snapshot(path)
                 self._refuse_other(table, snapshot)
-                if not goes_on(snapshot, readable_version(self._objects(table))):
+                steps = plan_steps(snapshot, self._objects(table))
+                if steps is None:
                     snapshot = take_snapshot(path, write_checkpoint(path))
-                self._copy(table, snapshot)
+                    steps = plan_steps(snapshot, self._objects(table))
+                assert steps is not None, "there is a checkpoint of this version now"
+                self._copy(table, snapshot, steps)
                 return
             except FileNotFoundError as error:  # a newer version may be without that file
                 self._forget(table)
@@ -220,9 +223,8 @@ class Publisher:
         mark = self._bucket.read_object(f"{table}/{_MARK}")
         return None if mark is None else str(orjson.loads(mark)["table"])
 
-    def _copy(self, table: str, snapshot: TableSnapshot) -> None:
+    def _copy(self, table: str, snapshot: TableSnapshot, steps: Steps) -> None:
         there, done = self._objects(table), TableTotals(table, snapshot.version)
-        steps = plan_steps(snapshot, there)
         if _MARK not in there:
             self._put(table, _MARK, orjson.dumps({"table": snapshot.table_id}))
         try:

@@ -34,41 +34,35 @@ class Steps:
         return sum(self.files.values())
 
 
-def plan_steps(table: TableSnapshot, there: Mapping[str, int]) -> Steps:
+def plan_steps(table: TableSnapshot, there: Mapping[str, int]) -> Steps | None:
     """Return what makes a copy that has the objects *there* the copy of *table*.
 
-    *there* are names relative to the copy, and their bytes. Unless the copy `goes_on`, *table* must
-    have a checkpoint of its version. Raises `StorageError` if an entry can't be read.
+    *there* are names relative to the copy, and their bytes. None if the copy can't get the versions
+    behind its own one by one, and *table* has no checkpoint of its version: then it needs one.
+    Raises `StorageError` if an entry can't be read.
     """
     published = readable_version(there)
-    if goes_on(table, published):
-        behind = range(published + 1, table.version + 1)
+    behind = range(published + 1, table.version + 1)
+    wanted = dict(table.live)
+    added: Mapping[str, int] | None = None
+    if published >= 0 and all(version in table.entries for version in behind):
+        added = table.files_added(published)
+
+    if added is not None and all(map(table.has_file, added)):
         newest = max(table.checkpoints, default=None)
         log = [table.entries[version] for version in behind]
         log += [] if newest is None else [table.checkpoints[newest]]
-        wanted = {**table.live, **table.files_added(published)}
+        wanted |= added
+    elif table.version in table.checkpoints:
+        # the checkpoint first, as readers take an entry behind a hole for damage
+        both = (table.checkpoints[table.version], table.entries.get(table.version))
+        log = [name for name in both if name is not None]
     else:
-        log, wanted = [table.checkpoints[table.version]], dict(table.live)
-        # only now, as readers take an entry behind a hole for damage
-        log += [entry for entry in [table.entries.get(table.version)] if entry is not None]
+        return None
     return Steps(
         files={name: size for name, size in wanted.items() if there.get(name) != size},
         log=tuple(name for name in log if name not in there),
         obsolete=tuple(name for name in there if _is_obsolete(table, name)),
-    )
-
-
-def goes_on(table: TableSnapshot, published: int) -> bool:
-    """Return whether a copy whose newest version is *published* can get the versions behind it one
-    by one: their entries are there, and all files that they name.
-
-    If not, it needs a checkpoint of the table's version.
-    """
-    behind = range(published + 1, table.version + 1)
-    return (
-        published >= 0
-        and all(version in table.entries for version in behind)
-        and all(map(table.has_file, table.files_added(published)))
     )
 
 
