@@ -93,7 +93,9 @@ class NextStep(Enum):
     ASK_NEXT = auto()
     """Register the next count: what the store has is not this generation's (rule D4)."""
     ASK_OTHER = auto()
-    """Register under other ids: it may be a copy, or is none (rule G5)."""
+    """Register under other ids, as it may be a copy, or is none, or once a copy shows which count
+    it has (rule G5).
+    """
     GO_ON = auto()
     """Send from the position that the store has."""
     DONE = auto()

@@ -43,6 +43,7 @@ class Source:
     __slots__ = (
         "acknowledged",
         "attributes",
+        "awaits_bytes",
         "closes_when_complete",
         "connection",
         "count",
@@ -99,6 +100,8 @@ class Source:
         self.ended = ended
         # The mark that its end record will have, once its rest was read from a copy (rule G5).
         self.ending: GapOrEndMark | None = None
+        # Only a copy can show which count is its own: its bytes are gone (rule G5).
+        self.awaits_bytes = False
         # Its end record follows its last byte: of an input that has ended, and with `agent ship` of
         # a file without a first line, which would have another origin id if it were shipped again
         # after it has grown.
@@ -234,7 +237,7 @@ class Source:
     @property
     def may_register(self) -> bool:
         """Whether it can register now, not only after the answer for another source."""
-        if self.undecided:
+        if self.undecided or self.awaits_bytes:
             return False
         # the counts that others have taken are no copies' (rule G5)
         search = self.sibling_search
@@ -266,14 +269,22 @@ class Source:
         Raises OSError where the bytes to compare with can't be read.
         """
         search, check = self.sibling_search, self._stored_number_check()
+        # which of several it is, bytes must say
+        gone = self.counting is Counting.MANY and check.is_gone
         fits = check.may_be_own
         if search is not None and search.trying:
             fits = check.may_be_copied
+        elif gone:
+            fits = check.may_be_gone if self.ending is not None else check.is_surely_gone
         elif self.ending is not None:
             fits = check.may_be_own_or_copied
         decided = self.registration.add_answer(answer, fits)
         if isinstance(decided, NextStep):
             return decided
+        if gone and decided.number >= 0 and not check.is_surely_gone(decided.number):
+            self.awaits_bytes = True
+            self.registration.misfit("")
+            return NextStep.ASK_OTHER
         if search is not None and self._asks_other(search, decided):
             return NextStep.ASK_OTHER
         self._take_count(decided.count)
@@ -480,7 +491,7 @@ class Source:
             self.cursor, mark, start=start, skip_to=self.skip_to, seen=seen, now_ms=now_ms
         )
         self.unacknowledged.add(*runs)
-        self.ended, self.ending = mark, None
+        self.ended, self.ending, self.awaits_bytes = mark, None, False
 
     def await_copy(self, mark: GapOrEndMark) -> None:
         """Keep it open, as a copy may have what its file had when it went: *mark* says how (G5).
@@ -494,7 +505,7 @@ class Source:
 
         With *living* more may be written there; else `end_generation_at` follows once it is read.
         """
-        self.generation = generation
+        self.generation, self.awaits_bytes = generation, False
         if living:
             self.ending = None
         self._read_from_cursor()

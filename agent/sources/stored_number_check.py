@@ -47,6 +47,36 @@ class StoredNumberCheck:
         """
         return self.may_be_own(number) or (is_closed(number) and self.may_be_copied(number))
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the bytes were seen, and can't be read any more."""
+        return self._generation is not None and self._living is None
+
+    def may_be_gone(self, number: int) -> bool:
+        """Return whether *number* can be that of a generation that was seen, and is gone.
+
+        Its bytes can't be compared any more, but it had so many, and its last ones are known.
+        """
+        generation = self._generation
+        if generation is None or generation.is_unique or is_closed(number):
+            return self.may_be_own(number)
+        if position_of(number) > generation.seen:
+            return False
+        return self.is_surely_gone(number) or not self._is_last_position(number)
+
+    def is_surely_gone(self, number: int) -> bool:
+        """Return whether *number* is of the last bytes known of a generation that is gone."""
+        generation = self._generation
+        if generation is None or generation.is_unique or is_closed(number):
+            return self.may_be_own(number)
+        return self._is_last_position(number) and check_in(number) == check_in(
+            generation.last_number
+        )
+
+    def _is_last_position(self, number: int) -> bool:
+        assert self._generation is not None
+        return position_of(number) == position_of(self._generation.last_number)
+
     def matches(self, number: int) -> bool:
         """Return whether *number*, which is not closed, can be this generation's."""
         # Bytes that can't be read any more contradict nothing.

@@ -19,7 +19,7 @@ from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import DueGap, InputKind, SourceTruncatedError
 from logdrive.host.disk import Disk, FileStat
-from logdrive.model.limits import FIRST_LINE_BYTES
+from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, number_with_crc, position_of
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.runs import NOT_WANTED, GapOrEndMark
@@ -377,17 +377,36 @@ class Generation(FileContent):
         if size <= self.position:
             self._tail = None
             return size
-        before = self._read_before(size)
+        before = self._read_end(size)
         if not before.endswith(b"\0") or self.whole:
             self._tail = None
         else:
             assert self.file is not None
             self._tail, written = self._tail or UnwrittenTail(), max(self.seen, self.position)
             size = self._tail.find_end(self.file, written, size, stat.modified_ns)
-            before = self._read_before(size)
+            before = self._read_end(size)
         if size > self.position:
             self._end = (size, crc32(before))
         return size
+
+    def _read_end(self, size: int) -> bytes:
+        """Return the up to 256 bytes before *size*, which was the file's a moment ago.
+
+        Raises `SourceTruncatedError` if it is shorter by now.
+        """
+        before = self._read_before(size)
+        if len(before) < min(size, TAIL_BYTES):
+            self.verify_size(size)
+        return before
+
+    def verify_size(self, size: int) -> None:
+        """Raise `SourceTruncatedError` if the file has fewer than *size* bytes now.
+
+        It is asked for its size: some file systems name more than can be read.
+        """
+        assert self.file is not None
+        if self.file.stat().size < size:
+            raise SourceTruncatedError
 
     def _without_tail(self, data: bytes, begin: int) -> bytes:
         """Return *data*, read at *begin*, without NULs that nothing is known to follow (P5)."""

@@ -39,3 +39,21 @@ def test_a_generation_without_bytes_is_complete_at_no_number__G3() -> None:
     gone = StoredNumberCheck(None, None, closes_when_complete=True)
     assert not gone.is_complete_at(AT_END + CLOSED)
     assert gone.matches(WITHIN)
+
+
+def test_of_bytes_that_are_gone_only_the_last_ones_known_are_sure__G3() -> None:
+    gone = check(living=False)
+    assert gone.is_gone
+    assert not check().is_gone
+    assert gone.is_surely_gone(AT_END)
+    assert not gone.is_surely_gone(number_of(len(TEXT), b"other"))
+    assert not gone.is_surely_gone(WITHIN), "another with that first line may have had so much"
+
+
+def test_bytes_that_are_gone_were_as_many_as_were_seen_and_ended_as_seen__G3() -> None:
+    gone = check(living=False)
+    assert gone.may_be_gone(WITHIN)
+    assert gone.may_be_gone(ANOTHERS), "nothing is known of the bytes there"
+    assert gone.may_be_gone(AT_END)
+    assert not gone.may_be_gone(number_of(len(TEXT), b"other"))
+    assert not gone.may_be_gone(number_of(len(TEXT) + 1, TEXT))

@@ -54,6 +54,12 @@ def rewrite(disk: MemoryDisk, content: bytes) -> None:
     file.close()
 
 
+def append(disk: MemoryDisk, content: bytes) -> None:
+    file = disk.open(PATH, write=True)
+    file.append([content])
+    file.close()
+
+
 def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> None:
     disk, generation = opened(b"one\ntwo\nthr")
     chunk = generation.read_lines(0.0)
@@ -320,3 +326,22 @@ def test_replaced_unread_bytes_are_noticed_though_the_first_line_is_the_same__G4
     rewrite(disk, b"#Version: 1.0\nanother\n")
     with pytest.raises(SourceTruncatedError):
         look(disk, generation)
+
+
+def test_a_look_notices_a_truncation_between_the_size_and_the_bytes__G4() -> None:
+    disk, generation = opened(b"one\n")
+    append(disk, b"two\n" * 100)
+    stat = disk.stat(PATH)
+    rewrite(disk, b"one\n")
+    with pytest.raises(SourceTruncatedError):
+        generation.on_stat(stat, 1.0)
+    assert generation.seen == 4
+
+
+def test_a_file_that_names_more_bytes_than_can_be_read_is_no_truncated_one__G4() -> None:
+    disk, generation = opened(b"one\n")
+    assert generation.file is not None
+    append(disk, b"two\n" * 100)
+    stat = disk.stat(PATH)
+    generation.file.pread = lambda size, offset: b"one\n"[offset : offset + size]  # type: ignore[method-assign]
+    generation.on_stat(stat, 1.0)
