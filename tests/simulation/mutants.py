@@ -45,7 +45,7 @@ _WITHOUT: Final = "not process and not spark and not pravega_server"
 class Found:
     """What found a bug first."""
 
-    seed: int | None  # None: a history that is kept, or a unit test
+    seed: int | None  # counted from the first one hunted; None: a kept history, or a unit test
     what: str  # the promise that the seed broke, or the name of that history or test
 
 
@@ -72,9 +72,11 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
     patch(mutant)
     # only now: these import the modules under test
     from tests.simulation.drawing import draw
+    from tests.simulation.file_histories import FILE_SEEDS
     from tests.simulation.history import play
 
-    for seed in range(most):
+    first = FILE_SEEDS if mutant.of_files else 0
+    for seed in range(first, first + most):
         if (mutant.over_s2 or mutant.over_iggy) and seed in ALIKE_OVER_S2:
             continue
         plan = draw(seed)
@@ -85,9 +87,9 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
         try:
             outcome = play(plan)
         except Exception as error:  # a bug may also break what judges it
-            return Found(seed, f"the history could not be judged: {type(error).__name__}")
+            return Found(seed - first, f"the history could not be judged: {type(error).__name__}")
         if outcome.broken is not None:
-            return Found(seed, outcome.broken.promise)
+            return Found(seed - first, outcome.broken.promise)
     if kept := _failing_kept(mutant):
         return Found(None, kept)
     test = failing_test(mutant, [room_of(mutant.module)]) if tests else ""

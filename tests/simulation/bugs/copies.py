@@ -1,4 +1,4 @@
-"""Deliberate bugs in what recognizes copies and compressed files (rule G5)."""
+"""Deliberate bugs in what recognizes copies and compressed files (rule G5), and their lives."""
 
 from tests.simulation.bugs.mutant import Mutant
 
@@ -13,6 +13,7 @@ COPIES = (
                 "        if False and self._copies is not None and source is not None and unknown:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.end_before_the_rest",
@@ -24,6 +25,7 @@ COPIES = (
                 "        else:\n            self._copies.finish_rest(followed)\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.read_from_the_beginning",
@@ -35,6 +37,7 @@ COPIES = (
                 "        source.continue_with(generation, living=moved)\n        generation.resume_from(0)\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.each_file_is_new",
@@ -46,12 +49,14 @@ COPIES = (
                 "        if True:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.position_not_compared",
         "the bytes before the position are not compared with those of a copy",
         "agent.inputs.files.copies.judge",
         (("        and sample.agrees_at(life.number)\n", ""),),
+        of_files=True,
     ),
     Mutant(
         "copies.prefix_not_compared",
@@ -63,6 +68,7 @@ COPIES = (
                 "    return one[:0] == other[:0]\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.forgotten_by_a_restart",
@@ -74,6 +80,7 @@ COPIES = (
                 "        if True:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.absent_are_unknown",
@@ -85,6 +92,7 @@ COPIES = (
                 "    if False:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.closed_is_another",
@@ -96,6 +104,7 @@ COPIES = (
                 "    if not known.readable or is_own_end or known.complete_at(number):\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.cut_is_whole",
@@ -107,6 +116,7 @@ COPIES = (
                 "        if not (data := self._read_input()):\n            self._stream = None\n        return data\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.packed_beginning_again",
@@ -118,6 +128,7 @@ COPIES = (
                 "        awaited.source.number = 0\n        self._copies.take_over(awaited, generation, moved=False)\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.packed_is_unknown",
@@ -129,6 +140,7 @@ COPIES = (
                 "    return NEW\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.names_not_compared",
@@ -144,6 +156,7 @@ COPIES = (
                 "        return True\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.unreadable_are_none",
@@ -155,6 +168,7 @@ COPIES = (
                 "        if isinstance(error, OSError):\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.late_ones_are_new",
@@ -166,6 +180,7 @@ COPIES = (
                 "                    is_first = at_start\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.input_taken_away_ends_them",
@@ -177,6 +192,7 @@ COPIES = (
                 "            self._restore_ended(entry, GapOrEndMark(reason, entry.exact))\n        else:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.inode_is_enough",
@@ -188,6 +204,7 @@ COPIES = (
                 "        if True:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.unread_are_unknown",
@@ -199,6 +216,7 @@ COPIES = (
                 "                if False and is_unknown:\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.counts_in_any_checkpoint",
@@ -210,6 +228,7 @@ COPIES = (
                 "        self.registry.set_uncounted(checkpoint is None)\n",
             ),
         ),
+        of_files=True,
     ),
     Mutant(
         "copies.held_go_untold",
@@ -221,5 +240,25 @@ COPIES = (
                 "            followed.set_held(True, covered=True)\n",
             ),
         ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.gone_contradict_nothing",
+        "a file that is gone takes any open number that the store has for its first line",
+        "agent.sources.source",
+        (
+            (
+                "        gone = self.counting is Counting.MANY and check.is_gone\n",
+                "        gone = False\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.size_of_the_life_before",
+        "a file truncated between its size and its first bytes is taken for the life before",
+        "agent.inputs.files.beginnings",
+        (("        generation.verify_size(generation.seen)\n", ""),),
+        of_files=True,
     ),
 )

@@ -9,7 +9,8 @@ Edits = tuple[tuple[str, str], ...]
 class Mutant:
     """One bug: in *module*, each old text, which stands there once, is replaced by a new one.
 
-    *over_s2*, *over_iggy*: it is hunted in histories over S2, or over Iggy.
+    *over_s2*, *over_iggy*: it is hunted in histories over S2, or over Iggy; *of_files*: in
+    histories of files.
     """
 
     name: str
@@ -18,3 +19,4 @@ class Mutant:
     edits: Edits
     over_s2: bool = False
     over_iggy: bool = False
+    of_files: bool = False
