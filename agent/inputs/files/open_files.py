@@ -118,8 +118,9 @@ class OpenFiles:
         if not (short or (idle and self.is_crowded)):
             return
 
-        # not all acknowledged; of a file without a first line nothing is kept, so it must be empty
-        waits = source.unacknowledged if source is not None else stat.size
+        # not all acknowledged; of a file without a first line nothing is kept, so it must be empty,
+        # but for what is set aside and not written
+        waits = source.unacknowledged if source is not None else generation.seen
         # deleted files can't be opened again; others must have been read to the end
         if waits or not stat.links or not generation.is_read_up_to(stat):
             return

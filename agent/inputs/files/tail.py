@@ -373,7 +373,7 @@ class Tailer:
 
         # a file at rest is not opened if that would close another one
         has_grown = generation.may_have_grown(stat)
-        may_have_first_line = generation.first_line is None and stat.size > 0
+        may_have_first_line = generation.first_line is None and not generation.is_read_up_to(stat)
         if self.open_files.has_room or has_grown or may_have_first_line:
             self.open_files.open_file(generation)
         return stat

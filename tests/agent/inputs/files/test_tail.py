@@ -341,11 +341,16 @@ def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None
     assert len(tail.open()) == 16
 
 
-def test_empty_files_give_their_handles_back_to_those_that_have_lines__G1() -> None:
+@pytest.mark.parametrize("set_aside", [0, 4096])
+def test_files_without_a_line_give_their_handles_back_to_those_that_have_some__G1_P5(
+    set_aside: int,
+) -> None:
     tail = Tail(0, max_open_files=2, close_idle_seconds=5)
     paths = [f"/logs/{number}.log" for number in range(6)]
     for path in paths:
         tail.disk.open(path, write=True, create=True).close()
+        if set_aside:
+            tail.disk.set_aside(path, set_aside)
     tail.scans()
     tail.rests(30)
     assert len(tail.open()) == 2, "as many as may be, and no more"
