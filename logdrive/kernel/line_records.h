@@ -1,4 +1,4 @@
-/* Lines of a file -> full records: `scan_lines`, `line_frames` and `line_events` of plain.py.
+/* Lines of a file -> full records: `line_frames` and `line_events` of plain.py.
  *
  * Sixteen or 64 bytes at a time, by the vector types of GCC and Clang, which every processor has or
  * gets made of others. Part of loops.c, whose put functions it uses.
@@ -6,188 +6,7 @@
 #ifndef LOGDRIVE_LINE_RECORDS_H
 #define LOGDRIVE_LINE_RECORDS_H
 
-#define BLOCK 16
-#define WIDE 64 /* bytes of which a number has a bit each */
-#define LONG_ESCAPE 6 /* \u0000, of controls that have no short one */
-#define SHORT_CONTROLS 0x3700u /* a bit for each of \b \t \n \f \r, whose escapes have two bytes */
-
-typedef unsigned char block __attribute__((vector_size(BLOCK)));
-
-static block
-load_block(const unsigned char *at)
-{
-    block text;
-    memcpy(&text, at, BLOCK);
-    return text;
-}
-
-/* Return 0xFF where a byte has to be escaped in JSON: quote, backslash, control (newlines, too). */
-static block
-escaped_in(block text)
-{
-    return (block)((text == (unsigned char)'"') | (text == (unsigned char)'\\') | (text < 0x20));
-}
-
-static int
-is_escaped(unsigned char byte)
-{
-    return byte == '"' || byte == '\\' || byte < 0x20;
-}
-
-static int
-escaped_size(unsigned char byte)
-{
-    if (!is_escaped(byte))
-        return 1;
-    return byte >= 0x20 || SHORT_CONTROLS >> byte & 1 ? 2 : LONG_ESCAPE;
-}
-
-/* What lines contain: bytes that are escaped in JSON, controls among them; any byte over 127. */
-struct tally {
-    Py_ssize_t escaped, controls;
-    int high;
-};
-
-static struct tally
-tally_bytes(const unsigned char *at, const unsigned char *end)
-{
-    struct tally tally = {0, 0, 0};
-    while (end - at >= BLOCK) {
-        block escaped = {0}, controls = {0}, high = {0};
-        /* a lane counts up to 255 */
-        for (int i = 0; i < 255 && end - at >= BLOCK; i++, at += BLOCK) {
-            block text = load_block(at);
-            escaped -= escaped_in(text);
-            controls -= (block)(text < 0x20);
-            high |= text;
-        }
-        for (int lane = 0; lane < BLOCK; lane++) {
-            tally.escaped += escaped[lane];
-            tally.controls += controls[lane];
-            tally.high |= high[lane] & 0x80;
-        }
-    }
-    for (; at < end; at++) {
-        tally.escaped += is_escaped(*at);
-        tally.controls += *at < 0x20;
-        tally.high |= *at & 0x80;
-    }
-    return tally;
-}
-
-/* Return how many controls have the long escape; -1 if a line ends with CR LF. */
-static Py_ssize_t
-long_escapes(const unsigned char *at, const unsigned char *end)
-{
-    Py_ssize_t count = 0;
-    for (; at < end; at++) {
-        if (at[0] == '\r' && end - at > 1 && at[1] == '\n')
-            return -1;
-        count += escaped_size(*at) == LONG_ESCAPE;
-    }
-    return count;
-}
-
-/* Return 1 if the text is UTF-8, 0 if not, -1 with an exception set. */
-static int
-is_utf8(const unsigned char *at, Py_ssize_t length)
-{
-    PyObject *text = PyUnicode_DecodeUTF8((const char *)at, length, NULL);
-    if (text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-            return -1;
-        PyErr_Clear();
-        return 0;
-    }
-    Py_DECREF(text);
-    return 1;
-}
-
-/* Powers of ten: TENS[n] is the first number with more than n digits. */
-static const uint64_t TENS[DIGITS] = {
-    1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
-    10000000000u, 100000000000u, 1000000000000u, 10000000000000u, 100000000000000u,
-    1000000000000000u, 10000000000000000u, 100000000000000000u, 1000000000000000000u,
-    10000000000000000000u,
-};
-
-static int
-decimal_digits(uint64_t value)
-{
-    int digits = 1;
-    for (; value >= 10; value /= 10)
-        digits++;
-    return digits;
-}
-
-PyDoc_STRVAR(scan_lines_doc, "As `plain.scan_lines`.");
-
-static PyObject *
-scan_lines(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Py_buffer data;
-    Py_ssize_t at, end, most, longest;
-    unsigned long long start;
-    if (!PyArg_ParseTuple(args, "y*nnKnn", &data, &at, &end, &start, &most, &longest))
-        return NULL;
-    PyObject *result = NULL;
-    if (at < 0 || end < at || end > data.len || most < 1) {
-        PyErr_SetString(PyExc_ValueError, "no lines there");
-        goto done;
-    }
-    const unsigned char *text = (const unsigned char *)data.buf + at;
-    const unsigned char *line = text, *stop = text + (end - at), *newline;
-    Py_ssize_t count = 0, digits = 0;
-    uint64_t position = start;
-    int width = decimal_digits(start);
-    while (count < most && (newline = memchr(line, '\n', (size_t)(stop - line))) != NULL) {
-        if (newline - line >= longest)
-            break;
-        digits += width;
-        position += (uint64_t)(newline + 1 - line);
-        line = newline + 1;
-        count++;
-        /* positions of lines that follow one another seldom differ in their digits */
-        if (width < DIGITS && position >= TENS[width])
-            width = decimal_digits(position);
-    }
-
-    Py_ssize_t written = -1, length = line - text, longer = 0;
-    struct tally tally = tally_bytes(text, line);
-    if (tally.controls > count)
-        longer = long_escapes(text, line);
-    int plain = longer < 0 ? 0 : tally.high ? is_utf8(text, length) : 1;
-    if (plain < 0)
-        goto done;
-    /* each newline counts as escaped, and is left out with its escape */
-    if (plain)
-        written = digits + length + tally.escaped - 2 * count + (LONG_ESCAPE - 2) * longer;
-    result = Py_BuildValue("nnn", count, length, written);
-done:
-    PyBuffer_Release(&data);
-    return result;
-}
-
-/* Return a bit for each of the BLOCK bytes of *flags*, each 0xFF or 0; the first one is lowest. */
-static uint64_t
-bits_of(block flags)
-{
-#if defined(__SSE2__)
-    typedef char signed_block __attribute__((vector_size(BLOCK)));
-    return (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128((signed_block)flags);
-#else
-    uint64_t bits = 0, half[2];
-    memcpy(half, &flags, BLOCK);
-    for (int i = 0; i < 2; i++) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        half[i] = __builtin_bswap64(half[i]);
-#endif
-        /* gathers the lowest bit of each byte in the highest byte */
-        bits |= ((half[i] & 0x0101010101010101u) * 0x0102040810204080u >> 56) << (8 * i);
-    }
-    return bits;
-#endif
-}
+#include "line_scan.h"
 
 /* Return a bit for each of the WIDE bytes at *at* that has to be escaped, the first one lowest. */
 static uint64_t
@@ -199,13 +18,12 @@ escaped_bits(const unsigned char *at)
     return bits;
 }
 
-/* Put *size* bytes, and up to BLOCK of those behind them, which are written over later. */
-static unsigned char *
-put_blocks(unsigned char *to, const unsigned char *from, Py_ssize_t size)
+/* Put WIDE bytes, of which those that are too many are written over later. */
+static void
+put_wide(unsigned char *to, const unsigned char *from)
 {
-    for (Py_ssize_t i = 0; i < size; i += BLOCK)
+    for (int i = 0; i < WIDE; i += BLOCK)
         memcpy(to + i, from + i, BLOCK);
-    return to + size;
 }
 
 /* Put the escape of *byte*, which is_escaped. */
@@ -236,11 +54,13 @@ put_line(unsigned char **to, const unsigned char *limit, const unsigned char **f
     const unsigned char *at = *from;
     unsigned char *out = *to;
     /* while a block fits whatever is in it, and what is read and written beyond it */
-    for (; end - at >= WIDE + BLOCK && limit - out >= WIDE * LONG_ESCAPE + BLOCK; at += WIDE) {
+    for (; end - at >= 2 * WIDE && limit - out >= WIDE * LONG_ESCAPE + WIDE; at += WIDE) {
         int done = 0; /* bytes of the block that are put */
+        /* always a whole block: how many bytes it is to the next escape can't be foretold */
+        put_wide(out, at);
         for (uint64_t escaped = escaped_bits(at); escaped != 0; escaped &= escaped - 1) {
             int next = __builtin_ctzll(escaped);
-            out = put_blocks(out, at + done, next - done);
+            out += next - done;
             done = next + 1;
             if (at[next] == '\n') {
                 *from = at + done;
@@ -248,8 +68,9 @@ put_line(unsigned char **to, const unsigned char *limit, const unsigned char **f
                 return 1;
             }
             out = put_escape(out, at[next]);
+            put_wide(out, at + done);
         }
-        out = put_blocks(out, at + done, WIDE - done);
+        out += WIDE - done;
     }
     /* near an end, byte by byte */
     for (; at != end; at++) {
