@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 # How long an example takes says how busy the machine is, and nothing of what the test holds.
 settings.register_profile("logdrive", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("logdrive")
+
+# Under `nohup make test` every program that a test starts would ignore hangups, too: programs
+# inherit that, but no handler.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 
 SLOW = ("process", "spark", "history")

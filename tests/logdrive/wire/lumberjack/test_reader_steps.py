@@ -154,4 +154,5 @@ def test_frames_that_count_up_are_taken_however_well_they_pack(codec: Codec, lev
         f for f in frames.receive_data(EnvelopeFrame(packed).encode()) if isinstance(f, JsonRun)
     ]
     assert sum(map(len, with_run)) == 65_535
-    assert len(packed) < 65_535 * 1.1 or codec == "zlib"
+    # some take little more than a byte each, and so they are
+    assert len(packed) < 65_535 * 1.5 or codec == "zlib"
