@@ -18,7 +18,7 @@ from agent.sources.registration import SourceState
 from logdrive.host.disk import FileStat
 from logdrive.host.host import Host
 from logdrive.host.transport import Peer, Transport
-from logdrive.model.units import KIB
+from logdrive.model.units import KIB, MIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
 from logdrive.services.config import StoreConfig, StoreListenConfig
@@ -60,6 +60,8 @@ _QUIET_SECONDS = 2.0
 _RESCAN_SECONDS = 5.0
 _READ_BRINGS = 512 * KIB
 """Bytes that a read adds: 256 KiB, unpacked a step at a time, and the beginning of a window."""
+_STEP_OPENS = 2 * MIB
+"""Limit on the bytes of an envelope that a step opens."""
 _FORGOTTEN = f"{STATE}/checkpoint.json"
 _TLS = ServerTlsConfig(cert="server.pem", key="server.key", ca="ca.pem")
 _CLIENT_TLS = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
@@ -409,10 +411,17 @@ class ReceiverHost(Process):
 
     @property
     def memory_bound(self) -> int:
-        """Limit on its bytes: the configured one, and a read for each connection, lost or not."""
+        """Limit on its bytes: the configured one, a read for each connection, lost or not, and what
+        the one connection holds that goes on beyond the limit to end its window.
+
+        That one stops between two steps, of which each may open a whole envelope: more than the
+        smallest limits here, and held twice while its events become batches.
+        """
+        overdrawn = self._memory._overdrawn if self._memory is not None else None
         return (
             self._config.limits.total_bytes
             + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS
+            + min(overdrawn.used if overdrawn is not None else 0, 2 * _STEP_OPENS)
         )
 
 
