@@ -25,7 +25,7 @@ from agent.sources.readable import DueGap, Readable
 from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from agent.sources.sibling_search import SiblingSearch
-from agent.sources.stored_number_check import StoredNumberCheck
+from agent.sources.stored_number_check import SeenBytes, StoredNumberCheck
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
 from logdrive.model.records import END
@@ -52,6 +52,7 @@ class Source:
         "ending",
         "events",
         "generation",
+        "gone",
         "incarnations",
         "number",
         "origin",
@@ -78,6 +79,8 @@ class Source:
     ) -> None:
         # What reads its bytes; None where these are gone.
         self.generation = generation
+        # What was seen of them then, as of the checkpoint; None where that is not needed.
+        self.gone: SeenBytes | None = None
         # What is done with its events: made when it is first read, None where nothing is.
         self.events: SourceEvents | None = None
         # What its S frame says of it, as JSON; None where the registry makes it of the generation.
@@ -128,6 +131,8 @@ class Source:
         self.number, self.store = entry.number, entry.store
         self.undecided, self.resend, self.skip_to = entry.undecided, entry.resend, entry.skip
         self.acknowledged.at_ms = entry.acknowledged
+        if self.generation is None and self.counting is Counting.MANY:
+            self.gone = SeenBytes(entry.seen, entry.last)
 
     def revive(self, mark: GapOrEndMark, now_ms: int) -> None:
         """Register a restored source that has ended once more, to send its end record again."""
@@ -415,7 +420,10 @@ class Source:
 
     def _stored_number_check(self) -> StoredNumberCheck:
         return StoredNumberCheck(
-            self.generation, self.living, closes_when_complete=self.closes_when_complete
+            self.generation,
+            self.living,
+            closes_when_complete=self.closes_when_complete,
+            gone=self.gone,
         )
 
     # Where to start ------------------------------------------------------------------------------

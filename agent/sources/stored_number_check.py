@@ -1,7 +1,18 @@
 """Checks a number that a store has against a generation's bytes (rules D4, G3)."""
 
+from typing import NamedTuple
+
 from agent.sources.readable import Readable
 from logdrive.model.numbers import CLOSED, check_in, is_closed, position_of
+
+
+class SeenBytes(NamedTuple):
+    """What a checkpoint says of bytes that are gone."""
+
+    seen: int
+    """How many were seen."""
+    last_number: int
+    """The number of the last position before which they are known."""
 
 
 class StoredNumberCheck:
@@ -10,10 +21,15 @@ class StoredNumberCheck:
     All methods raise OSError where the bytes to compare with can't be read.
     """
 
-    __slots__ = ("_closes_when_complete", "_generation", "_living")
+    __slots__ = ("_closes_when_complete", "_generation", "_gone", "_living")
 
     def __init__(
-        self, generation: Readable | None, living: Readable | None, *, closes_when_complete: bool
+        self,
+        generation: Readable | None,
+        living: Readable | None,
+        *,
+        closes_when_complete: bool,
+        gone: SeenBytes | None = None,
     ) -> None:
         # The generation, read to its end or not; None where its bytes are gone.
         self._generation = generation
@@ -21,6 +37,11 @@ class StoredNumberCheck:
         self._living = living
         # Whether its end record follows its last byte, as it does in `agent ship`.
         self._closes_when_complete = closes_when_complete
+        # What was seen of bytes that are gone; None of those that can be read, and where it is not
+        # known.
+        self._gone: Readable | SeenBytes | None = gone
+        if generation is not None:
+            self._gone = generation if living is None and not generation.is_unique else None
 
     def may_be_own(self, number: int) -> bool:
         """Return whether *number*, closed or not, can be this generation's."""
@@ -50,32 +71,26 @@ class StoredNumberCheck:
     @property
     def is_gone(self) -> bool:
         """Whether the bytes were seen, and can't be read any more."""
-        return self._generation is not None and self._living is None
+        return self._gone is not None
 
     def may_be_gone(self, number: int) -> bool:
         """Return whether *number* can be that of a generation that was seen, and is gone.
 
         Its bytes can't be compared any more, but it had so many, and its last ones are known.
         """
-        generation = self._generation
-        if generation is None or generation.is_unique or is_closed(number):
+        if self._gone is None or is_closed(number):
             return self.may_be_own(number)
-        if position_of(number) > generation.seen:
+        if position_of(number) > self._gone.seen:
             return False
-        return self.is_surely_gone(number) or not self._is_last_position(number)
+        is_last = position_of(number) == position_of(self._gone.last_number)
+        return self.is_surely_gone(number) or not is_last
 
     def is_surely_gone(self, number: int) -> bool:
         """Return whether *number* is of the last bytes known of a generation that is gone."""
-        generation = self._generation
-        if generation is None or generation.is_unique or is_closed(number):
+        if self._gone is None or is_closed(number):
             return self.may_be_own(number)
-        return self._is_last_position(number) and check_in(number) == check_in(
-            generation.last_number
-        )
-
-    def _is_last_position(self, number: int) -> bool:
-        assert self._generation is not None
-        return position_of(number) == position_of(self._generation.last_number)
+        last = self._gone.last_number
+        return position_of(number) == position_of(last) and check_in(number) == check_in(last)
 
     def matches(self, number: int) -> bool:
         """Return whether *number*, which is not closed, can be this generation's."""

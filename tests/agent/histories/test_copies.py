@@ -455,6 +455,35 @@ def test_a_copy_is_known_though_the_truncated_file_has_gone_before_the_store_was
     run(main())
 
 
+def test_the_number_of_a_copied_life_is_not_that_of_the_next_one_which_went_before_a_start__G3_G5() -> (
+    None
+):
+    """Both have one first line. Of the second the checkpoint says how it ended."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(HEADER + lines(0, 300))
+        await world.kill()
+        world.forget()
+        data = _copytruncate(world)
+        world.write(HEADER + NEXT * 100)
+        await world.crash_reader()
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        world.truncate()
+        reader = await world.reader()
+        world.start()
+        await _over(world)
+        stored = _sources(reader)
+        assert contents([each for each in stored if each.data]) == [data]
+        told = [gap for each in stored for gap in each.gaps]
+        assert told == [(0, len(HEADER + NEXT * 100), "truncated", False)]
+        await world.stop()
+
+    run(main())
+
+
 def test_the_store_says_what_was_read_of_a_life_whose_first_line_the_checkpoint_has__G5_D4() -> (
     None
 ):

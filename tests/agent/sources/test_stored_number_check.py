@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.sources.stored_number_check import StoredNumberCheck
+from agent.sources.stored_number_check import SeenBytes, StoredNumberCheck
 from logdrive.model.numbers import CLOSED, number_of
 from tests.agent.sources.test_readable import TEXT, Bytes
 
@@ -57,3 +57,16 @@ def test_bytes_that_are_gone_were_as_many_as_were_seen_and_ended_as_seen__G3() -
     assert gone.may_be_gone(AT_END)
     assert not gone.may_be_gone(number_of(len(TEXT), b"other"))
     assert not gone.may_be_gone(number_of(len(TEXT) + 1, TEXT))
+
+
+def test_bytes_that_were_gone_at_a_start_are_judged_by_what_the_checkpoint_says__G3() -> None:
+    gone = StoredNumberCheck(
+        None, None, closes_when_complete=False, gone=SeenBytes(len(TEXT) + 3, AT_END)
+    )
+    assert gone.is_gone
+    assert gone.is_surely_gone(AT_END)
+    assert not gone.is_surely_gone(WITHIN)
+    assert gone.may_be_gone(WITHIN)
+    assert gone.may_be_gone(number_of(len(TEXT) + 3, b"unknown"))
+    assert not gone.may_be_gone(number_of(len(TEXT) + 4, b"unknown"))
+    assert not gone.may_be_gone(number_of(len(TEXT), b"other"))

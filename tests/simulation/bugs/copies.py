@@ -83,6 +83,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.seen_forgotten_by_a_restart",
+        "a life whose bytes are gone takes another's number if the agent was started anew",
+        "agent.sources.source",
+        (
+            (
+                "            self.gone = SeenBytes(entry.seen, entry.last)\n",
+                "            self.gone = None\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.absent_are_unknown",
         "a copy of a file that can't be looked for is taken for a new one",
         "agent.inputs.files.copies.judge",
