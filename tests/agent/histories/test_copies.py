@@ -455,7 +455,7 @@ def test_a_copy_is_known_though_the_truncated_file_has_gone_before_the_store_was
     run(main())
 
 
-def test_the_number_of_a_copied_life_is_not_that_of_the_next_one_which_went_before_a_start__G3_G5() -> (
+def test_the_number_of_a_copied_life_is_not_that_of_the_next_one_gone_before_a_start__G3_G5() -> (
     None
 ):
     """Both have one first line. Of the second the checkpoint says how it ended."""
