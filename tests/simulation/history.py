@@ -49,6 +49,7 @@ _DEAF = "it does not read what it is told"
 _END_SECONDS = 12.0  # an agent may take so long to report removed files as ended
 _FOLLOW_TRIES = 20  # limit on the attempts to read all stores
 _FREEING_LOOKS = 20  # looks at a store that has removed no log file since the one before, at most
+_PASS_SECONDS = 2.0  # longer than a pass of retention
 _RETENTION_TURNS = 7  # limit on the turns of retention that are waited for
 _MARK_TURNS = 15
 """Limit on the turns of watermarks: one for each of three writers, and waits for the others."""
@@ -254,6 +255,7 @@ class World(Steps):
             return
 
         # what was cut while the reader told its positions, one after the other, is noticed now
+        await asyncio.sleep(_PASS_SECONDS)
         await self._read_all()
 
         # until the limits are kept; by age not before the last batch is old enough
