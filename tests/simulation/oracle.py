@@ -66,9 +66,10 @@ def judge(
                 # a life that is gone: what its agent knew of it must have arrived, or be a gap
                 if life.witness is not None:
                     named = by_origin.get(life.witness.origin)
+                    is_another = named is not source or not host.starts.knew_count(life.witness)
                     if (
                         named is not None
-                        and named is not source
+                        and is_another
                         and _took_its_place(named, sources.values())
                     ):
                         continue
@@ -177,12 +178,15 @@ def _told(
 
 
 def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
-    """Return whether the next life took over the source *named*.
+    """Return whether the next life took over the source *named*, or another life had it before.
 
-    No byte that was read told the two apart. Another source then has an end that was not seen (P4).
+    No byte that was read told the two apart. Another source of that path then has an end that was
+    not seen (P4).
     """
     return bool(named.pieces) and any(
-        other.open_gap for other in sources if other.host == named.host and other is not named
+        other.open_gap
+        for other in sources
+        if (other.host, other.path) == (named.host, named.path) and other is not named
     )
 
 

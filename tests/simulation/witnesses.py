@@ -73,6 +73,14 @@ class Starts:
         later = [start for number, start in self.found.items() if number > witness.incarnation]
         return all(not start.lost and witness.origin in start.origins for start in later)
 
+    def knew_count(self, witness: Witness) -> bool:
+        """Return whether the start after that life knew its count, or there was none.
+
+        If not, the store decides which of those that look alike it was (rule G3).
+        """
+        later = [number for number in self.found if number > witness.incarnation]
+        return not later or witness.origin in self.found[min(later)].settled
+
     def forgotten(self) -> str:
         """Return the origin of a life that a durable checkpoint had and the next one lacks (G6).
 
