@@ -100,7 +100,7 @@ COPIES = (
         "agent.inputs.files.copies.judge",
         (
             (
-                "    if (strong and related) or ((strong or related) and not suspect.rests):\n",
+                "    if (sure and related) or ((strong or related) and not suspect.rests):\n",
                 "    if False:\n",
             ),
         ),

@@ -19,7 +19,8 @@ read.
 | "                         | a copy at rest, related                   | COPY                     |
 | living                    | its bytes, as far as both go              | HELD                     |
 | living, without a name    | all its bytes, and perhaps more           | MOVED                    |
-| absent                    | strong evidence, or grew within 10 s      | HELD                     |
+| absent                    | strong evidence, or all that was read, or | HELD                     |
+|                           | it grew within 10 s                       |                          |
 | ended                     | a copy at rest, related                   | COPY                     |
 | "                         | a continuation                            | NEW, from where it ended |
 | any                       | anything else                             | NEW                      |
@@ -207,10 +208,16 @@ def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
 
 
 def _judge_absent(suspect: Suspect, life: KnownLife) -> Judgement:
-    strong = life.is_strong(suspect.sample.size, suspect.sample.prefix)
+    sample = suspect.sample
+    strong = life.is_strong(sample.size, sample.prefix)
     related = life.is_related(suspect.path)
-    if (strong and related) or ((strong or related) and not suspect.rests):
-        return Judgement(CopyVerdict.HELD, life, covered=strong)
+    # of so few bytes it must have all that was read: more than the first line, or nothing more
+    sure = strong or (
+        _has_all_read(sample, life)
+        and (life.first_line.span < life.position or sample.size == life.position)
+    )
+    if (sure and related) or ((strong or related) and not suspect.rests):
+        return Judgement(CopyVerdict.HELD, life, covered=strong or sample.size == life.position)
     return NEW
 
 

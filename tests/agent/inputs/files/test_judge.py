@@ -137,6 +137,23 @@ CASES = {
     "of one that can't be read": (Case(LIVING, READ), CopyVerdict.HELD),
     "of an absent one": (Case(ABSENT, READ, rests=True), CopyVerdict.HELD),
     "of an absent one, unrelated": (Case(ABSENT, READ, path="/old/x", rests=True), CopyVerdict.NEW),
+    "all of an absent short one": (
+        Case(ABSENT, SHORT, read=SHORT, rests=True),
+        CopyVerdict.HELD,
+    ),
+    "all of an absent one's first line": (
+        Case(ABSENT, HEADER, read=HEADER, rests=True),
+        CopyVerdict.HELD,
+    ),
+    "more than an absent short one": (
+        Case(ABSENT, SHORT + lines(5, 5), read=SHORT, rests=True),
+        CopyVerdict.HELD,
+    ),
+    "more than an absent one's first line": (
+        Case(ABSENT, SHORT, read=HEADER, rests=True),
+        CopyVerdict.NEW,
+    ),
+    "few bytes of an absent one": (Case(ABSENT, SHORT, rests=True), CopyVerdict.NEW),
     "less than one that is gone, unrelated": (
         Case(AWAITED, READ[:3000], path="/logs/app2.log", rests=True),
         CopyVerdict.NEW,
@@ -158,6 +175,8 @@ def test_each_row_of_the_table__G5(case: Case, verdict: CopyVerdict) -> None:
         "few bytes of a living one": True,
         "of one that can't be read": True,
         "of an absent one": True,
+        "all of an absent short one": True,
+        "more than an absent short one": False,
     }.items(),
 )
 def test_a_held_file_may_go_untold_only_where_another_surely_has_its_bytes__G5(
