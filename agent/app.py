@@ -173,7 +173,8 @@ class Agent:
         if checkpoint is not None:
             self.registry.restore_copies(checkpoint.copies)
             if self.tailer.compressed is not None:
-                self.tailer.compressed.set_last_run(checkpoint.written)
+                # checkpoints of older agents say only when they were written
+                self.tailer.compressed.set_last_run(checkpoint.scanned or checkpoint.written)
         from_end = self._parts.file_inputs.first_from_end
         # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):

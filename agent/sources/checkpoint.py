@@ -121,6 +121,8 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     agent: str
     # When it was written (ms since the epoch).
     written: int = 0
+    # When the last scan for files began (ms since the epoch); 0 where that is not known.
+    scanned: int = 0
     # Files that were recognized as copies and have nothing left to read (rule G5).
     copies: list[CopyStamp] = []
     # Whether files that a start without a checkpoint found had no source yet: only the store knows
@@ -136,6 +138,7 @@ def encode_checkpoint(
     entries: Iterable[CheckpointEntry],
     copies: Iterable[CopyStamp] = (),
     *,
+    scanned: int = 0,
     uncounted: bool = False,
 ) -> bytes:
     """Return the content of the file, with *entries* and *copies* as they are now.
@@ -144,7 +147,9 @@ def encode_checkpoint(
     the interpreter would not give back.
     """
     encoder = msgspec.json.Encoder()
-    head = Checkpoint(agent=agent, written=written, copies=list(copies), uncounted=uncounted)
+    head = Checkpoint(
+        agent=agent, written=written, scanned=scanned, copies=list(copies), uncounted=uncounted
+    )
     content = bytearray(encoder.encode(head)[:-2])
     before = len(content)
     for entry in entries:

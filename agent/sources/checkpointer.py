@@ -54,6 +54,7 @@ class Checkpointer:
             now_ms,
             self._registry.checkpoint_entries(now_ms, self._keep_ms),
             self._registry.copies,
+            scanned=self._registry.scanned_ms,
             uncounted=self._registry.uncounted,
         )
         # what changes from here on belongs to the next write

@@ -84,6 +84,8 @@ class SourceRegistry:
     """Whether files that a start without a checkpoint found have no source yet: only the store
     knows which counts of them exist (rule G3).
     """
+    scanned_ms: int = 0
+    """When the last scan for files began, in ms since the epoch; 0 before the first one."""
     forgotten: set[UUID] = field(default_factory=set)
     """Stems of sources that an operator gave up: if such a file comes back, it is sent again, and
     says so (rule A4).
@@ -373,6 +375,10 @@ class SourceRegistry:
         """Note whether counts of files without a source are unknown."""
         self.uncounted = uncounted
         self.changed = True
+
+    def note_scan(self, began_ms: int) -> None:
+        """Note that all files were looked at that were there at *began_ms*."""
+        self.scanned_ms = began_ms
 
     def restore_copies(self, copies: Iterable[CopyStamp]) -> None:
         """Take over the copies of a checkpoint."""

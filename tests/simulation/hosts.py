@@ -5,6 +5,7 @@ import errno
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -71,7 +72,12 @@ class AgentHost(Process):
     """A host with applications, and an agent that tails what they write."""
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        disk = MemoryDisk([LOGS, OLD, STATE])
+        changes = count()
+        # each change has its own time, as finer clocks give
+        disk = MemoryDisk(
+            [LOGS, OLD, STATE],
+            now_ns=lambda: self.clock.now_ms() * 1_000_000 + next(changes) % 1_000_000,
+        )
         disk.reuses_inodes = plan.inodes_reused
         disk.tells_births = plan.births_told
         disk.journalled = (LOGS, OLD)

@@ -80,7 +80,7 @@ class Scanner:
         """
         if at_start:
             self._start_counting = counting
-        now = self._clock.monotonic()
+        now, began_ms = self._clock.monotonic(), self._clock.now_ms()
         if now >= self._thorough_at:
             listing, self._thorough_at = DirectoryListing(self._disk), now + _THOROUGH_SECONDS
         else:
@@ -103,6 +103,7 @@ class Scanner:
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
         unseen = frozenset((*listing.errors, *listing.forbidden))
+        self._registry.note_scan(began_ms)
         self._tailer.missing.on_scan_ended(looked_everywhere=not unseen)
         if self._tailer.copies is not None and not listing.errors:
             self._tailer.copies.settled.on_scan_ended()

@@ -1,5 +1,7 @@
 """Histories of rotated files that are compressed (G5)."""
 
+import asyncio
+
 import pytest
 
 from logdrive.model.units import MIB
@@ -172,6 +174,32 @@ def test_an_unknown_compressed_file_obeys_the_setting__G5(suffix: str, unknown: 
             assert only.gaps == ([] if unknown == "ship" else [(0, len(data), reason, True)])
             await world.stop()
             world.forget()
+
+    run(main())
+
+
+def test_what_is_written_and_compressed_while_an_agent_drains_is_no_unknown_file__G5() -> None:
+    """Its checkpoint is written when that is over, and says when it looked for files last."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.now_ns = lambda: world.clock.now_ms() * 1_000_000
+        reader = await world.reader()
+        await world.crash_reader()
+        world.write(lines(0, 1))
+        world.start()
+        await world.clock.sleep(3)
+        stopping = asyncio.create_task(world.stop())
+        await world.clock.sleep(3)
+        world.write(lines(1, 300))
+        data = _rotate(world)
+        _compress(world, ".gz")
+        await stopping
+        await world.reader()
+        world.start()
+        await _over(world)
+        assert contents([each for each in _sources(reader) if each.data]) == [data]
+        await world.stop()
 
     run(main())
 

@@ -95,6 +95,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.draining_counts_as_looking",
+        "a file that was compressed while an agent drained is unknown to the next run",
+        "agent.app",
+        (
+            (
+                "checkpoint.scanned or checkpoint.written",
+                "checkpoint.written",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.absent_are_unknown",
         "a copy of a file that can't be looked for is taken for a new one",
         "agent.inputs.files.copies.judge",

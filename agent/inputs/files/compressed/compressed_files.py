@@ -13,8 +13,8 @@ all of it, a step at a time, and compares it with the generations that have its 
 |                                                  | known                                      |
 | nothing of it is known                           | a source of its own, or a gap `not_wanted` |
 
-What is unknown is sent if it was changed since the last run ended: then no agent can have read it.
-Else `unknown_compressed` decides.
+What is unknown is sent if it was changed since the last scan of the run before: then no agent can
+have read it. While a run drains, it does not scan. Else `unknown_compressed` decides.
 """
 
 import asyncio
@@ -85,9 +85,9 @@ class CompressedFiles:
         # files changed before were there in an earlier run, or before the first one (ms)
         self._known_since_ms = clock.now_ms()
 
-    def set_last_run(self, written_ms: int) -> None:
-        """Note when the checkpoint was written last: what was changed since, no agent has read."""
-        self._known_since_ms = written_ms
+    def set_last_run(self, scanned_ms: int) -> None:
+        """Note when the run before looked last: what was changed since, no agent has read."""
+        self._known_since_ms = scanned_ms
 
     @property
     def is_busy(self) -> bool:
