@@ -82,8 +82,9 @@ class CompressedFiles:
         self._jobs: dict[FileKey, SurveyJob] = {}
         self._seeking: dict[CompressedGeneration, Source] = {}
         self._work = asyncio.Event()
-        # files changed before were there in an earlier run, or before the first one (ms)
-        self._known_since_ms = clock.now_ms()
+        # files changed before were there in an earlier run, or before this one: in the millisecond
+        # that has begun, too (ms)
+        self._known_since_ms = clock.now_ms() + 1
 
     def set_last_run(self, scanned_ms: int) -> None:
         """Note when the run before looked last: what was changed since, no agent has read."""

@@ -19,7 +19,7 @@ read.
 | "                         | a copy at rest, related                   | COPY                     |
 | living                    | its bytes, as far as both go              | HELD                     |
 | living, without a name    | all its bytes, and perhaps more           | MOVED                    |
-| absent                    | strong evidence, or all that was read, or | HELD                     |
+| absent                    | strong evidence, or all that was seen, or | HELD                     |
 |                           | it grew within 10 s                       |                          |
 | ended                     | a copy at rest, related                   | COPY                     |
 | "                         | a continuation                            | NEW, from where it ended |
@@ -182,11 +182,7 @@ def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
         return Judgement(verdict, life, covered=strong)
     if not _has_all_read(sample, life):
         return NEW
-    # so few bytes must be all that was seen, and more than the first line, or nothing more
-    known_to = max(life.position, position_of(life.last))
-    if not strong and not (
-        life.first_line.span < known_to <= sample.size or sample.size == known_to
-    ):
+    if not strong and not _has_all_seen(sample, life):
         return Judgement(CopyVerdict.HELD, life) if life.asked else NEW
     # what is written to that name comes into this file from now on
     return Judgement(CopyVerdict.MOVED if in_its_place else CopyVerdict.REST, life)
@@ -211,11 +207,7 @@ def _judge_absent(suspect: Suspect, life: KnownLife) -> Judgement:
     sample = suspect.sample
     strong = life.is_strong(sample.size, sample.prefix)
     related = life.is_related(suspect.path)
-    # of so few bytes it must have all that was read: more than the first line, or nothing more
-    sure = strong or (
-        _has_all_read(sample, life)
-        and (life.first_line.span < life.position or sample.size == life.position)
-    )
+    sure = strong or (_has_all_read(sample, life) and _has_all_seen(sample, life))
     if (sure and related) or ((strong or related) and not suspect.rests):
         return Judgement(CopyVerdict.HELD, life, covered=strong or sample.size == life.position)
     return NEW
@@ -257,3 +249,12 @@ def _has_all_read(sample: Sample, life: KnownLife) -> bool:
         and sample.agrees_at(life.number)
         and (sample.size < position_of(life.last) or sample.agrees_at(life.last))
     )
+
+
+def _has_all_seen(sample: Sample, life: KnownLife) -> bool:
+    """Return whether a *sample* of few bytes, which has all that was read, is no chance.
+
+    It must have all that was seen of *life*, and that more than the first line, or nothing more.
+    """
+    known_to = max(life.position, position_of(life.last))
+    return life.first_line.span < known_to <= sample.size or sample.size == known_to

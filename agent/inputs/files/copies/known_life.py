@@ -134,5 +134,5 @@ def life_of_entry(entry: CheckpointEntry) -> KnownLife:
         first_line=entry.first_line,
         prefix=entry.prefix,
         number=entry.number - CLOSED if is_closed(entry.number) else entry.number,
-        last=0,
+        last=entry.last if entry.done is None else 0,
     )

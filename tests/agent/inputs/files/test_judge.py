@@ -141,6 +141,14 @@ CASES = {
         Case(ABSENT, SHORT, read=SHORT, rests=True),
         CopyVerdict.HELD,
     ),
+    "all that was seen of an absent one": (
+        Case(ABSENT, SHORT, read=HEADER, seen=SHORT[len(HEADER) :], rests=True),
+        CopyVerdict.HELD,
+    ),
+    "other than was seen of an absent one": (
+        Case(ABSENT, SHORT, read=HEADER, seen=OTHER[len(HEADER) : len(SHORT)], rests=True),
+        CopyVerdict.NEW,
+    ),
     "all of an absent one's first line": (
         Case(ABSENT, HEADER, read=HEADER, rests=True),
         CopyVerdict.HELD,
