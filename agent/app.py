@@ -172,9 +172,10 @@ class Agent:
         entries = checkpoint.entries if checkpoint is not None else []
         if checkpoint is not None:
             self.registry.restore_copies(checkpoint.copies)
+            # checkpoints of older agents say only when they were written
+            self.registry.note_scan(checkpoint.scanned or checkpoint.written)
             if self.tailer.compressed is not None:
-                # checkpoints of older agents say only when they were written
-                self.tailer.compressed.set_last_run(checkpoint.scanned or checkpoint.written)
+                self.tailer.compressed.set_last_run(self.registry.scanned_ms)
         from_end = self._parts.file_inputs.first_from_end
         # the store's answer for the agent's own source decides where files start (rule P2)
         if from_end is not None or any(entry.undecided for entry in entries):

@@ -121,7 +121,8 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     agent: str
     # When it was written (ms since the epoch).
     written: int = 0
-    # When the last scan for files began (ms since the epoch); 0 where that is not known.
+    # When the last scan for files began after which none waited to be surveyed (ms since the
+    # epoch); 0 where that is not known.
     scanned: int = 0
     # Files that were recognized as copies and have nothing left to read (rule G5).
     copies: list[CopyStamp] = []

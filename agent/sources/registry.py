@@ -85,7 +85,9 @@ class SourceRegistry:
     knows which counts of them exist (rule G3).
     """
     scanned_ms: int = 0
-    """When the last scan for files began, in ms since the epoch; 0 before the first one."""
+    """When the last scan for files began after which none waited to be surveyed, in ms since the
+    epoch; 0 where that is not known.
+    """
     forgotten: set[UUID] = field(default_factory=set)
     """Stems of sources that an operator gave up: if such a file comes back, it is sent again, and
     says so (rule A4).

@@ -59,7 +59,6 @@ class Arrived:
     source: str
     origin: str
     host: str
-    path: str
     # position in the file, and the bytes there
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
     # intervals that the agent was told not to send
@@ -108,10 +107,8 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
         # no sources of files
         if batch.kind == "foreign" or (header.get("mark") or {}).get("reason") == _NO_FILE:
             continue
-        known = header["attributes"]
         source = sources.setdefault(
-            batch.source,
-            Arrived(batch.source, header["origin"], known["host"], known.get("path", "")),
+            batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"])
         )
         if batch.kind == "data":
             _take_data(source, batch)

@@ -180,13 +180,11 @@ def _told(
 def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
     """Return whether the next life took over the source *named*, or another life had it before.
 
-    No byte that was read told the two apart. Another source of that path then has an end that was
-    not seen (P4).
+    No byte that was read told the two apart. Another source, perhaps of another path, then has an
+    end that was not seen (P4).
     """
     return bool(named.pieces) and any(
-        other.open_gap
-        for other in sources
-        if (other.host, other.path) == (named.host, named.path) and other is not named
+        other.open_gap for other in sources if other.host == named.host and other is not named
     )
 
 

@@ -22,7 +22,7 @@ def _life() -> Life:
 
 
 def _source(data: bytes, *, open_gap: bool = True, ended: str | None = "truncated") -> Arrived:
-    return Arrived("s", "o", "host", "/logs/a.log", [(0, data)], open_gap=open_gap, ended=ended)
+    return Arrived("s", "o", "host", [(0, data)], open_gap=open_gap, ended=ended)
 
 
 def test_only_a_first_line_whose_end_is_told_may_be_there_twice() -> None:

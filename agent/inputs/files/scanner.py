@@ -103,7 +103,10 @@ class Scanner:
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
         unseen = frozenset((*listing.errors, *listing.forbidden))
-        self._registry.note_scan(began_ms)
+        compressed = self._tailer.compressed
+        # what waits to be surveyed must be new to the next run, too
+        if compressed is None or not compressed.is_busy:
+            self._registry.note_scan(began_ms)
         self._tailer.missing.on_scan_ended(looked_everywhere=not unseen)
         if self._tailer.copies is not None and not listing.errors:
             self._tailer.copies.settled.on_scan_ended()

@@ -204,6 +204,35 @@ def test_what_is_written_and_compressed_while_an_agent_drains_is_no_unknown_file
     run(main())
 
 
+@pytest.mark.parametrize("size", [2, 300], ids=lambda size: f"{size} lines")
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_compressed_file_that_waits_for_a_receiver_is_sent_after_more_starts__G5(
+    starts: int, size: int
+) -> None:
+    """It came while no agent ran, and each start but the last ends before a receiver is there."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.now_ns = lambda: world.clock.now_ms() * 1_000_000
+        reader = await world.ships(lines(0, 1))
+        await world.kill()
+        await world.clock.sleep(100)
+        world.write(lines(0, size, prefix="new"), ROTATED)
+        _compress(world, ".gz")
+        await world.crash_reader()
+        for _ in range(starts):
+            world.start()
+            await world.clock.sleep(20)
+            await world.kill()
+        await world.reader()
+        world.start()
+        await _over(world)
+        assert contents(_sources(reader)) == [lines(0, 1), lines(0, size, prefix="new")]
+        await world.stop()
+
+    run(main())
+
+
 @every_suffix
 @pytest.mark.parametrize("how", ["cut", "changed", "other"])
 def test_a_damaged_file_is_a_gap_and_a_warning__G5_P4(

@@ -107,6 +107,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.packed_is_forgotten_unsent",
+        "a compressed file of which nothing was sent is unknown to the next run",
+        "agent.inputs.files.copies.judge",
+        (
+            (
+                "    if not is_likely(suspect, life) and not (in_its_place and suspect.packed):\n",
+                "    if not is_likely(suspect, life):\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.absent_are_unknown",
         "a copy of a file that can't be looked for is taken for a new one",
         "agent.inputs.files.copies.judge",

@@ -114,6 +114,8 @@ class Suspect:
     sample: Sample
     rests: bool
     """Whether it did not grow for `REST_SECONDS`."""
+    packed: bool = False
+    """Whether it is a compressed file: no next life is written to its path."""
 
 
 def judge(suspect: Suspect, lives: Iterable[tuple[KnownLife, LivingFile | None]]) -> Judgement:
@@ -128,7 +130,8 @@ def judge_unpacked(
 
     As `judge` does, but what a living file has is read from that file: it is a copy.
     """
-    return _judge(Suspect(path, sample, rests=True), lives, _judge_unpacked_living)
+    suspect = Suspect(path, sample, rests=True, packed=True)
+    return _judge(suspect, lives, _judge_unpacked_living)
 
 
 def _judge(
@@ -169,9 +172,9 @@ def _judge_unpacked_living(suspect: Suspect, life: KnownLife, file: LivingFile |
 
 def _judge_awaited(suspect: Suspect, life: KnownLife) -> Judgement:
     sample = suspect.sample
-    if not is_likely(suspect, life):
-        return NEW
     in_its_place = suspect.path == life.path
+    if not is_likely(suspect, life) and not (in_its_place and suspect.packed):
+        return NEW
     strong = life.is_strong(sample.size, sample.prefix)
     if sample.size < life.position:
         # of so few bytes only the first line was compared
