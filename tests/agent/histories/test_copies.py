@@ -484,6 +484,37 @@ def test_the_number_of_a_copied_life_is_not_that_of_the_next_one_gone_before_a_s
     run(main())
 
 
+def test_a_file_with_the_first_line_of_one_that_only_a_copy_can_tell_is_not_held_for_ever__G5() -> (
+    None
+):
+    """The store has a number that may be its own or another's; its bytes are gone."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(HEADER + lines(0, 300))
+        await world.kill()
+        world.forget()
+        world.truncate()
+        world.write(HEADER + NEXT * 100)
+        await world.crash_reader()
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        world.truncate()
+        later = HEADER + lines(0, 50, prefix="later")
+        world.write(later, f"{LOG}.2")
+        reader = await world.reader()
+        world.start()
+        await world.clock.sleep(30)
+        await _over(world)
+        assert later in contents([each for each in _sources(reader) if each.data])
+        told = [gap for each in _sources(reader) for gap in each.gaps]
+        assert told == [(0, len(HEADER + NEXT * 100), "truncated", False)]
+        await world.stop()
+
+    run(main())
+
+
 def test_the_store_says_what_was_read_of_a_life_whose_first_line_the_checkpoint_has__G5_D4() -> (
     None
 ):

@@ -96,7 +96,12 @@ def life_of(source: Source, entry: CheckpointEntry | None) -> KnownLife | None:
         state = LifeState.ENDED
     elif source.ending is not None:
         state = LifeState.AWAITED
-    asked = source.registration.required and source.state is not SourceState.OPEN
+    # of one that awaits bytes the store has said all it can
+    asked = (
+        source.registration.required
+        and source.state is not SourceState.OPEN
+        and not source.awaits_bytes
+    )
     if isinstance(generation, Generation) and generation.first_line is not None:
         return KnownLife(
             state=state,
