@@ -4,6 +4,7 @@
 
 from logdrive.model.limits import FIRST_LINE_BYTES
 from tests.simulation.arrivals import Arrived
+from tests.simulation.compressing import SUFFIXES
 from tests.simulation.files import Life
 from tests.simulation.witnesses import Starts
 
@@ -20,12 +21,18 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     return bool(life.copy) and is_told and source.intervals[-1][1] <= span
 
 
-def is_elsewhere(stores: int, starts: Starts) -> bool:
-    """Return whether an agent without its checkpoint may have asked another store than it wrote to.
+def is_elsewhere(life: Life, sources: tuple[Arrived, Arrived], starts: Starts, stores: int) -> bool:
+    """Return whether an agent whose checkpoint lacked *life* may have asked another store for it
+    than the one that it had written to.
 
     There are *stores* of them: more than one if each receiver has its own.
     """
-    return starts.lost and stores > 1
+    origins = {source.origin for source in sources}
+    lacked = any(
+        life.copy in start.inodes and origins.isdisjoint(start.origins)
+        for start in starts.found.values()
+    )
+    return stores > 1 and (starts.lost or lacked)
 
 
 def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> bool:
@@ -35,11 +42,17 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
     not ask the store for. And the file that was truncated, whose inode is a part of its id in the
     store, was not in the checkpoint, and not beside the copy, or not for as long as it took to ask.
 
+    For the life of a compressed copy no store is asked: there the checkpoint alone could tell.
     Neither can a start whose checkpoint was lost, if the file was truncated before it had asked.
     """
     origins = {source.origin for source in sources}
+    is_packed = any(life.copy.endswith(suffix) for suffix in SUFFIXES)
     for number, start in starts.found.items():
-        if life.inode in start.known or not origins.isdisjoint(start.settled):
+        if not origins.isdisjoint(start.settled):
+            continue
+        if is_packed and life.copy in start.inodes:
+            return True
+        if life.inode in start.known:
             continue
         stood_there = start.inodes.get(life.stood_at) == life.inode
         if life.copy in start.inodes and (not stood_there or life.moved_in == number):

@@ -66,12 +66,8 @@ def judge(
                 # a life that is gone: what its agent knew of it must have arrived, or be a gap
                 if life.witness is not None:
                     named = by_origin.get(life.witness.origin)
-                    is_another = named is not source or not host.starts.knew_count(life.witness)
-                    if (
-                        named is not None
-                        and is_another
-                        and _took_its_place(named, sources.values())
-                    ):
+                    knew = host.starts.knew_count(life.witness)
+                    if _is_told_by_another(life, source, named, sources.values(), knew=knew):
                         continue
                     _told(life, life.witness, source, named, host)
                 if source is not None:
@@ -112,7 +108,7 @@ def _owners(
         free = [life for life in matching if life not in owners]
         if not free and any(
             is_first_line_only(life, source)
-            or is_elsewhere(stores, starts[source.host])
+            or is_elsewhere(life, (owners[life], source), starts[source.host], stores)
             or is_unknown(life, (owners[life], source), starts[source.host])
             for life in matching
         ):
@@ -177,6 +173,23 @@ def _told(
         raise BrokenPromise("nothing is lost in silence", f"{what}, and no gap is told")
 
 
+def _is_told_by_another(
+    life: Life,
+    source: Arrived | None,
+    named: Arrived | None,
+    sources: Iterable[Arrived],
+    *,
+    knew: bool,
+) -> bool:
+    """Return whether another source tells of *life* than the one *named* that its agent gave it.
+
+    *source* is the one that has its bytes. The agent *knew* by which count it went, or not.
+    """
+    if named is None:
+        return not knew and _is_told(life, sources)
+    return (named is not source or not knew) and _took_its_place(named, sources)
+
+
 def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
     """Return whether the next life took over the source *named*, or another life had it before.
 
@@ -185,6 +198,15 @@ def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
     """
     return bool(named.pieces) and any(
         other.open_gap for other in sources if other.host == named.host and other is not named
+    )
+
+
+def _is_told(life: Life, sources: Iterable[Arrived]) -> bool:
+    """Return whether a source of the host of *life*, of which nothing arrived, tells of so much."""
+    return any(
+        not other.pieces and other.open_gap and other.last >= life.owed
+        for other in sources
+        if other.host == life.host
     )
 
 

@@ -61,11 +61,19 @@ def test_a_life_is_unknown_to_the_start_in_which_its_file_was_moved() -> None:
     assert not is_unknown(life, (source, source), starts)
 
 
-def test_an_agent_without_checkpoint_may_ask_another_store_where_there_are_several() -> None:
-    lost, kept = Starts({2: replace(_START, lost=True)}), Starts({2: _START})
-    assert is_elsewhere(2, lost)
-    assert not is_elsewhere(1, lost)
-    assert not is_elsewhere(2, kept)
+def test_an_agent_whose_checkpoint_lacks_a_life_may_ask_another_store_where_there_are_several() -> (
+    None
+):
+    source = _source(b"one\ntwo\n")
+
+    def elsewhere(start: Start, stores: int = 2) -> bool:
+        return is_elsewhere(_life(), (source, source), Starts({2: start}), stores)
+
+    assert elsewhere(replace(_START, lost=True))
+    assert not elsewhere(replace(_START, lost=True), stores=1)
+    assert elsewhere(_START)
+    assert not elsewhere(replace(_START, origins=frozenset("o")))
+    assert not elsewhere(replace(_START, inodes={}))
 
 
 def test_a_life_is_unknown_to_a_start_without_checkpoint_in_which_it_was_truncated() -> None:

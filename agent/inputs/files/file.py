@@ -152,7 +152,8 @@ class Generation(FileContent):
         if changed and self.file is not None:
             if self.first_line is not None:
                 self.verify_content()
-            size = self._verify_end(stat)
+            self._verify_end()
+            size = self._find_end(stat)
 
         self.modified_ns = stat.modified_ns
         if stat.links:
@@ -273,6 +274,9 @@ class Generation(FileContent):
         OSError, or `SourceTruncatedError` before any byte of another generation is returned.
         """
         self._verify_first_line()
+        # the next life may have that, too
+        if self.first_line is not None and self.position <= self.first_line.span:
+            self._verify_end()
         # other cutters than that of plain lines look at all of a long line again
         long_line = self._searched - self.position >= limit and self._cutter is LINES
         if long_line and self._line_goes_on(longest, now):
@@ -363,16 +367,17 @@ class Generation(FileContent):
         if self._crc is not None and self.position > max(position, end):
             self._end = (self.position, self._crc)
 
-    def _verify_end(self, stat: FileStat) -> int:
-        """Compare the bytes before the end seen last, then keep those before the new end.
+    def _verify_end(self) -> None:
+        """Compare the bytes before the end seen last: unread bytes can be replaced, too.
 
-        Returns the new end, without NULs that nothing follows. Unread bytes can be replaced, too.
         If nothing was read, only this shows that a file with the same first line is another
-        generation.
+        generation. Raises `SourceTruncatedError`.
         """
         if self._end is not None and crc32(self._read_before(self._end[0])) != self._end[1]:
             raise SourceTruncatedError
 
+    def _find_end(self, stat: FileStat) -> int:
+        """Return the end, without NULs that nothing follows, and keep the bytes before it."""
         size, self._end = stat.size, None
         if size <= self.position:
             self._tail = None

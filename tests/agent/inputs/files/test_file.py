@@ -11,6 +11,7 @@ from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
+from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.records.chunk import TextChunk
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -130,6 +131,16 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
         look(disk, generation)
 
 
+def test_the_next_life_is_told_before_it_is_read_by_what_was_seen__G4() -> None:
+    """It has the same first line, and is longer: the file was looked at, and is read a moment
+    later.
+    """
+    disk, generation = opened(b"one\ntwo\nthree\n")
+    rewrite(disk, b"one\nother, and longer than before\n")
+    with pytest.raises(SourceTruncatedError):
+        generation.read_lines(0.0)
+
+
 def test_what_was_read_is_known_though_it_is_read_again__G4() -> None:
     """A connection that is lost before an acknowledgement leaves more to compare than a line."""
     content = b"one\ntwo\nthree\n"
@@ -230,7 +241,7 @@ def test_a_long_line_that_grows_is_not_read_again_from_its_beginning__P3(
             assert generation.read_lines(0.0, limit=400, longest=2000) is None
         assert not generation.has_lines
     assert generation.first_line is not None
-    assert sum(sizes) == 10 * (10 + generation.first_line.span)
+    assert sum(sizes) == 10 * (10 + generation.first_line.span + TAIL_BYTES)
 
     disk.write(PATH, b"end\nnext\n")
     look(disk, generation)
