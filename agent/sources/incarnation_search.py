@@ -51,7 +51,7 @@ class IncarnationIds(Protocol):
         ...
 
     def counted_here(self, source: object) -> bool:
-        """Return whether no source but *source* is being asked for under these ids."""
+        """Return whether no source but *source* is, or will be, asked for under these ids."""
         ...
 
     def living_counts(self, source: object) -> Collection[int]:

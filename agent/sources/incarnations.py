@@ -45,12 +45,14 @@ class Incarnations:
         )
 
     def counted_here(self, source: object = None) -> bool:
-        """Return whether no source but *source* is being asked for under these ids.
+        """Return whether no source but *source* is, or will be, asked for under these ids.
 
-        One that is asked for under another's waits perhaps for *source* itself.
+        One that is asked for under another's waits perhaps for *source* itself. One of a known
+        count takes the next if the store has another's bytes under that.
         """
         return not any(
-            member.counting is Counting.MANY and member.incarnations is self
+            (member.counting is Counting.MANY or member.store is None)
+            and member.incarnations is self
             for member in self.members
             if member is not source
         )

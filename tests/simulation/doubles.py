@@ -21,6 +21,15 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     return bool(life.copy) and is_told and source.intervals[-1][1] <= span
 
 
+def is_first_line_seen(life: Life, source: Arrived) -> bool:
+    """Return whether no more than the first line was seen of *life*, which is compressed now.
+
+    Its *source* tells so. A plain copy would be sent as a file of its own.
+    """
+    span = min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
+    return _is_packed(life) and source.last <= span
+
+
 def is_elsewhere(life: Life, sources: tuple[Arrived, Arrived], starts: Starts, stores: int) -> bool:
     """Return whether an agent whose checkpoint lacked *life* may have asked another store for it
     than the one that it had written to.
@@ -46,11 +55,10 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
     Neither can a start whose checkpoint was lost, if the file was truncated before it had asked.
     """
     origins = {source.origin for source in sources}
-    is_packed = any(life.copy.endswith(suffix) for suffix in SUFFIXES)
     for number, start in starts.found.items():
         if not origins.isdisjoint(start.settled):
             continue
-        if is_packed and life.copy in start.inodes:
+        if _is_packed(life) and life.copy in start.inodes:
             return True
         if life.inode in start.known:
             continue
@@ -60,3 +68,7 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
         if start.lost and stood_there and life.gone_in == number:
             return True
     return False
+
+
+def _is_packed(life: Life) -> bool:
+    return any(life.copy.endswith(suffix) for suffix in SUFFIXES)

@@ -10,7 +10,12 @@ from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
-from tests.simulation.doubles import is_elsewhere, is_first_line_only, is_unknown
+from tests.simulation.doubles import (
+    is_elsewhere,
+    is_first_line_only,
+    is_first_line_seen,
+    is_unknown,
+)
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.liars import Liar
@@ -165,7 +170,8 @@ def _told(
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
         return  # no agent since knows of it
     is_surely_known = witness.source is not None and not host.starts.lost
-    if life.copy and is_surely_known and not host.store_set_back:
+    knows_more = named is None or not is_first_line_seen(life, named)
+    if life.copy and is_surely_known and knows_more and not host.store_set_back:
         raise BrokenPromise("what a copy has is not lost", what)
     if named is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")

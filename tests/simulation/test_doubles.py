@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.arrivals import Arrived
-from tests.simulation.doubles import is_elsewhere, is_first_line_only, is_unknown
+from tests.simulation.doubles import (
+    is_elsewhere,
+    is_first_line_only,
+    is_first_line_seen,
+    is_unknown,
+)
 from tests.simulation.files import Life
 from tests.simulation.witnesses import Start, Starts
 
@@ -31,6 +36,16 @@ def test_only_a_first_line_whose_end_is_told_may_be_there_twice() -> None:
     assert not is_first_line_only(_life(), _source(b"one\n", open_gap=False))
     assert is_first_line_only(_life(), _source(b"on")), "written in two pieces"
     assert not is_first_line_only(_life(), _source(b"one\ntwo\n"))
+
+
+def test_of_a_compressed_life_only_the_first_line_may_have_been_seen() -> None:
+    life = _life()
+    source = Arrived("s", "o", "host", last=4, open_gap=True, ended="removed")
+    assert not is_first_line_seen(life, source)
+    life.copy = "/logs/a.log.1.gz"
+    assert is_first_line_seen(life, source)
+    source.last = 5
+    assert not is_first_line_seen(life, source)
 
 
 @pytest.mark.parametrize(

@@ -515,6 +515,27 @@ def test_a_file_with_the_first_line_of_one_that_only_a_copy_can_tell_is_not_held
     run(main())
 
 
+def test_a_copy_is_asked_for_once_the_next_life_has_its_count__G3_G5() -> None:
+    """The checkpoint has neither: the next life takes the first count, and then the second."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 1), "/logs/other.log")
+        await _ship_behind_the_checkpoint(world, HEADER + lines(0, 300))
+        data = _copytruncate(world)
+        await world.crash_reader()
+        world.start()
+        await world.clock.sleep(3)
+        world.write(HEADER + NEXT)
+        await world.clock.sleep(3)
+        await world.reader()
+        await _over(world)
+        assert sorted(contents(_sources(reader))) == sorted([lines(0, 1), data, HEADER + NEXT])
+        await world.stop()
+
+    run(main())
+
+
 def test_the_store_says_what_was_read_of_a_life_whose_first_line_the_checkpoint_has__G5_D4() -> (
     None
 ):

@@ -119,6 +119,30 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.asked_for_before_the_next_life",
+        "a copy is asked for while the next life may still be under its id",
+        "agent.sources.incarnations",
+        (
+            (
+                "            (member.counting is Counting.MANY or member.store is None)\n",
+                "            member.counting is Counting.MANY\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.next_life_is_read_as_the_one_before",
+        "the first read compares no more than the first line",
+        "agent.inputs.files.file",
+        (
+            (
+                "        if self.first_line is not None and self.position <= self.first_line.span:\n",
+                "        if False:\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.absent_are_unknown",
         "a copy of a file that can't be looked for is taken for a new one",
         "agent.inputs.files.copies.judge",
