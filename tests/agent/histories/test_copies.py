@@ -45,6 +45,21 @@ def _copytruncate(world: World, to: str = COPY) -> bytes:
     return data
 
 
+async def _see_a_life_go_untold(world: World) -> tuple[int, int, str, bool]:
+    """Let a life be seen by an agent without a receiver, and be truncated while none runs.
+
+    Returns its gap.
+    """
+    life = HEADER + NEXT * 100
+    world.write(life)
+    await world.crash_reader()
+    world.start()
+    await world.clock.sleep(3)
+    await world.kill()
+    world.truncate()
+    return 0, len(life), "truncated", False
+
+
 @pytest.mark.parametrize("size", [1, 20, 200, 20_000], ids=lambda size: f"{size} lines")
 @pytest.mark.parametrize("to", [COPY, "/logs/app-1.log", "/logs/app.bak"])
 def test_lines_that_only_the_copy_has_are_read_from_it__G5_G3_h06_h27(size: int, to: str) -> None:
@@ -466,19 +481,13 @@ def test_the_number_of_a_copied_life_is_not_that_of_the_next_one_gone_before_a_s
         await world.kill()
         world.forget()
         data = _copytruncate(world)
-        world.write(HEADER + NEXT * 100)
-        await world.crash_reader()
-        world.start()
-        await world.clock.sleep(3)
-        await world.kill()
-        world.truncate()
+        gap = await _see_a_life_go_untold(world)
         reader = await world.reader()
         world.start()
         await _over(world)
         stored = _sources(reader)
         assert contents([each for each in stored if each.data]) == [data]
-        told = [gap for each in stored for gap in each.gaps]
-        assert told == [(0, len(HEADER + NEXT * 100), "truncated", False)]
+        assert [told for each in stored for told in each.gaps] == [gap]
         await world.stop()
 
     run(main())
@@ -495,12 +504,7 @@ def test_a_file_with_the_first_line_of_one_that_only_a_copy_can_tell_is_not_held
         await world.kill()
         world.forget()
         world.truncate()
-        world.write(HEADER + NEXT * 100)
-        await world.crash_reader()
-        world.start()
-        await world.clock.sleep(3)
-        await world.kill()
-        world.truncate()
+        gap = await _see_a_life_go_untold(world)
         later = HEADER + lines(0, 50, prefix="later")
         world.write(later, f"{LOG}.2")
         reader = await world.reader()
@@ -508,8 +512,7 @@ def test_a_file_with_the_first_line_of_one_that_only_a_copy_can_tell_is_not_held
         await world.clock.sleep(30)
         await _over(world)
         assert later in contents([each for each in _sources(reader) if each.data])
-        told = [gap for each in _sources(reader) for gap in each.gaps]
-        assert told == [(0, len(HEADER + NEXT * 100), "truncated", False)]
+        assert [told for each in _sources(reader) for told in each.gaps] == [gap]
         await world.stop()
 
     run(main())
