@@ -16,9 +16,8 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     evidence: what else the life had was never seen before the file was truncated. The source is
     open, or its end says so.
     """
-    span = min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
     is_told = source.ended is None or source.open_gap
-    return bool(life.copy) and is_told and source.intervals[-1][1] <= span
+    return bool(life.copy) and is_told and source.intervals[-1][1] <= _first_line_span(life)
 
 
 def is_first_line_seen(life: Life, source: Arrived) -> bool:
@@ -26,8 +25,7 @@ def is_first_line_seen(life: Life, source: Arrived) -> bool:
 
     Its *source* tells so. A plain copy would be sent as a file of its own.
     """
-    span = min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
-    return _is_packed(life) and source.last <= span
+    return _is_packed(life) and source.last <= _first_line_span(life)
 
 
 def is_elsewhere(life: Life, sources: tuple[Arrived, Arrived], starts: Starts, stores: int) -> bool:
@@ -68,6 +66,10 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
         if start.lost and stood_there and life.gone_in == number:
             return True
     return False
+
+
+def _first_line_span(life: Life) -> int:
+    return min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
 
 
 def _is_packed(life: Life) -> bool:

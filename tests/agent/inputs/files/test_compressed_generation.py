@@ -1,0 +1,48 @@
+"""A compressed file that is read again from its beginning (G5)."""
+
+import pytest
+
+from agent.config.files import InputTable
+from agent.inputs.files.compressed.generation import CompressedGeneration
+from agent.inputs.files.compressed.unpacked import STEP_BYTES, SeekingError, Surveyor
+from agent.sources.place import FileLocation
+from tests.agent.world import lines
+from tests.simulation.compressing import SUFFIXES
+from tests.support.memory_disk import MemoryDisk
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_was_read_far_ahead_is_not_unpacked_to_read_from_the_beginning__G5(
+    suffix: str,
+) -> None:
+    """Nothing was acknowledged: what is known of the last position read is behind megabytes."""
+    data, path = lines(0, 400_000), f"/logs/app.log.1{suffix}"
+    assert len(data) > 3 * STEP_BYTES
+    disk = MemoryDisk(["/logs"])
+    disk.write(path, SUFFIXES[suffix](data))
+    stat = disk.stat(path)
+    surveyor = Surveyor(disk.open(path), suffix, b"\n", lambda survey, line: ())
+    while not surveyor.advance():
+        pass
+    survey = surveyor.survey
+    assert survey.first_line is not None
+    generation = CompressedGeneration(
+        FileLocation(path, path, "/", stat.device, stat.inode, stat.birth_ns),
+        InputTable(paths=["/logs/*"]),
+        stat=stat,
+        survey=survey,
+        first_line=survey.first_line,
+    )
+
+    for _ in range(2):
+        generation.open_handle(disk)
+        read = 0
+        while read < len(data):
+            try:
+                chunk = generation.read_lines(0.0)
+            except SeekingError:
+                pytest.fail("it is unpacked to where it was read before")
+            assert chunk is not None
+            read += chunk.end - chunk.begin
+        generation.close_handle()
+        generation.resume_from(0)
