@@ -26,8 +26,17 @@ class Counting(Enum):
     """It is sure."""
     MANY = "many"
     """It was begun without a checkpoint: several counts have to be asked for."""
+    NEXT = "next"
+    """It takes the next one, once that of the generation before it is known: it was never sent."""
     AFTER = "after"
-    """It follows a generation whose own count is still being asked for."""
+    """It was restored before it took the next one, and may have been sent under that: several have
+    to be asked for, once that of the generation before it is known.
+    """
+
+    @property
+    def asks_several(self) -> bool:
+        """Whether several counts have to be asked for."""
+        return self in (Counting.MANY, Counting.AFTER)
 
 
 class IncarnationIds(Protocol):
@@ -46,8 +55,8 @@ class IncarnationIds(Protocol):
         """Return the lowest count above those of all known sources, *source* itself left out."""
         ...
 
-    def counts_known(self, source: object) -> bool:
-        """Return whether the counts of all sources but *source* are known."""
+    def counts_known(self, source: Any) -> bool:
+        """Return whether those counts are known that *source* waits for; without it, all."""
         ...
 
     def counted_here(self, source: object) -> bool:

@@ -38,10 +38,16 @@ class Incarnations:
         counts = [member.count for member in self.members if member is not source]
         return max([self.highest_ended, *counts]) + 1
 
-    def counts_known(self, source: object = None) -> bool:
-        """Return whether the counts of all sources but *source* are known."""
+    def counts_known(self, source: Source | None = None) -> bool:
+        """Return whether those counts are known that *source* waits for; without it, all.
+
+        One restored before it took its count waits for those that came before it.
+        """
         return not any(
-            member.counting is Counting.MANY for member in self.members if member is not source
+            member.counting is Counting.MANY
+            or (member.counting is Counting.AFTER and not _is_before(source, member))
+            for member in self.members
+            if member is not source
         )
 
     def counted_here(self, source: object = None) -> bool:
@@ -51,8 +57,7 @@ class Incarnations:
         count takes the next if the store has another's bytes under that.
         """
         return not any(
-            (member.counting is Counting.MANY or member.store is None)
-            and member.incarnations is self
+            (member.counting.asks_several or member.store is None) and member.incarnations is self
             for member in self.members
             if member is not source
         )
@@ -76,3 +81,11 @@ class Incarnations:
     def on_ended(self, count: int) -> None:
         """Remember that the generation with this *count* has ended."""
         self.highest_ended = max(self.highest_ended, count)
+
+
+def _is_before(source: Source | None, other: Source) -> bool:
+    """Return whether *source* is one restored as *other* was, and came before it.
+
+    The count that each was to take next says so.
+    """
+    return source is not None and source.counting is Counting.AFTER and source.count < other.count

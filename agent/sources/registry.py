@@ -128,7 +128,7 @@ class SourceRegistry:
         # the count of a generation that looks alike must be known first
         if incarnations.members:
             known = incarnations.counts_known()
-            counting = Counting.KNOWN if known else Counting.AFTER
+            counting = Counting.KNOWN if known else Counting.NEXT
         count = 0 if counting is Counting.MANY else incarnations.next_count()
 
         source = Source(
@@ -420,7 +420,9 @@ class SourceRegistry:
             entry.input = generation.input_kind.value
         entry.origin = source.origin
         entry.count = source.count
-        entry.counting = source.counting.value
+        # it may have been sent once this is read
+        counting = Counting.AFTER if source.counting is Counting.NEXT else source.counting
+        entry.counting = counting.value
         entry.number, entry.store = source.number, source.store
         entry.undecided = source.undecided
         entry.resend, entry.skip = source.resend, source.skip_to

@@ -131,7 +131,7 @@ class Source:
         self.number, self.store = entry.number, entry.store
         self.undecided, self.resend, self.skip_to = entry.undecided, entry.resend, entry.skip
         self.acknowledged.at_ms = entry.acknowledged
-        if self.generation is None and self.counting is Counting.MANY:
+        if self.generation is None and self.counting.asks_several:
             self.gone = SeenBytes(entry.seen, entry.last)
 
     def revive(self, mark: GapOrEndMark, now_ms: int) -> None:
@@ -248,18 +248,19 @@ class Source:
         search = self.sibling_search
         if search is not None and search.trying:
             return self.incarnations.counted_here(self)
-        return self.counting is not Counting.AFTER or self.incarnations.counts_known(self)
+        waits = self.counting in (Counting.NEXT, Counting.AFTER)
+        return not waits or self.incarnations.counts_known(self)
 
     def next_registrations(self) -> list[tuple[int, UUID]]:
         """Return the counts to register now, each with its origin id.
 
         Send an S frame for each, and give every answer to `on_answer`.
         """
-        if self.counting is Counting.AFTER:
+        if self.counting is Counting.NEXT:
             self._take_count(self.incarnations.next_count(self))
 
         # the answers for several counts decide which one it is
-        many = self.counting is Counting.MANY
+        many = self.counting.asks_several
         # a source that lives on the same connection would lose its registration
         taken = self.incarnations.living_counts(self) if many else ()
         counts = self.registration.ask(0 if many else self.count, many=many, taken=taken)
@@ -275,7 +276,7 @@ class Source:
         """
         search, check = self.sibling_search, self._stored_number_check()
         # which of several it is, bytes must say
-        gone = self.counting is Counting.MANY and check.is_gone
+        gone = self.counting.asks_several and check.is_gone
         fits = check.may_be_own
         if search is not None and search.trying:
             fits = check.may_be_copied

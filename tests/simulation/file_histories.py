@@ -1,14 +1,16 @@
 """Draws histories of files: one or two hosts whose applications do to their files whatever can be
 done, while agents die at any fault point and lose their checkpoints.
 
-Each byte must be in exactly one event or gap. `FILE_SEEDS` and the seeds that follow are theirs:
+Each byte must be in exactly one event or gap. `FILE_SEEDS` and the seeds that follow are theirs;
+from `DENSE_SEEDS` on agents start more often, and a file has a line or two when it is copied:
 
     python -m tests.simulation run --first 1000000000000000 --seeds 5000
+    python -m tests.simulation run --first 2000000000000000 --seeds 5000
 """
 
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from logdrive.host import faults
 from tests.simulation.files import APPLICATIONS
@@ -16,6 +18,20 @@ from tests.simulation.plan import Plan, Step
 
 FILE_SEEDS: Final = 10**15
 """The first of the seeds that are histories of files."""
+DENSE_SEEDS: Final = 2 * FILE_SEEDS
+"""The first of those in which much happens to few lines."""
+
+
+class _Mix(NamedTuple):
+    """What histories are made of."""
+
+    weights: dict[str, int]
+    """How often each kind of step comes."""
+    steps: tuple[int, int]
+    """The least and the most of them."""
+    lines: tuple[int, ...]
+    """What a step writes."""
+
 
 _WEIGHTS: Final = {
     "write": 40,
@@ -35,14 +51,32 @@ _WEIGHTS: Final = {
     "forget": 2,
     "cut": 2,
 }
-"""How often each kind of step comes."""
-
-_STEPS: Final = 40, 120
+_WIDE: Final = _Mix(_WEIGHTS, (40, 120), (1, 3, 10, 40, 200))
+_DENSE: Final = _Mix(
+    {
+        **_WEIGHTS,
+        "write": 30,
+        "rotate": 6,
+        "shift": 4,
+        "truncate": 6,
+        "copytruncate": 9,
+        "compress": 7,
+        "remove": 4,
+        "kill": 8,
+        "arm": 8,
+        "stop": 8,
+        "forget": 5,
+        "part": 5,
+    },
+    (12, 60),
+    (1, 1, 2, 10, 100),
+)
 _POINTS: Final = tuple(point for point in faults.POINTS if point.startswith("agent."))
 
 
 def of_files(plan: Plan) -> Plan:
     """Return a history of files on the hosts of *plan*: its agents, and one receiver."""
+    mix = _DENSE if plan.seed >= DENSE_SEEDS else _WIDE
     pick = Random(f"files {plan.seed}")
     receivers = plan.receivers[:1]
     agents = tuple(
@@ -56,9 +90,9 @@ def of_files(plan: Plan) -> Plan:
         for agent in plan.agents[: pick.choice((1, 1, 2))]
     )
     steps, at = list[Step](), 0.0
-    for number in range(pick.randint(*_STEPS)):
-        kind = pick.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-        values = {**_values(kind, pick), "seed": pick.getrandbits(32)}
+    for number in range(pick.randint(*mix.steps)):
+        kind = pick.choices(list(mix.weights), list(mix.weights.values()))[0]
+        values = {**_values(kind, mix, receivers[0], pick), "seed": pick.getrandbits(32)}
         steps.append(Step(round(at, 3), kind, pick.choice(agents).name, values, number))
         at += pick.choice((0.0, 0.01, 0.1, 1.0, 4.0)) * pick.random()
     return Plan(
@@ -77,7 +111,7 @@ def of_files(plan: Plan) -> Plan:
     )
 
 
-def _values(kind: str, pick: Random) -> dict[str, Any]:
+def _values(kind: str, mix: _Mix, receiver: str, pick: Random) -> dict[str, Any]:
     """Return the values of a step of this *kind*."""
     down = pick.choice((0.0, 0.2, 2.0, 8.0))
     if kind in ("kill", "forget"):
@@ -94,10 +128,12 @@ def _values(kind: str, pick: Random) -> dict[str, Any]:
         }
     if kind == "cut":
         return {"how": pick.choice(("reset", "half_open", "stall")), "seconds": 3.0}
+    if kind == "part":
+        return {"other": receiver, "seconds": pick.choice((3.0, 20.0, 45.0))}
 
     values: dict[str, Any] = {"file": pick.choice(APPLICATIONS)}
     if kind == "write":
-        values["lines"] = pick.choice((1, 3, 10, 40, 200))
+        values["lines"] = pick.choice(mix.lines)
         values["style"] = pick.choice(("plain", "plain", "odd"))
     elif kind in ("rotate", "unlink"):
         values["late"] = pick.choice((0, 0, 2))

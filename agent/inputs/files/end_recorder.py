@@ -43,7 +43,7 @@ class EndRecorder:
         if source is None and (source := self._make_source(generation, head)) is not None:
             # encoded now: the file can't be read any more
             chunk = TextChunk.from_whole_file(head)
-            generation.on_whole_file_read(len(head))
+            generation.on_whole_file_read(head)
             source.add_runs(self._encoder_of(source).encode_chunk(chunk, 0, self._clock.now_ms()))
         if source is not None:
             self._end(source, mark)

@@ -246,9 +246,10 @@ class Generation(FileContent):
         """Return the gap before the start, of bytes that are not wanted (rule P2)."""
         return DueGap(self.start, _UNWANTED) if position == 0 < self.start else None
 
-    def on_whole_file_read(self, size: int) -> None:
-        """Note that all *size* bytes of the file are read."""
-        self.position = self.seen = size
+    def on_whole_file_read(self, data: bytes) -> None:
+        """Note that *data*, all the bytes of the file, are read."""
+        self.position = self.seen = len(data)
+        self._crc = crc32(data[-TAIL_BYTES:])
 
     def end_at(self, position: int) -> None:
         """Take *position* for the end: what follows belongs to the next generation (rule A4)."""

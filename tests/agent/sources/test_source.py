@@ -10,6 +10,7 @@ from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.incarnations import Incarnations
 from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import Source
+from agent.sources.stored_number_check import SeenBytes
 from logdrive.model.numbers import ABSENT, CLOSED, number_of
 from logdrive.model.records import DATA, END
 from logdrive.records.runs import REMOVED, GapOrEndMark, Run
@@ -129,7 +130,7 @@ def test_generations_after_one_whose_count_is_not_known_wait_for_it__G3() -> Non
     first = source(Counting.MANY)
     family = first.incarnations
     assert isinstance(family, Incarnations)
-    second = Source(None, family, b"{}", count=family.next_count(), counting=Counting.AFTER)
+    second = Source(None, family, b"{}", count=family.next_count(), counting=Counting.NEXT)
     family.add(second)
     assert not second.may_register
     for count, _ in first.next_registrations():
@@ -140,3 +141,40 @@ def test_generations_after_one_whose_count_is_not_known_wait_for_it__G3() -> Non
     assert second.may_register
     assert [count for count, _ in second.next_registrations()] == [5]
     assert second.origin == IDENTITY.origin_for(5)
+
+
+def restored(family: Incarnations, counting: Counting, seen: int) -> Source:
+    """Return a source of a checkpoint of which *seen* bytes were known, and are gone."""
+    made = Source(None, family, b"{}", count=family.next_count(), counting=counting)
+    made.gone = SeenBytes(seen, number_of(seen, b"x" * seen))
+    family.add(made)
+    return made
+
+
+def answer(source: Source, stored: dict[int, int]) -> None:
+    """Register *source*, and give it what a store has for the counts that it asks for."""
+    for count, _ in source.next_registrations():
+        source.on_answer(StoredNumber(count, stored.get(count, ABSENT), STORE), 0)
+
+
+def test_generations_restored_before_they_had_a_count_are_asked_for_in_their_order__G3() -> None:
+    family = Incarnations(IDENTITY.stem, IDENTITY)
+    first = restored(family, Counting.MANY, 10)
+    second = restored(family, Counting.AFTER, 20)
+    third = restored(family, Counting.AFTER, 30)
+    newer = Source(None, family, b"{}", count=family.next_count(), counting=Counting.NEXT)
+    family.add(newer)
+
+    # what was sent after the checkpoint was written; the end of the first tells nothing
+    stored = {0: CLOSED + 10, 1: number_of(20, b"x" * 20), 2: number_of(30, b"x" * 30)}
+    assert [each.may_register for each in (third, second, first)] == [False, False, True]
+    answer(first, stored)
+    assert first.count == 3
+    assert [each.may_register for each in (third, second)] == [False, True]
+    answer(second, stored)
+    assert (second.count, second.position) == (1, 20)
+    assert [each.may_register for each in (newer, third)] == [False, True]
+    answer(third, stored)
+    assert (third.count, third.position) == (2, 30)
+    assert newer.may_register
+    assert [count for count, _ in newer.next_registrations()] == [4]

@@ -124,8 +124,8 @@ COPIES = (
         "agent.sources.incarnations",
         (
             (
-                "            (member.counting is Counting.MANY or member.store is None)\n",
-                "            member.counting is Counting.MANY\n",
+                "            (member.counting.asks_several or member.store is None) and member",
+                "            member.counting.asks_several and member",
             ),
         ),
         of_files=True,
@@ -308,10 +308,30 @@ COPIES = (
         "agent.sources.source",
         (
             (
-                "        gone = self.counting is Counting.MANY and check.is_gone\n",
+                "        gone = self.counting.asks_several and check.is_gone\n",
                 "        gone = False\n",
             ),
         ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.next_count_after_a_start",
+        "a file whose count was still to come takes the next one at a start, though it was sent",
+        "agent.sources.registry",
+        (
+            (
+                "        counting = Counting.AFTER if source.counting is Counting.NEXT "
+                "else source.counting\n",
+                "        counting = source.counting\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.end_of_a_line_without_end",
+        "the end of a file that was one line without end is not kept for a start",
+        "agent.inputs.files.file",
+        (("        self._crc = crc32(data[-TAIL_BYTES:])\n", ""),),
         of_files=True,
     ),
     Mutant(

@@ -356,3 +356,11 @@ def test_a_file_that_names_more_bytes_than_can_be_read_is_no_truncated_one__G4()
     stat = disk.stat(PATH)
     generation.file.pread = lambda size, offset: b"one\n"[offset : offset + size]  # type: ignore[method-assign]
     generation.on_stat(stat, 1.0)
+
+
+def test_the_end_of_a_line_without_end_that_was_read_last_is_known__P1() -> None:
+    content = b"x" * (TAIL_BYTES + 1)
+    _, generation = opened(content)
+    generation.close_handle()
+    generation.on_whole_file_read(content)
+    assert generation.last_number == number_of(len(content), content)
