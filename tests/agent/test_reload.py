@@ -75,6 +75,55 @@ def test_a_file_that_no_input_names_is_read_on_from_its_position_once_one_does()
     run(main())
 
 
+def test_a_copy_that_a_later_input_names_is_looked_for_in_the_store__G5() -> None:
+    async def main() -> None:
+        world = World(paths=[f"{LOG}*"])
+        await world.ships(lines(0, 100))
+        world.write(lines(0, 100), f"{LOG}.1")
+        world.truncate()
+        await world.kill()
+        world.forget()
+
+        former = world.settings["input"]
+        world.settings["input"] = [{"paths": [OTHER]}]
+        world.start()
+        await world.clock.sleep(1)
+        await reloaded(world, input=former)
+        await world.clock.sleep(1)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 100)]
+        assert not world.stored(f"{LOG}.1")
+        await world.stop()
+
+    run(main())
+
+
+def test_a_line_that_a_later_input_finds_unfinished_is_counted_after_the_next_start__G3() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.kill()
+        world.forget()
+        world.truncate()
+        world.write(lines(0, 1)[:-1])
+
+        former = world.settings["input"]
+        world.settings["input"] = [{"paths": [OTHER]}]
+        world.start()
+        await world.clock.sleep(5)
+        assert world.agent is not None
+        assert not world.agent.registry.uncounted
+        await reloaded(world, input=former)
+        await world.clock.sleep(5)
+        assert world.agent.registry.uncounted
+        world.write(b"\n")
+        await world.clock.sleep(5)
+        assert not world.agent.registry.uncounted
+        await world.stop()
+
+    run(main())
+
+
 def test_a_file_is_let_go_only_once_what_is_in_flight_was_acknowledged() -> None:
     async def main() -> None:
         world = World()

@@ -61,12 +61,17 @@ class Scanner:
         self._start_counting = Counting.KNOWN
         # paths that no scan could look at since the start: what is found there was there before
         self._unseen = frozenset[str]()
+        # True: the next scan is the first of these inputs, so what it finds was there before, too
+        self._reloaded = False
         self.wake_event = asyncio.Event()  # set it to scan soon
 
     def reload(self, rescan_seconds: float) -> None:
         """Scan every *rescan_seconds* from now on, and soon: the inputs are others."""
         self._rescan_seconds = rescan_seconds
         self._thorough_at = 0.0
+        self._reloaded = True
+        if self._start_counting is Counting.MANY:
+            self._registry.set_uncounted(True)
         self.wake_event.set()
 
     async def scan_inputs(
@@ -75,11 +80,13 @@ class Scanner:
         """Scan all inputs once, letting other tasks run; return what was listed.
 
         *counting* is for files never seen before; *at_start* says that it is the agent's first
-        scan. Both hold for later scans, too, where the first one could not look. Takes about 2 µs
-        for an open file that is followed under its name, 6 µs once a minute and for a closed one.
+        scan. Both hold for later scans, too, where the first one could not look, or had other
+        inputs. Takes about 2 µs for an open file that is followed under its name, 6 µs once a
+        minute and for a closed one.
         """
         if at_start:
             self._start_counting = counting
+        all_new, self._reloaded = at_start or self._reloaded, False
         now, began_ms = self._clock.monotonic(), self._clock.now_ms()
         if now >= self._thorough_at:
             listing, self._thorough_at = DirectoryListing(self._disk), now + _THOROUGH_SECONDS
@@ -97,7 +104,7 @@ class Scanner:
             if key is None or not self._tailer.is_unchanged(path, key):
                 stat = listing.stat_or_none(path)
                 if stat is not None and stat.is_file:
-                    is_first = at_start or (bool(self._unseen) and self._is_unseen(path))
+                    is_first = all_new or (bool(self._unseen) and self._is_unseen(path))
                     matched = MatchedFile(path, table, stat, at_start=is_first)
                     self._on_match(matched, self._start_counting if is_first else counting, waiting)
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
@@ -112,7 +119,7 @@ class Scanner:
             self._tailer.copies.settled.on_scan_ended()
 
         self._warn_of_failed(listing)
-        self._unseen = unseen if at_start else self._unseen & unseen
+        self._unseen = unseen if all_new else self._unseen & unseen
         if self._registry.uncounted and not self._unseen and not self._tailer.has_uncounted:
             self._registry.set_uncounted(False)
         return listing

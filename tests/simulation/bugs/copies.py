@@ -236,10 +236,17 @@ COPIES = (
         "agent.inputs.files.scanner",
         (
             (
-                "                    is_first = at_start or (bool(self._unseen) and self._is_unseen(path))\n",
-                "                    is_first = at_start\n",
+                "                    is_first = all_new or (bool(self._unseen) and self._is_unseen(path))\n",
+                "                    is_first = all_new\n",
             ),
         ),
+        of_files=True,
+    ),
+    Mutant(
+        "copies.of_later_inputs_are_new",
+        "a copy that an input names since a reload is not looked for in the store",
+        "agent.inputs.files.scanner",
+        (("at_start or self._reloaded, False\n", "at_start, False\n"),),
         of_files=True,
     ),
     Mutant(
