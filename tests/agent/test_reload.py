@@ -98,6 +98,39 @@ def test_a_copy_that_a_later_input_names_is_looked_for_in_the_store__G5() -> Non
     run(main())
 
 
+def test_a_copy_that_was_read_and_not_acknowledged_is_read_again_once_an_input_names_it__G5() -> (
+    None
+):
+    async def main() -> None:
+        world = World(paths=[f"{LOG}*"])
+        reader = await world.ships(lines(0, 100))
+        reader.ack_seconds = 1e6
+        world.write(lines(100, 100))
+        world.write(lines(0, 200), f"{LOG}.1")
+        world.truncate()
+        await world.clock.sleep(30)
+        await world.kill()
+
+        former = world.settings["input"]
+        world.settings["input"] = [{"paths": [OTHER]}]
+        await world.crash_reader()
+        world.start()
+        await world.clock.sleep(20)
+        assert world.agent is not None
+        [entry] = world.agent.registry.absent.values()
+        assert entry.ended == "truncated"
+        reader.ack_seconds = 0.001
+        await world.reader()
+        await reloaded(world, input=former)
+        await world.clock.sleep(15)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 200)]
+        assert not any(each.gaps for each in world.stored())
+        await world.stop()
+
+    run(main())
+
+
 def test_a_line_that_a_later_input_finds_unfinished_is_counted_after_the_next_start__G3() -> None:
     async def main() -> None:
         world = World()

@@ -88,12 +88,11 @@ class Restorer:
             if entry.done is not None:
                 self._registry.add_ended(entry)
             elif entry.ended is not None:
-                mark = GapOrEndMark(entry.ended, entry.exact)
                 # what was read of it and not acknowledged may be in a copy
                 if entry.ended in _FILE_GONE and entry.seen > position_of(entry.number):
-                    self._await_copy(entry, mark, self._settings_for(entry))
+                    self._restore_ending(entry, entry.ended)
                 else:
-                    self._restore_ended(entry, mark)
+                    self._restore_ended(entry, GapOrEndMark(entry.ended, entry.exact))
             elif entry.ending is not None:
                 self._restore_ending(entry, entry.ending)
             else:
@@ -106,7 +105,7 @@ class Restorer:
             self._add_unsure(entry)
 
     def _restore_ending(self, entry: CheckpointEntry, reason: str) -> None:
-        """Restore a source that was read from a copy, or waited for one."""
+        """Restore a source whose file is gone, and whose rest may be in a copy."""
         settings = self._settings_for(entry)
         if settings is None:
             # an input that names it again finds its copy where it is now
@@ -278,11 +277,9 @@ class Restorer:
         )
         self._restore_ended(lost, GapOrEndMark(UNSURE, exact=False))
 
-    def _await_copy(
-        self, entry: CheckpointEntry, mark: GapOrEndMark, settings: InputTable | None
-    ) -> None:
+    def _await_copy(self, entry: CheckpointEntry, mark: GapOrEndMark, settings: InputTable) -> None:
         """Restore a source whose file is gone, as *mark* says; a copy may have its rest (G5)."""
-        if self._tailer.copies is None or settings is None:
+        if self._tailer.copies is None:
             self._restore_ended(entry, mark)
             return
         source = self._restore_gone(entry)

@@ -96,7 +96,7 @@ class Scanner:
         self._tailer.missing.on_scan_started()
         waiting: dict[int, list[CheckpointEntry]] = {}  # absent entries by inode
         for entry in self._registry.absent.values():
-            if entry.ending is None:  # else its file is the next generation's
+            if entry.ending is None and entry.ended is None:  # else it is the next generation's
                 waiting.setdefault(entry.inode, []).append(entry)
 
         for number, (path, table) in enumerate(self._inputs.scan_paths(listing)):

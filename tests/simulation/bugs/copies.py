@@ -262,6 +262,23 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.input_taken_away_loses_what_was_read",
+        "what was read of a copy and not acknowledged is a gap while no input names its file",
+        "agent.inputs.files.restore",
+        (
+            (
+                "                    self._restore_ending(entry, entry.ended)\n",
+                "                    mark = GapOrEndMark(entry.ended, entry.exact)\n"
+                "                    settings = self._settings_for(entry)\n"
+                "                    if settings is None:\n"
+                "                        self._restore_ended(entry, mark)\n"
+                "                    else:\n"
+                "                        self._await_copy(entry, mark, settings)\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.inode_is_enough",
         "the next generation begins in a file that has a closed one's inode, whatever its name",
         "agent.inputs.files.tail",
