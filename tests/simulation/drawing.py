@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from logdrive.host import faults
 from logdrive.model.units import KIB
@@ -15,6 +15,9 @@ from tests.simulation.mixing import mixed
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.spreading import spread_out
 from tests.simulation.widening import widened
+
+DENSE_SEEDS: Final = 3 * FILE_SEEDS
+"""The first of the seeds with everything, in which files have few lines and suffer much."""
 
 _LONGEST_PAUSE_SECONDS = 6.0  # between two steps
 _NARROW = 2000  # bytes that a narrow connection carries at a time
@@ -53,7 +56,7 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    if seed >= FILE_SEEDS:
+    if FILE_SEEDS <= seed < DENSE_SEEDS:
         return copied(meddled(of_files(plan), pick))
     return copied(spread_out(mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))))
 
@@ -76,10 +79,10 @@ Values = dict[str, Any]
 
 
 def _write(pick: Random, plan: Plan) -> Values:
-    lines = pick.choice((*(1, 3, 10, 40, 200) * 6, 2000))
+    few = plan.seed >= DENSE_SEEDS
     return {
         "file": pick.choice(APPLICATIONS),
-        "lines": lines,
+        "lines": pick.choice((1, 1, 2, 10, 100) if few else (*(1, 3, 10, 40, 200) * 6, 2000)),
         "style": pick.choice(("plain", "plain", "plain", "odd")),
     }
 
@@ -204,6 +207,23 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
     "burst": (4, "beat", _write),
     "follow": (4, "reader", _nothing),
 }
+_DENSE_WEIGHTS = {
+    "rotate": 9,
+    "truncate": 5,
+    "copytruncate": 7,
+    "compress": 6,
+    "remove": 4,
+    "unlink": 3,
+    "kill": 6,
+    "arm": 10,
+    "stop": 6,
+    "forget": 3,
+    "part": 3,
+    "roll": 2,
+    "burst": 1,
+    "follow": 2,
+}
+"""Weights from `DENSE_SEEDS` on, where they are others."""
 
 
 def _steps(plan: Plan, pick: Random) -> list[Step]:
@@ -221,7 +241,8 @@ def _steps(plan: Plan, pick: Random) -> list[Step]:
         "reader": ["reader"],
     }
     kinds = [kind for kind, (_, whose, _) in _KINDS.items() if whom[whose]]
-    weights = [_KINDS[kind][0] for kind in kinds]
+    others = _DENSE_WEIGHTS if plan.seed >= DENSE_SEEDS else {}
+    weights = [others.get(kind, _KINDS[kind][0]) for kind in kinds]
     at, steps = 0.0, []
     for number in range(pick.randint(25, 70)):
         kind = pick.choices(kinds, weights)[0]

@@ -2,7 +2,7 @@
 done, while agents die at any fault point and lose their checkpoints.
 
 Each byte must be in exactly one event or gap. `FILE_SEEDS` and the seeds that follow are theirs;
-from `DENSE_SEEDS` on agents start more often, and a file has a line or two when it is copied:
+from `DENSE_FILE_SEEDS` on agents start more often, and a file has a line or two when it is copied:
 
     python -m tests.simulation run --first 1000000000000000 --seeds 5000
     python -m tests.simulation run --first 2000000000000000 --seeds 5000
@@ -18,7 +18,7 @@ from tests.simulation.plan import Plan, Step
 
 FILE_SEEDS: Final = 10**15
 """The first of the seeds that are histories of files."""
-DENSE_SEEDS: Final = 2 * FILE_SEEDS
+DENSE_FILE_SEEDS: Final = 2 * FILE_SEEDS
 """The first of those in which much happens to few lines."""
 
 
@@ -76,7 +76,7 @@ _POINTS: Final = tuple(point for point in faults.POINTS if point.startswith("age
 
 def of_files(plan: Plan) -> Plan:
     """Return a history of files on the hosts of *plan*: its agents, and one receiver."""
-    mix = _DENSE if plan.seed >= DENSE_SEEDS else _WIDE
+    mix = _DENSE if plan.seed >= DENSE_FILE_SEEDS else _WIDE
     pick = Random(f"files {plan.seed}")
     receivers = plan.receivers[:1]
     agents = tuple(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.drawing import draw
+from tests.simulation.drawing import DENSE_SEEDS, draw
 from tests.simulation.history import Outcome, play
 from tests.simulation.mutants import KEPT
 from tests.simulation.recipe import cooked, recipe_of
@@ -28,7 +28,7 @@ def _failure_text(outcome: Outcome) -> str:
     return f"{outcome.broken}\n{outcome.trace.text(80)}\ncut it down and print it: {again}"
 
 
-@pytest.mark.parametrize("first", FIXED[::_GROUP])
+@pytest.mark.parametrize("first", [*FIXED[::_GROUP], DENSE_SEEDS])
 def test_every_promise_holds_in_fixed_histories(first: int) -> None:
     for seed in range(first, first + _GROUP):
         outcome = play(draw(seed))
