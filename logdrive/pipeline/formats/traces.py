@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.formats.arrays import Booleans, Integers, to_booleans, to_integers
 from logdrive.pipeline.formats.fingerprints import begins_trace, fingerprint_groups, trace_like
-from logdrive.pipeline.formats.format import LogFormat, LogLines, ParsedLines
+from logdrive.pipeline.formats.format import LogFormat, LogLines, ParsedLines, join_lines
 
 TRACE_FIELDS: Final = (pa.field("trace", pa.int64()), pa.field("fingerprint", pa.string()))
 
@@ -44,6 +44,33 @@ class WithTraces:
     def parse(self, lines: LogLines) -> ParsedLines:
         """Return a row for each line."""
         parsed = self._lines.parse(lines)
+        texts, heads, continued = self._belong(lines, parsed)
+        if not continued.any():
+            return self._finish(parsed, *(pa.nulls(len(lines), one.type) for one in TRACE_FIELDS))
+        traces = (
+            pc.if_else(pa.array(heads >= 0), lines.start.take(_places(heads)), None),
+            _fingerprints(texts, heads, continued),
+        )
+        whole = parsed if self._streams else _fill_continued(parsed, lines, heads, continued)
+        return self._finish(whole, *traces)
+
+    def count_open(self, lines: LogLines, following: LogLines) -> int:
+        """Return how many of the last *lines* stand together with some of those *following* them.
+
+        Parsed without each other, these would be two traces. All are of one source.
+        """
+        both = join_lines([lines, following])
+        _, heads, _ = self._belong(both, self._lines.parse(both))
+        before = heads[len(lines) :]
+        before = before[(before >= 0) & (before < len(lines))]
+        return len(lines) - int(before.min()) if len(before) else 0
+
+    def _belong(
+        self, lines: LogLines, parsed: ParsedLines
+    ) -> tuple[pa.StringArray, Integers, Booleans]:
+        """Return the texts of *lines*, the row of each one's event, as `_find_heads` does, and
+        which are continuations.
+        """
         refused = to_booleans(parsed.reasons.is_valid())
         texts = lines.message
         candidates = refused
@@ -51,8 +78,7 @@ class WithTraces:
             texts, candidates = parsed.columns.column("message"), ~refused
         continued = _looks_continued(texts, candidates)
         if not continued.any():
-            return self._finish(parsed, *(pa.nulls(len(lines), one.type) for one in TRACE_FIELDS))
-
+            return texts, np.full(len(lines), -1), continued
         groups = _codes(lines.source)
         if self._streams:
             groups = groups * _STREAMS + _codes(parsed.columns.column(self._streams))
@@ -61,12 +87,7 @@ class WithTraces:
         if alone.any():  # a trace without an event belongs to its own first line
             begins = alone & begins_trace(texts, _follows(groups, continued))
             heads = np.maximum(heads, _find_heads(groups, begins, alone & ~begins))
-        traces = (
-            pc.if_else(pa.array(heads >= 0), lines.start.take(_places(heads)), None),
-            _fingerprints(texts, heads, continued),
-        )
-        whole = parsed if self._streams else _fill_continued(parsed, lines, heads, continued)
-        return self._finish(whole, *traces)
+        return texts, heads, continued
 
     def _finish(self, parsed: ParsedLines, *traces: pa.Array) -> ParsedLines:
         columns = pa.RecordBatch.from_arrays([*parsed.columns.columns, *traces], schema=self.schema)

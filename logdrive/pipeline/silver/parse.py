@@ -16,15 +16,11 @@ import pyarrow.compute as pc
 from logdrive.pipeline.decode.columns import dictionary_column
 from logdrive.pipeline.decode.schema import LABEL, QUARANTINED
 from logdrive.pipeline.formats.format import LogFormat, LogLines
+from logdrive.pipeline.formats.traces import WithTraces
 from logdrive.pipeline.silver.decisions import CONFIG, DecisionKey, FormatDecision
 from logdrive.pipeline.silver.outputs import SilverFiles
-from logdrive.pipeline.silver.runs import (
-    LINE_COLUMNS,
-    BronzeFile,
-    RowRun,
-    key_runs,
-    open_bronze_file,
-)
+from logdrive.pipeline.silver.read_batches import read_batches
+from logdrive.pipeline.silver.runs import LINE_COLUMNS, BronzeFile, RowRun, key_runs
 from logdrive.pipeline.silver.schema import (
     COMMON,
     DUPLICATES,
@@ -34,7 +30,8 @@ from logdrive.pipeline.silver.schema import (
 from logdrive.pipeline.tables.files import AddedFile
 from logdrive.pipeline.tasks import check_stop
 
-_BATCH_ROWS = 1 << 16  # rows that are parsed at a time
+_HELD_ROWS = 512  # limit on rows that are parsed with those behind them, being of one trace
+_LOOKED_AT = 64  # rows behind them in which such a trace may go on
 _COLUMNS = (
     "batch",
     "ordinal",
@@ -90,8 +87,7 @@ def parse_files(task: SilverTask) -> ParsedFiles:
         parser = _Parser(task.decisions, files)
         for file in task.files:
             first = 0
-            source = open_bronze_file(file.path)
-            for rows in source.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
+            for rows in read_batches(file.path, _COLUMNS, parser.count_open):
                 check_stop()
                 within = file.duplicates - first
                 parser.add(rows, within[(within >= 0) & (within < rows.num_rows)])
@@ -126,6 +122,19 @@ class _Parser:
                 self._groups.append(_FormatGroup(decision.format, decision.make(), decision.table))
             self._of_key[key] = (numbers[told], decision)
 
+    def count_open(self, rows: pa.RecordBatch, following: pa.RecordBatch) -> int:
+        """Return how many of the last *rows* are of a trace that goes on in those *following*."""
+        last = rows.slice(max(0, rows.num_rows - _HELD_ROWS))
+        ahead = following.slice(0, _LOOKED_AT)
+        *_, run = key_runs(last)
+        next_run = next(key_runs(ahead))
+        parsing = self._groups[self._of_key[run.key][0]].format
+        if run.key != next_run.key or not isinstance(parsing, WithTraces):
+            return 0
+        return parsing.count_open(
+            _lines_of(last.slice(run.first)), _lines_of(ahead.slice(0, next_run.count))
+        )
+
     def add(self, rows: pa.RecordBatch, duplicates: npt.NDArray[np.int64]) -> None:
         """Parse *rows*; those numbered *duplicates* are only noted."""
         runs = list(key_runs(rows))
@@ -158,8 +167,7 @@ class _Parser:
             own = {"message": rows.column("message"), "rest": rows.column("fields")}
             self._files.add_rows(group.table, _silver_rows(rows, None, own))
             return
-        lines = LogLines(*(rows.column(name) for name in LINE_COLUMNS))
-        parsed = group.format.parse(lines)
+        parsed = group.format.parse(_lines_of(rows))
         columns, time = parsed.columns, parsed.time
         if parsed.reasons.null_count < rows.num_rows:
             bad = pc.is_valid(parsed.reasons)
@@ -182,6 +190,10 @@ class _Parser:
             "original": rows.column("original"),
         }
         self._files.add_rows(QUARANTINE, _silver_rows(rows, None, own))
+
+
+def _lines_of(rows: pa.RecordBatch) -> LogLines:
+    return LogLines(*(rows.column(name) for name in LINE_COLUMNS))
 
 
 def _services(services: Sequence[str | None], counts: npt.NDArray[np.int64]) -> pa.DictionaryArray:

@@ -5,6 +5,7 @@ import pytest
 
 from logdrive.pipeline.formats.catalog import make_format
 from logdrive.pipeline.formats.fingerprints import fingerprint_texts
+from logdrive.pipeline.formats.traces import WithTraces
 from tests.logdrive.pipeline.formats.log_lines import log_lines, parse, rows, utc
 
 EVENT = "2015-10-18 18:01:47,978 ERROR [main] o.a.Foo: oops"
@@ -121,3 +122,41 @@ def test_a_containers_trace_is_of_one_stream() -> None:
     assert "trace" not in other
     assert {line["fingerprint"] for line in trace} == {error["fingerprint"]}
     assert {line["trace"] for line in trace} == {error["trace"]} == {0}
+
+
+HEAD = "2016-10-06T00:17:09.669794202Z"
+IN_CONTAINER = [
+    line
+    for one in (EVENT, *JAVA, EVENT, EVENT, *PYTHON)
+    for line in (f"{HEAD} stderr F {one}", f"{HEAD} stdout F hello")
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("hadoop", [EVENT, *JAVA, EVENT, "hello", *PYTHON, "hello", JAVA[1], EVENT]),
+        ("hadoop", [JAVA[1], *PYTHON, *PYTHON, EVENT]),
+        ("hadoop", [EVENT, *GO, EVENT, *RUBY, EVENT, *DOTNET]),
+        ("cri", IN_CONTAINER),
+    ],
+    ids=["events", "without events", "others", "two streams"],
+)
+def test_lines_cut_before_what_is_open_make_the_same_traces_as_together(
+    name: str, texts: list[str]
+) -> None:
+    lines, traces = log_lines(texts), make_format(name)
+    assert isinstance(traces, WithTraces)
+    whole = rows(traces.parse(lines))
+    for end in range(1, len(texts)):
+        first, second = lines.slice(0, end), lines.slice(end, len(texts) - end)
+        cut = end - traces.count_open(first, second)
+        parts = [lines.slice(0, cut), lines.slice(cut, len(texts) - cut)]
+        assert [row for part in parts if len(part) for row in rows(traces.parse(part))] == whole
+
+
+def test_nothing_is_open_where_an_event_follows() -> None:
+    traces = make_format("hadoop")
+    assert isinstance(traces, WithTraces)
+    assert traces.count_open(log_lines([EVENT, *JAVA]), log_lines([EVENT, *JAVA])) == 0
+    assert traces.count_open(log_lines([EVENT, *JAVA[:2]]), log_lines(JAVA[2:])) == 3

@@ -12,7 +12,7 @@ import pytest
 from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
-from logdrive.pipeline.silver import parse, writer
+from logdrive.pipeline.silver import read_batches, writer
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.fill import fill_silver
 from logdrive.pipeline.silver.writer import Silver
@@ -36,7 +36,7 @@ PARTS = 4
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Bronze in several files, of which one step is to be made."""
     monkeypatch.setattr(writer, "_SMALL", 0)  # else so little stays in one thread
-    monkeypatch.setattr(parse, "_BATCH_ROWS", 32)
+    monkeypatch.setattr(read_batches, "BATCH_ROWS", 32)
     segment = Segment()
     for part in range(PARTS):
         placed = {"log": {"offset": 9 * part, "file": {"path": "/p", "inode": 1}}}
