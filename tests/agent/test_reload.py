@@ -104,7 +104,7 @@ def test_a_copy_that_was_read_and_not_acknowledged_is_read_again_once_an_input_n
     async def main() -> None:
         world = World(paths=[f"{LOG}*"])
         reader = await world.ships(lines(0, 100))
-        reader.ack_seconds = 1e6
+        kept, reader.ack_seconds = reader.backup(), 1e6  # not durable: nothing is acknowledged
         world.write(lines(100, 100))
         world.write(lines(0, 200), f"{LOG}.1")
         world.truncate()
@@ -119,13 +119,44 @@ def test_a_copy_that_was_read_and_not_acknowledged_is_read_again_once_an_input_n
         assert world.agent is not None
         [entry] = world.agent.registry.absent.values()
         assert entry.ended == "truncated"
-        reader.ack_seconds = 0.001
+        reader.stored, reader.ack_seconds = kept, 0.001
         await world.reader()
         await reloaded(world, input=former)
         await world.clock.sleep(15)
         await world.settle()
         assert contents(world.stored()) == [lines(0, 200)]
         assert not any(each.gaps for each in world.stored())
+        await world.stop()
+
+    run(main())
+
+
+def test_what_was_not_acknowledged_of_an_input_taken_away_for_good_is_a_gap_after_an_hour__P4() -> (
+    None
+):
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 100))
+        kept, reader.ack_seconds = reader.backup(), 1e6  # not durable: nothing is acknowledged
+        world.write(lines(100, 100))
+        await world.clock.sleep(3)
+        world.truncate()
+        await world.clock.sleep(30)
+        await world.kill()
+        reader.stored, reader.ack_seconds = kept, 0.001
+
+        world.settings["input"] = [{"paths": [OTHER]}]
+        world.start()
+        await world.clock.sleep(3000)
+        [stored] = world.stored()
+        assert not stored.gaps
+        await world.clock.sleep(700)
+        await world.settle()
+        [stored] = world.stored()
+        [(start, end, *_)] = stored.gaps
+        assert (start, end) == (len(lines(0, 100)), len(lines(0, 200)))
+        assert world.agent is not None
+        assert not world.agent.registry.absent
         await world.stop()
 
     run(main())

@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from agent.config.files import InputTable
-from agent.inputs.files.copies.awaited import AwaitedRest
+from agent.inputs.files.copies.awaited import UNREADABLE_SECONDS, AwaitedRest
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.paths.globs import FileInputs
@@ -44,6 +44,7 @@ from logdrive.records.runs import (
     LET_GO,
     OUT_OF_SIGHT,
     REMOVED,
+    SHIPPED,
     TRUNCATED,
     UNSURE,
     GapOrEndMark,
@@ -77,6 +78,8 @@ class Restorer:
         self._log = log
         self._file_log = file_log
         self._unsure: list[CheckpointEntry] = []  # compared by their first line only
+        # since when no input names a file that is gone, and that a copy may have (s)
+        self._unnamed: dict[UUID, float] = {}
         # no store has said yet whether they are copies
         self._unasked: list[tuple[Source, FileLocation, FirstLine, dict[str, FileStat]]] = []
 
@@ -106,12 +109,19 @@ class Restorer:
 
     def _restore_ending(self, entry: CheckpointEntry, reason: str) -> None:
         """Restore a source whose file is gone, and whose rest may be in a copy."""
-        settings = self._settings_for(entry)
-        if settings is None:
+        settings, mark = self._settings_for(entry), GapOrEndMark(reason, entry.exact)
+        if settings is not None:
+            self._unnamed.pop(entry.origin, None)
+            self._await_copy(entry, mark, settings)
+            return
+        now = self._clock.monotonic()
+        if now - self._unnamed.setdefault(entry.origin, now) < UNREADABLE_SECONDS:
             # an input that names it again finds its copy where it is now
             self._registry.add_absent(entry, wanted=False)
         else:
-            self._await_copy(entry, GapOrEndMark(reason, entry.exact), settings)
+            del self._unnamed[entry.origin]
+            # it was a compressed file itself, which is not read to its end
+            self._restore_ended(entry, GapOrEndMark(REMOVED) if reason == SHIPPED else mark)
 
     def _settings_for(self, entry: CheckpointEntry) -> InputTable | None:
         return self._inputs.settings_for(path_from_text(entry.path))

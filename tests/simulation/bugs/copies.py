@@ -76,8 +76,8 @@ COPIES = (
         "agent.inputs.files.restore",
         (
             (
-                "        if self._tailer.copies is None or settings is None:\n",
-                "        if True:\n",
+                "        if self._tailer.copies is None:\n            self._restore_ended(",
+                "        if True:\n            self._restore_ended(",
             ),
         ),
         of_files=True,
