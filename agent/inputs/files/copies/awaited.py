@@ -14,8 +14,7 @@ from agent.sources.source import Source
 from logdrive.records.runs import REMOVED, SHIPPED, GapOrEndMark
 
 UNREADABLE_SECONDS: Final = 3600.0
-"""Seconds for which a rest is looked for while what may have it can't be read, or has
-no input.
+"""Seconds for which a rest is looked for while what may have it can't be read or has no input.
 
 Not for ever: each life of a file with an unreadable neighbour, say one of another user, would be
 kept, and a life of an input that was removed for good never be told.
