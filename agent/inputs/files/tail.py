@@ -146,7 +146,7 @@ class Tailer:
         known = self.followed.get((stat.device, stat.inode))
         if known is not None:
             place = known.generation.place
-            if place.is_at(stat):
+            if place.is_at(stat) and not self._is_packed_by_now(known.generation, match.path):
                 # a known name saves a look at each file of each scan
                 is_known = match.path in (place.path, place.name) and place.key not in self.missing
                 if not is_known and self._locations.update_name(place, match.path):
@@ -166,6 +166,14 @@ class Tailer:
         place = self._locations.locate_match(match)
         generation = Generation(place, match.settings)
         self.follow_file(FollowedFile(generation, counting=counting, found_at_start=match.at_start))
+
+    def _is_packed_by_now(self, generation: Generation, path: str) -> bool:
+        """Return whether *path*, which has the inode of a file of which nothing was ever seen, is a
+        compressed file: no byte tells the two apart.
+        """
+        if self.compressed is None or generation.seen:
+            return False
+        return bool(suffix_of(path)) and not suffix_of(generation.place.name)
 
     def is_followed(self, path: str, key: FileKey) -> bool:
         """Return whether the file *path* of this device and inode is surely the one followed.
@@ -368,6 +376,8 @@ class Tailer:
             location = locator.find_file(generation.place, moved=True)
             if location is None or not self._remounted.move_to_device(followed, *location):
                 return None
+        if self._is_packed_by_now(generation, location[0]):
+            return None
         generation.place.name, stat = location
         self.missing.on_file_found(generation.place.key)
 

@@ -109,8 +109,8 @@ AGENT = (
         "agent.inputs.files.tail",
         (
             (
-                "            if place.is_at(stat):\n",
-                "            if place.is_at(stat) and place.path == match.path:\n",
+                "            if place.is_at(stat) and not",
+                "            if place.is_at(stat) and place.path == match.path and not",
             ),
         ),
     ),

@@ -279,6 +279,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.compressed_is_what_was_never_read",
+        "a compressed file with the inode of one of which nothing was seen is read as that one",
+        "agent.inputs.files.tail",
+        (
+            (
+                "        if self.compressed is None or generation.seen:\n",
+                "        if True:\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.inode_is_enough",
         "the next generation begins in a file that has a closed one's inode, whatever its name",
         "agent.inputs.files.tail",
