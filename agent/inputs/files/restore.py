@@ -142,6 +142,7 @@ class Restorer:
     def give_up_absent(self, origin: UUID) -> None:
         """Tell the receiver that the absent entry *origin* is given up: a gap, and its end."""
         entry = self._registry.take_forgotten(origin)
+        self._unnamed.pop(origin, None)
         self._restore_ended(entry, GapOrEndMark(FORGOTTEN, exact=False))
 
     def _restore_living(self, entry: CheckpointEntry, locator: Locator) -> None:

@@ -372,11 +372,13 @@ class Tailer:
 
         locator = Locator(self._disk, self._fingerprinter)
         location = locator.find_file(generation.place)
-        if location is None:
+        moved = location is None
+        if moved:
             location = locator.find_file(generation.place, moved=True)
-            if location is None or not self._remounted.move_to_device(followed, *location):
-                return None
-        if self._is_packed_by_now(generation, location[0]):
+        # before it is moved: that takes over the name
+        if location is None or self._is_packed_by_now(generation, location[0]):
+            return None
+        if moved and not self._remounted.move_to_device(followed, *location):
             return None
         generation.place.name, stat = location
         self.missing.on_file_found(generation.place.key)
