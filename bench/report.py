@@ -10,15 +10,15 @@ from rich.table import Table
 from bench.goals import GOALS, Goal
 from bench.measure import Benchmark, Outcome, Series
 
-_TWINS = {"raw_bytes"}
-"""Figures that are another one in another unit: they get no ratio."""
+_TWINS = {"raw_bytes": "lines_per_second"}
+"""Figures that are another one in another unit: they get no ratio beside that."""
 
 
 def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
     """Return the ratios of the median of *name* to each peer's median of the same figure."""
     figure = name.rpartition(".")[2]
     by_peer: dict[str, float] = {}
-    if figure in _TWINS:
+    if figure in _TWINS and f"{name.removesuffix(figure)}{_TWINS[figure]}" in outcome.figures:
         return by_peer
     for peer in peers:
         theirs = outcome.figures.get(f"{peer}.{figure}")
