@@ -3,7 +3,7 @@
 The code is the tests' own, so that a mistake of the programs' decoding shows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,8 @@ class Arrived:
     host: str
     # position in the file, and the bytes there
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    # intervals between the pieces of data batches: bytes that a processor left out
+    left_out: list[tuple[int, int]] = field(default_factory=list)
     # intervals that the agent was told not to send
     unwanted: list[tuple[int, int]] = field(default_factory=list)
     events: int = 0
@@ -84,6 +86,16 @@ class Arrived:
         return covered(self.intervals)
 
     @property
+    def sent(self) -> int:
+        """How many bytes of the file arrived, or were left out, each counted once."""
+        return covered([*self.intervals, *self.left_out])
+
+    @property
+    def reach(self) -> int:
+        """Where the last batch of data ends, in the order of arrival."""
+        return max((end for _, end in (self.intervals[-1:] + self.left_out[-1:])), default=0)
+
+    @property
     def doubled(self) -> bool:
         """True if some bytes arrived more than once."""
         return self.bytes < sum(len(data) for _, data in self.pieces)
@@ -91,7 +103,7 @@ class Arrived:
     @property
     def lost(self) -> int:
         """How many bytes before *last* neither arrived nor were declared not wanted."""
-        return self.last - covered([*self.intervals, *self.unwanted])
+        return self.last - covered([*self.intervals, *self.left_out, *self.unwanted])
 
 
 def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
@@ -141,16 +153,26 @@ def _take_data(source: Arrived, batch: Batch) -> None:
     if "form" in batch.header:
         _take_pack(source, batch)
         return
-    at, events = batch.header["previous"], 0
+    at, events, pieces = batch.header["previous"], 0, list[tuple[int, bytes]]()
     for record in map(orjson.loads, batch.records):
+        # single records leave out what is before their place
+        start = max(at, record["log"]["offset"])
         try:
-            pieces, count, at = pieces_of(record, at)
+            more, count, at = pieces_of(record, start)
         except AssertionError as error:
             raise NotAsWrittenError(f"{source.source}: {error}") from error
-        source.pieces += pieces
+        pieces += more
         events += count
-    if (at, events) != (batch.header["position"], batch.header["events"]):
-        raise NotAsWrittenError(f"{source.source}: {events} events up to {at} below {batch.header}")
+    left_out = list(_between(pieces, batch.header["previous"], batch.header["position"]))
+    skipped = sum(end - start for start, end in left_out)
+    found = max(at, *(end for _, end in left_out), 0), events, skipped
+    said = tuple(batch.header[name] for name in ("position", "events", "skipped"))
+    if found != said:
+        raise NotAsWrittenError(
+            f"{source.source}: position, events, skipped are {found} below {batch.header}"
+        )
+    source.pieces += pieces
+    source.left_out += left_out
     source.events += events
 
 
@@ -162,7 +184,20 @@ def _take_pack(source: Arrived, batch: Batch) -> None:
     except DamagedPackError as error:
         raise NotAsWrittenError(f"{source.source}: {error}") from error
     source.pieces += held.pieces
+    source.left_out += _between(held.pieces, batch.header["previous"], batch.header["position"])
     source.events += held.events
+
+
+def _between(
+    pieces: Iterable[tuple[int, bytes]], start: int, end: int
+) -> Iterator[tuple[int, int]]:
+    """Yield what *pieces*, in their order, lack of the interval from *start* to *end*."""
+    for begin, data in pieces:
+        if start < begin:
+            yield start, begin
+        start = begin + len(data)
+    if start < end:
+        yield start, end
 
 
 def _take_mark(source: Arrived, batch: Batch) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 from logdrive.errors import LogdriveError
-from tests.simulation.oracle import BrokenPromise
+from tests.simulation.promises import BrokenPromise
 from tests.support.memory_transport import MemoryNetwork
 
 _PAUSE_SECONDS = 1.0  # after a failure

@@ -17,7 +17,7 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     open, or its end says so.
     """
     is_told = source.ended is None or source.open_gap
-    return bool(life.copy) and is_told and source.intervals[-1][1] <= _first_line_span(life)
+    return bool(life.copy) and is_told and source.reach <= _first_line_span(life)
 
 
 def is_first_line_seen(life: Life, source: Arrived) -> bool:
@@ -50,26 +50,35 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
     store, was not in the checkpoint, and not beside the copy, or not for as long as it took to ask.
 
     For the life of a compressed copy no store is asked: there the checkpoint alone could tell.
-    Neither can a start whose checkpoint was lost, if the file was truncated before it had asked.
+    Neither can a start whose checkpoint was lost, if the file was truncated before it had asked, or
+    compressed before it had read a line.
     """
     origins = {source.origin for source in sources}
     for number, start in starts.found.items():
         if not origins.isdisjoint(start.settled):
             continue
-        if _is_packed(life) and life.copy in start.inodes:
+        here = life.gone_in == number
+        if _is_packed(life) and (
+            life.copy in start.inodes or (start.lost and here and not _is_read(life))
+        ):
             return True
         if life.inode in start.known:
             continue
         stood_there = start.inodes.get(life.stood_at) == life.inode
         if life.copy in start.inodes and (not stood_there or life.moved_in == number):
             return True
-        if start.lost and stood_there and life.gone_in == number:
+        if start.lost and stood_there and here:
             return True
     return False
 
 
 def _first_line_span(life: Life) -> int:
     return min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
+
+
+def _is_read(life: Life) -> bool:
+    """Return whether the agent had a source of *life* when that went."""
+    return life.witness is not None and bool(life.witness.origin)
 
 
 def _is_packed(life: Life) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from logdrive.host import faults
 from logdrive.model.units import KIB
 from tests.simulation.copying import copied
-from tests.simulation.file_histories import FILE_SEEDS, of_files
+from tests.simulation.file_histories import EVENT_SEEDS, FILE_SEEDS, of_files
 from tests.simulation.files import APPLICATIONS
 from tests.simulation.hardship import hardened, meddled
 from tests.simulation.mixing import mixed
@@ -56,7 +56,7 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    if FILE_SEEDS <= seed < DENSE_SEEDS:
+    if FILE_SEEDS <= seed < DENSE_SEEDS or seed >= EVENT_SEEDS:
         return copied(meddled(of_files(plan), pick))
     return copied(spread_out(mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))))
 

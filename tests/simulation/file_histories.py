@@ -6,6 +6,7 @@ from `DENSE_FILE_SEEDS` on agents start more often, and a file has a line or two
 
     python -m tests.simulation run --first 1000000000000000 --seeds 5000
     python -m tests.simulation run --first 2000000000000000 --seeds 5000
+    python -m tests.simulation run --first 4000000000000000 --seeds 5000
 """
 
 from dataclasses import replace
@@ -14,12 +15,14 @@ from typing import Any, Final, NamedTuple
 
 from logdrive.host import faults
 from tests.simulation.files import APPLICATIONS
-from tests.simulation.plan import Plan, Step
+from tests.simulation.plan import AgentPlan, Plan, Step
 
 FILE_SEEDS: Final = 10**15
 """The first of the seeds that are histories of files."""
 DENSE_FILE_SEEDS: Final = 2 * FILE_SEEDS
 """The first of those in which much happens to few lines."""
+EVENT_SEEDS: Final = 4 * FILE_SEEDS
+"""The first of those, dense too, whose agents join lines, leave some out, or give them fields."""
 
 
 class _Mix(NamedTuple):
@@ -89,6 +92,8 @@ def of_files(plan: Plan) -> Plan:
         )
         for agent in plan.agents[: pick.choice((1, 1, 2))]
     )
+    if plan.seed >= EVENT_SEEDS:
+        agents = tuple(_in_events(agent, pick) for agent in agents)
     steps, at = list[Step](), 0.0
     for number in range(pick.randint(*mix.steps)):
         kind = pick.choices(list(mix.weights), list(mix.weights.values()))[0]
@@ -108,6 +113,21 @@ def of_files(plan: Plan) -> Plan:
         sync_seconds=plan.sync_seconds,
         log_file_bytes=plan.log_file_bytes,
         steps=tuple(steps),
+    )
+
+
+def _in_events(agent: AgentPlan, pick: Random) -> AgentPlan:
+    """Return *agent* with events that are not just lines of its files; most are sent in packs."""
+    processors = pick.choice(((), ("exclude",), ("exclude",), ("add",), ("exclude", "add")))
+    # a full record does not say what was left out before it, but for its place
+    forms = ("packed", "packed", "packed", "block", "block" if processors else "full")
+    return replace(
+        agent,
+        output={**agent.output, "records": pick.choice(forms)},
+        several_lines=pick.random() < 0.4,
+        longest=pick.choice((0, 0, 60)),
+        encoding=pick.choice(("utf-8", "utf-8", "latin-1")),
+        processors=processors,
     )
 
 

@@ -19,9 +19,10 @@ from tests.simulation.holdings import (
     judge_last_handles,
 )
 from tests.simulation.hosts import STORE
-from tests.simulation.oracle import BrokenPromise, judge
+from tests.simulation.oracle import judge
 from tests.simulation.plan import Plan
 from tests.simulation.process import watched
+from tests.simulation.promises import BrokenPromise
 from tests.simulation.reader import (
     CutTooFarError,
     StoredTwiceError,

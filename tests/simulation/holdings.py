@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from tests.simulation.files import LOGS, OLD
 from tests.simulation.hosts import STATE, STORE, AgentHost, ReceiverHost
-from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
+from tests.simulation.promises import BrokenPromise
 
 _SPARSE = 4  # limit on the bytes of log files for each byte that is kept
 _FILES = 8  # log files on top of that: the one written to, and some that wait for the index

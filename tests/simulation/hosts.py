@@ -36,6 +36,7 @@ from receiver.memory_budget import MemoryBudget
 from receiver.outbox import WAITING_BYTES
 from receiver.source_quota import SourceQuota
 from tests.simulation.files import LOGS, OLD
+from tests.simulation.left_out import EXCLUDED
 from tests.simulation.meddler import Failures
 from tests.simulation.odd_files import OddApplications
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
@@ -337,6 +338,9 @@ def _agent_settings(plan: AgentPlan, *, tls: bool) -> dict[str, Any]:
                 "quiet_seconds": _QUIET_SECONDS,
                 "end_after_seconds": _END_AFTER_SECONDS,
                 **({"multiline": _SEVERAL_LINES} if plan.several_lines else {}),
+                **({"longest_event_bytes": plan.longest} if plan.longest else {}),
+                "encoding": plan.encoding,
+                "processor": [_PROCESSORS[name] for name in plan.processors],
             }
         ],
         "output": {**plan.output, "tls": _CLIENT_TLS if tls else "off"},
@@ -345,6 +349,11 @@ def _agent_settings(plan: AgentPlan, *, tls: bool) -> dict[str, Any]:
 
 _SEVERAL_LINES = {"start": r"line \d*[05]\b", "max_lines": 20, "max_seconds": 0.5}
 """The [input.multiline] table of some agents."""
+_PROCESSORS = {
+    "exclude": {"exclude": {"pattern": EXCLUDED.pattern.decode()}},
+    "add": {"add": {"fields": {"team": "payments"}}},
+}
+"""The [[input.processor]] tables of some agents, by the names of `PROCESSORS`."""
 
 
 class ReceiverHost(Process):

@@ -72,10 +72,10 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
     patch(mutant)
     # only now: these import the modules under test
     from tests.simulation.drawing import draw
-    from tests.simulation.file_histories import FILE_SEEDS
+    from tests.simulation.file_histories import EVENT_SEEDS, FILE_SEEDS
     from tests.simulation.history import play
 
-    first = FILE_SEEDS if mutant.of_files else 0
+    first = EVENT_SEEDS if mutant.of_events else FILE_SEEDS if mutant.of_files else 0
     for seed in range(first, first + most):
         if (mutant.over_s2 or mutant.over_iggy) and seed in ALIKE_OVER_S2:
             continue

@@ -17,6 +17,8 @@ from logdrive.model.units import KIB
 WINDOW_BYTES = 64 * KIB
 Unpack = Literal["no", "blocks", "full"]
 """What [sink] unpack of a receiver may be."""
+PROCESSORS = ("exclude", "add")
+"""What agents may do with events: leave some out, or give them fields, so that each is a record."""
 LONG_PATIENCE_MS = 3_600_000
 """Longer than any history: watermarks wait for each writer that noted a time, until it leaves."""
 
@@ -59,6 +61,9 @@ class AgentPlan:
     births_told: bool = True  # its file system has birth times
     devices_renumbered: bool = False  # its device numbers change with a reboot
     several_lines: bool = False  # events are lines up to one whose number ends with 0 or 5
+    longest: int = 0  # bytes of an event that are sent; 0 for all
+    encoding: str = "utf-8"  # that the agent takes its files for
+    processors: tuple[str, ...] = ()  # of `PROCESSORS`, in this order
 
     @property
     def plain(self) -> bool:

@@ -16,9 +16,9 @@ from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
 from tests.simulation.liars import Liar
 from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
-from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process, watched
+from tests.simulation.promises import BrokenPromise
 from tests.simulation.reader import Tables
 from tests.simulation.tables import TableUser
 from tests.simulation.tickers import Ticker

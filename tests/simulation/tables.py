@@ -36,7 +36,7 @@ from logdrive.wire.pravega.tables import (
 )
 from tests.simulation.client import Client
 from tests.simulation.hosts import FACE_PORT
-from tests.simulation.oracle import BrokenPromise
+from tests.simulation.promises import BrokenPromise
 from tests.support.memory_transport import MemoryNetwork
 
 TABLE = "logs/state_kvtable/0.#epoch.0"

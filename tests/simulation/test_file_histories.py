@@ -6,7 +6,7 @@ event or gap (G1-G5, P1-P5, A3).
 import pytest
 
 from tests.simulation.drawing import draw
-from tests.simulation.file_histories import DENSE_FILE_SEEDS, FILE_SEEDS
+from tests.simulation.file_histories import DENSE_FILE_SEEDS, EVENT_SEEDS, FILE_SEEDS
 from tests.simulation.history import play
 from tests.simulation.recipe import recipe_of
 
@@ -15,7 +15,9 @@ pytestmark = pytest.mark.history
 FIXED = 30
 
 
-@pytest.mark.parametrize("first", [FILE_SEEDS, DENSE_FILE_SEEDS], ids=["wide", "dense"])
+@pytest.mark.parametrize(
+    "first", [FILE_SEEDS, DENSE_FILE_SEEDS, EVENT_SEEDS], ids=["wide", "dense", "events"]
+)
 def test_every_byte_of_every_file_is_in_one_event_or_gap(first: int) -> None:
     for seed in range(first, first + FIXED):
         outcome = play(draw(seed))

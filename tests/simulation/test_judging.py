@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from logdrive.model.records import block_record, end_record
+from logdrive.model.records import block_record, end_record, lean_record
 from tests.simulation.arrivals import Batch, NotAsWrittenError, arrived, covered
 from tests.simulation.retaining import CutWronglyError, Retained
 from tests.simulation.trace import SPEAKER
@@ -33,6 +33,7 @@ def _batch(
         "position": len(_TEXT),
         "records": 1,
         "events": 2,
+        "skipped": 0,
     }
     return Batch(
         "store",
@@ -67,6 +68,16 @@ def test_what_arrived_is_counted_once_and_what_is_missing_is_lost() -> None:
 def test_a_header_that_says_what_its_records_are_not_is_found(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotAsWrittenError):
         arrived([_batch([block_record(0, len(_TEXT), 2, _TEXT)], **wrong)])
+
+
+def test_what_a_run_lacks_between_its_records_was_left_out() -> None:
+    records = [lean_record(start, start + 4, "abc") for start in (0, 8)]
+    (source,) = arrived([_batch(records, position=15, records=2, skipped=7)]).values()
+    assert source.pieces == [(0, b"abc\n"), (8, b"abc\n")]
+    assert source.left_out == [(4, 8), (12, 15)]
+    assert (source.bytes, source.sent, source.lost) == (8, 15, 0)
+    with pytest.raises(NotAsWrittenError):
+        arrived([_batch(records, position=15, records=2, skipped=4)])
 
 
 @pytest.mark.parametrize("wrong", [{"position": 9}, {"events": 3}, {"form": "records"}])

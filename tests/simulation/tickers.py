@@ -19,8 +19,8 @@ from logdrive.wire.pravega.names import segment_name
 from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
 from tests.simulation.operators import give_up_the_past, scaled
-from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import LONG_PATIENCE_MS
+from tests.simulation.promises import BrokenPromise
 from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark, watermarks_in

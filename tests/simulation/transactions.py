@@ -22,7 +22,7 @@ from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
 from tests.simulation.operators import scaled
-from tests.simulation.oracle import BrokenPromise
+from tests.simulation.promises import BrokenPromise
 from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 

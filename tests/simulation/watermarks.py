@@ -7,8 +7,8 @@ from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.names import segment_name
 from tests.simulation.hosts import FACE_PORT, SCOPE
-from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import LONG_PATIENCE_MS
+from tests.simulation.promises import BrokenPromise
 from tests.simulation.tickers import (
     PROMISE,
     RECORD_BYTES,

@@ -37,8 +37,8 @@ class Beginnings:
 
         self._open_files.open_file(generation)
         head = generation.read_head()
-        # truncated since its size was asked for, these are bytes of the next generation
-        generation.verify_size(generation.seen)
+        # truncated since it was looked at, these are bytes of the next generation
+        generation.verify_seen()
         if not head.startswith(followed.head):
             raise SourceTruncatedError
         followed.head = head

@@ -402,10 +402,17 @@ class Generation(FileContent):
         """
         before = self._read_before(size)
         if len(before) < min(size, TAIL_BYTES):
-            self.verify_size(size)
+            self._verify_size(size)
+            # truncated and written again meanwhile, it has these bytes
+            before = self._read_before(size)
         return before
 
-    def verify_size(self, size: int) -> None:
+    def verify_seen(self) -> None:
+        """Raise `SourceTruncatedError` if the file lacks bytes that were seen, or has others."""
+        self._verify_size(self.seen)
+        self._verify_end()
+
+    def _verify_size(self, size: int) -> None:
         """Raise `SourceTruncatedError` if the file has fewer than *size* bytes now.
 
         It is asked for its size: some file systems name more than can be read.

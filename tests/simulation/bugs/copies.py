@@ -374,7 +374,31 @@ COPIES = (
         "copies.size_of_the_life_before",
         "a file truncated between its size and its first bytes is taken for the life before",
         "agent.inputs.files.beginnings",
-        (("        generation.verify_size(generation.seen)\n", ""),),
+        (("        generation.verify_seen()\n", ""),),
         of_files=True,
+    ),
+    Mutant(
+        "copies.end_of_a_life_that_is_gone",
+        "the bytes at the end of a file are those of the moment in which it was empty",
+        "agent.inputs.files.file",
+        (
+            (
+                "            # truncated and written again meanwhile, it has these bytes\n            before = self._read_before(size)\n",
+                "",
+            ),
+        ),
+        of_events=True,
+    ),
+    Mutant(
+        "copies.first_bytes_of_the_next_life",
+        "a file truncated and written between its end and its first bytes is the life before",
+        "agent.inputs.files.file",
+        (
+            (
+                "        self._verify_size(self.seen)\n        self._verify_end()\n",
+                "        self._verify_size(self.seen)\n",
+            ),
+        ),
+        of_events=True,
     ),
 )

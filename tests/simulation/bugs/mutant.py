@@ -10,7 +10,7 @@ class Mutant:
     """One bug: in *module*, each old text, which stands there once, is replaced by a new one.
 
     *over_s2*, *over_iggy*: it is hunted in histories over S2, or over Iggy; *of_files*: in
-    histories of files.
+    histories of files; *of_events*: in those whose agents join lines, and leave some out.
     """
 
     name: str
@@ -20,3 +20,4 @@ class Mutant:
     over_s2: bool = False
     over_iggy: bool = False
     of_files: bool = False
+    of_events: bool = False

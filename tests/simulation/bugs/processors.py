@@ -63,6 +63,19 @@ PROCESSORS = (
                 "        parts.append(text[ends[at] : ends[at] + ends[end] - ends[begin]])\n",
             ),
         ),
+        of_events=True,
+    ),
+    Mutant(
+        "processors.forgets_the_last",
+        "of several lines that are to be dropped the last is sent",
+        "agent.events.filtered_lines",
+        (
+            (
+                "            left = list(_between(left, len(lines)))\n",
+                "            left = list(_between(left[:-1] or left, len(lines)))\n",
+            ),
+        ),
+        of_events=True,
     ),
     Mutant(
         "processors.waits_no_time",

@@ -10,8 +10,8 @@ from tests.simulation.arrivals import arrived
 from tests.simulation.drawing import draw
 from tests.simulation.faulty import FAULTS, FaultyIggyHost
 from tests.simulation.history import play
-from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import ALIKE_OVER_S2
+from tests.simulation.promises import BrokenPromise
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, gaps_of, lines, scene
 

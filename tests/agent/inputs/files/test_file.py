@@ -20,7 +20,8 @@ PATH = "/logs/a.log"
 SETTINGS = InputTable(paths=["/logs/*"])
 
 
-def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
+def found(content: bytes) -> tuple[MemoryDisk, Generation]:
+    """Return a generation that is open, and was not looked at yet."""
     disk = MemoryDisk(["/logs"])
     disk.write(PATH, content)
     stat = disk.stat(PATH)
@@ -28,10 +29,15 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
         FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
     )
     generation.open_handle(disk)
+    return disk, generation
+
+
+def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
+    disk, generation = found(content)
     first_line = FirstLine.find_in(content, ended=True)
     assert first_line is not None
     generation.set_first_line(first_line)
-    generation.on_stat(stat, 0.0)
+    generation.on_stat(disk.stat(PATH), 0.0)
     return disk, generation
 
 
@@ -347,6 +353,40 @@ def test_a_look_notices_a_truncation_between_the_size_and_the_bytes__G4() -> Non
     with pytest.raises(SourceTruncatedError):
         generation.on_stat(stat, 1.0)
     assert generation.seen == 4
+
+
+def test_an_end_that_was_truncated_and_written_again_has_the_bytes_that_are_there__G4() -> None:
+    disk, generation = found(b"first\n")
+    assert generation.file is not None
+    stat, pread = disk.stat(PATH), generation.file.pread
+
+    def rewritten(size: int, offset: int) -> bytes:
+        assert generation.file is not None
+        generation.file.pread = pread  # type: ignore[method-assign]
+        rewrite(disk, b"")
+        data = pread(size, offset)
+        append(disk, b"second\n")
+        return data
+
+    generation.file.pread = rewritten  # type: ignore[method-assign]
+    generation.on_stat(stat, 1.0)
+    assert generation.seen == len(b"first\n")
+    generation.on_stat(disk.stat(PATH), 2.0)  # it goes on as what it is now
+    assert generation.seen == len(b"second\n")
+
+
+def test_what_was_seen_must_be_there_still__G4() -> None:
+    disk, generation = found(b"first\n")
+    generation.on_stat(disk.stat(PATH), 1.0)
+    generation.verify_seen()
+    append(disk, b"more\n")
+    generation.verify_seen()
+    rewrite(disk, b"second\nlife\n")
+    with pytest.raises(SourceTruncatedError):
+        generation.verify_seen()
+    rewrite(disk, b"")
+    with pytest.raises(SourceTruncatedError):
+        generation.verify_seen()
 
 
 def test_a_file_that_names_more_bytes_than_can_be_read_is_no_truncated_one__G4() -> None:

@@ -20,6 +20,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.disk import Disk, FileStat
+from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.records.blocks import BlockEncoder
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -240,6 +241,28 @@ def test_the_next_look_sees_that_a_file_at_rest_was_rewritten_at_the_same_length
         pass
     assert before.retired
     assert tail.followed(path).generation is not before
+
+
+@pytest.mark.parametrize("next_life", [b"next\n", b"next, and longer than before\n" * 3])
+def test_a_file_rewritten_between_a_look_and_its_first_bytes_is_one_source__G3(
+    next_life: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail, pread = Tail(1), MemoryFile.pread
+    path, rewritten = tail.paths[0], list[bytes]()
+
+    def rewrite_first(file: MemoryFile, size: int, offset: int) -> bytes:
+        if size == FIRST_LINE_BYTES and not rewritten:
+            rewritten.append(next_life)
+            tail.disk.open(path, write=True).truncate(0)
+            tail.disk.write(path, next_life)
+        return pread(file, size, offset)
+
+    monkeypatch.setattr(MemoryFile, "pread", rewrite_first)
+    tail.rests(5)
+    assert rewritten
+    (source,) = tail.registry.sources
+    assert source.ended is None
+    assert tail.followed(path).generation.position == len(next_life)
 
 
 def test_the_next_look_sees_that_a_file_at_rest_has_no_name__G1() -> None:
