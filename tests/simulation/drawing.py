@@ -10,7 +10,7 @@ from logdrive.model.units import KIB
 from tests.simulation.copying import copied
 from tests.simulation.file_histories import EVENT_SEEDS, FILE_SEEDS, of_files
 from tests.simulation.files import APPLICATIONS
-from tests.simulation.hardship import hardened, meddled
+from tests.simulation.hardship import hardened, meddled, raced
 from tests.simulation.mixing import mixed
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.spreading import spread_out
@@ -56,7 +56,9 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    if FILE_SEEDS <= seed < DENSE_SEEDS or seed >= EVENT_SEEDS:
+    if seed >= EVENT_SEEDS:
+        return copied(raced(meddled(of_files(plan), pick), pick))
+    if FILE_SEEDS <= seed < DENSE_SEEDS:
         return copied(meddled(of_files(plan), pick))
     return copied(spread_out(mixed(hardened(widened(plan.with_steps(_steps(plan, pick)))))))
 

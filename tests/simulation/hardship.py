@@ -62,6 +62,11 @@ def meddled(plan: Plan, pick: Random) -> Plan:
     return with_more(plan, pick, pick.choice((0, 3, 6, 12)), _within)
 
 
+def raced(plan: Plan, pick: Random) -> Plan:
+    """Return *plan* with files that go, and come again, between two calls on just that file."""
+    return with_more(plan, pick, pick.choice((0, 2, 4, 8)), _race)
+
+
 def _rotten(plan: Plan) -> Plan:
     """Return *plan* with bits that flip in files that a store can do without, or with a restore.
 
@@ -216,6 +221,19 @@ def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     file = pick.choice(APPLICATIONS)
     does = _chain(pick, file) if pick.random() < 0.3 else _deeds(pick, file)
     return "within", pick.choice(plan.agents).name, {"begin": pick.choice(_LOOKS), "does": does}
+
+
+def _race(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let a file go while its agent asks for it, and be written again a few calls later."""
+    file = pick.choice(APPLICATIONS)
+    kind = pick.choice(("truncate", "truncate", "copytruncate", "rotate", "shift", "unlink"))
+    late = {"late": 0} if kind in ("rotate", "unlink") else {}
+    does: Deeds = [
+        [pick.choice((0, 0, 1, 2, 3)), kind, {"file": file, **late, "seed": pick.getrandbits(32)}],
+        [pick.choice((0, 0, 0, 1, 2)), "write", _lines(pick, file)],
+    ]
+    begin = f"{pick.choice(('stat', 'open', 'fstat', 'pread'))} {file}.log"
+    return "within", pick.choice(plan.agents).name, {"begin": begin, "does": does}
 
 
 def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

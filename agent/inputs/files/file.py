@@ -304,6 +304,24 @@ class Generation(FileContent):
             assert self.file is not None
             self.prefix = extend_prefix(self.prefix, self.position, self.file.pread)
 
+    def _verify_beginning(self, data: bytes, begin: int) -> None:
+        """Compare the first line and the end seen last with *data*, read at *begin*.
+
+        As long as few bytes precede the position, nothing else that came in one read with *data*
+        shows that it is of the next life. Raises `SourceTruncatedError`.
+        """
+        first_line = self.first_line
+        if first_line is None or self.position > first_line.span:
+            return
+        known = [(0, first_line.span, first_line.crc)]
+        if self._end is not None:
+            size, crc = self._end
+            known.append((max(0, size - TAIL_BYTES), size, crc))
+        for start, end, crc in known:
+            is_here = begin <= start and end <= begin + len(data)
+            if is_here and crc32(data[start - begin : end - begin]) != crc:
+                raise SourceTruncatedError
+
     def _line_goes_on(self, longest: int, now: float) -> bool:
         """Return whether the line at the position is still without end, and may have one.
 
@@ -325,6 +343,7 @@ class Generation(FileContent):
         """Return the lines in the next *limit* bytes, none if these end in the first."""
         assert self.file is not None
         data, before = self.read_on(limit, at_least=min(limit, self.unread))
+        self._verify_beginning(data, self.position - before)
         data = self._without_tail(data, self.position - before)
 
         size = len(data) - before

@@ -390,6 +390,13 @@ COPIES = (
         of_events=True,
     ),
     Mutant(
+        "copies.lines_of_the_next_life",
+        "lines are read of a life that came since the first line was compared",
+        "agent.inputs.files.file",
+        (("        self._verify_beginning(data, self.position - before)\n", ""),),
+        of_events=True,
+    ),
+    Mutant(
         "copies.first_bytes_of_the_next_life",
         "a file truncated and written between its end and its first bytes is the life before",
         "agent.inputs.files.file",

@@ -13,7 +13,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.records.chunk import TextChunk
+from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 PATH = "/logs/a.log"
@@ -387,6 +387,47 @@ def test_what_was_seen_must_be_there_still__G4() -> None:
     rewrite(disk, b"")
     with pytest.raises(SourceTruncatedError):
         generation.verify_seen()
+
+
+@pytest.mark.parametrize("before", [b"first\n", b"first\nsecond\n"])
+def test_no_line_of_a_life_that_comes_amid_a_read_is_read__G4(before: bytes) -> None:
+    disk, generation = found(before)
+    generation.on_stat(disk.stat(PATH), 0.0)
+    first_line = FirstLine.find_in(before)
+    assert first_line is not None
+    generation.set_first_line(first_line)
+    assert generation.file is not None
+    pread = generation.file.pread
+
+    def rewritten(size: int, offset: int) -> bytes:
+        if size == CHUNK_BYTES:  # the lines, after all that is compared first
+            assert generation.file is not None
+            generation.file.pread = pread  # type: ignore[method-assign]
+            rewrite(disk, before.replace(b"first", b"other") * 3)
+        return pread(size, offset)
+
+    generation.file.pread = rewritten  # type: ignore[method-assign]
+    with pytest.raises(SourceTruncatedError):
+        generation.read_lines(1.0)
+
+
+def test_no_line_of_a_life_with_the_same_first_line_is_read_either__G4() -> None:
+    disk, generation = found(b"first\nsecond\n")
+    generation.on_stat(disk.stat(PATH), 0.0)
+    first_line = FirstLine.find_in(b"first\n")
+    assert first_line is not None
+    generation.set_first_line(first_line)
+    assert generation.file is not None
+    pread = generation.file.pread
+
+    def rewritten(size: int, offset: int) -> bytes:
+        if size == CHUNK_BYTES:
+            rewrite(disk, b"first\nanother\n")
+        return pread(size, offset)
+
+    generation.file.pread = rewritten  # type: ignore[method-assign]
+    with pytest.raises(SourceTruncatedError):
+        generation.read_lines(1.0)
 
 
 def test_a_file_that_names_more_bytes_than_can_be_read_is_no_truncated_one__G4() -> None:
