@@ -13,6 +13,8 @@ from tests.support.packs import DamagedPackError, unpacked
 from tests.support.record_bytes import pieces_of
 
 NOT_WANTED = "not_wanted"
+SKIPPED = "skipped"
+RESENT = "resent"
 _NO_FILE = "first_run"
 """Reason in the mark of an agent that begins at the end of its files; no file's (ADR 15)."""
 
@@ -63,6 +65,8 @@ class Arrived:
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
     # intervals between the pieces of data batches: bytes that a processor left out
     left_out: list[tuple[int, int]] = field(default_factory=list)
+    # intervals that an operator had left out
+    skipped: list[tuple[int, int]] = field(default_factory=list)
     # intervals that the agent was told not to send
     unwanted: list[tuple[int, int]] = field(default_factory=list)
     events: int = 0
@@ -87,8 +91,8 @@ class Arrived:
 
     @property
     def sent(self) -> int:
-        """How many bytes of the file arrived, or were left out, each counted once."""
-        return covered([*self.intervals, *self.left_out])
+        """How many bytes of the file arrived, or were left out on purpose, each counted once."""
+        return covered([*self.intervals, *self.left_out, *self.skipped])
 
     @property
     def reach(self) -> int:
@@ -102,8 +106,8 @@ class Arrived:
 
     @property
     def lost(self) -> int:
-        """How many bytes before *last* neither arrived nor were declared not wanted."""
-        return self.last - covered([*self.intervals, *self.left_out, *self.unwanted])
+        """How many bytes before *last* neither arrived nor were left out on purpose."""
+        return self.last - covered([*self.intervals, *self.left_out, *self.skipped, *self.unwanted])
 
 
 def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
@@ -216,6 +220,8 @@ def _take_mark(source: Arrived, batch: Batch) -> None:
 
     if batch.kind == "gap" and mark["reason"] == NOT_WANTED:
         source.unwanted.append((begin, mark["end"]))
+    elif batch.kind == "gap" and mark["reason"] == SKIPPED:
+        source.skipped.append((begin, mark["end"]))
     elif not mark.get("end_exact", True):
         source.open_gap = True
     if batch.kind == "end":

@@ -22,7 +22,9 @@ FILE_SEEDS: Final = 10**15
 DENSE_FILE_SEEDS: Final = 2 * FILE_SEEDS
 """The first of those in which much happens to few lines."""
 EVENT_SEEDS: Final = 4 * FILE_SEEDS
-"""The first of those, dense too, whose agents join lines, leave some out, or give them fields."""
+"""The first of those, dense too, whose agents join lines, leave some out, or give them fields, and
+whose operators skip lines, or have them sent again.
+"""
 
 
 class _Mix(NamedTuple):
@@ -74,12 +76,15 @@ _DENSE: Final = _Mix(
     (12, 60),
     (1, 1, 2, 10, 100),
 )
+_EVENTS: Final = _DENSE._replace(weights={**_DENSE.weights, "ask": 8})
 _POINTS: Final = tuple(point for point in faults.POINTS if point.startswith("agent."))
 
 
 def of_files(plan: Plan) -> Plan:
     """Return a history of files on the hosts of *plan*: its agents, and one receiver."""
-    mix = _DENSE if plan.seed >= DENSE_FILE_SEEDS else _WIDE
+    mix = _WIDE
+    if plan.seed >= DENSE_FILE_SEEDS:
+        mix = _EVENTS if plan.seed >= EVENT_SEEDS else _DENSE
     pick = Random(f"files {plan.seed}")
     receivers = plan.receivers[:1]
     agents = tuple(
@@ -148,6 +153,8 @@ def _values(kind: str, mix: _Mix, receiver: str, pick: Random) -> dict[str, Any]
         }
     if kind == "cut":
         return {"how": pick.choice(("reset", "half_open", "stall")), "seconds": 3.0}
+    if kind == "ask":
+        return {"what": pick.choice(("skip", "skip", "resend"))}
     if kind == "part":
         return {"other": receiver, "seconds": pick.choice((3.0, 20.0, 45.0))}
 

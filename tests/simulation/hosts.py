@@ -1,14 +1,17 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
+import contextlib
 import errno
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
+from random import Random
 from typing import Any
 
 import msgspec
+import orjson
 
 from agent.app import Agent
 from agent.config.config import AgentConfig
@@ -104,6 +107,8 @@ class AgentHost(Process):
         self._forgets = False
         # True: the next start finds the checkpoint of another time
         self._set_back = False
+        # intervals of files that operators had skipped
+        self.skipped: list[tuple[int, int]] = []
         # whether a store was restored from a backup: it may lack what was acknowledged
         self.store_set_back = False
 
@@ -191,6 +196,23 @@ class AgentHost(Process):
         """Kill the agent and remove its checkpoint."""
         self._forgets = True
         self.kill(power=power, down=down)
+
+    async def ask(self, what: str, pick: Random) -> None:
+        """Ask the running agent to "skip" or "resend" one of its sources (rule A4)."""
+        if not self.running or self.agent is None:
+            return
+        registry = self.agent.registry
+        living = sorted(str(source.origin) for source in registry.sources if source.ended is None)
+        if not living:
+            return
+        request = {"do": what, "source": pick.choice(living), "dry_run": False}
+        # it may die of a disk call
+        with contextlib.suppress(asyncio.CancelledError):
+            line = await self.agent.operations.desk.answer(orjson.dumps(request) + b"\n")
+            answer = orjson.loads(line)
+            self.trace.add(self.name, answer["change"]["text"] if answer["ok"] else answer["error"])
+            if answer["ok"] and what == "skip":
+                self.skipped.append((answer["change"]["start"], answer["change"]["end"]))
 
     def set_back(self, disk: MemoryDisk, *, down: float = 1.0) -> None:
         """Kill the agent, and start it on *disk*, whose checkpoint is of another time."""

@@ -6,7 +6,7 @@ Knows the promises, not how they are kept.
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 
-from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
+from tests.simulation.arrivals import RESENT, Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.doubles import (
     is_elsewhere,
@@ -111,6 +111,8 @@ def _owners(
                 f"source {source.source} has {data[:60]!r} at {start}, never written so "
                 f"on {source.host}, or left out other lines than it may",
             )
+        if source.ended == RESENT:
+            continue  # all of the file comes with the next count
         free = [life for life in matching if life not in owners]
         if not free and any(
             is_first_line_only(life, source)
@@ -147,9 +149,16 @@ def _matches(life: Life, source: Arrived, plan: AgentPlan) -> bool:
 
 
 def _excluded(host: AgentHost, sources: Iterable[Arrived]) -> None:
-    """Require that no event arrived that the agent of *host* had to leave out."""
-    for source in sources:
-        for start, data in source.pieces if source.host == host.applications.host else ():
+    """Require that no event arrived that the agent of *host* had to leave out, and that what was
+    skipped is what its operator had skipped.
+    """
+    for source in (one for one in sources if one.host == host.applications.host):
+        if covered([*host.skipped, *source.skipped]) != covered(host.skipped):
+            raise BrokenPromise(
+                "only what an operator names is skipped",
+                f"{source.source} lacks {source.skipped}, to be skipped were {host.skipped}",
+            )
+        for start, data in source.pieces:
             if not may_be_there(data, host.plan):
                 raise BrokenPromise(
                     "what is excluded is left out", f"{source.source} has {data[:60]!r} at {start}"
@@ -161,7 +170,7 @@ def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
     if source is not None and source.unwanted and host.plan.start != "end":
         raise BrokenPromise("everything arrives", f"of {life} bytes were declared not wanted")
     have = (
-        covered([*source.intervals, *source.left_out, *source.unwanted])
+        covered([*source.intervals, *source.left_out, *source.skipped, *source.unwanted])
         if source is not None
         else 0
     )

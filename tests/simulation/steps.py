@@ -107,6 +107,10 @@ class Steps(Stage):
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
         self._agent(who).forget(power=power, down=down)
 
+    async def _ask(self, who: str, what: str, seed: int) -> None:
+        """Let an operator have what is in a file skipped, or sent again."""
+        await self._agent(who).ask(what, Random(seed))
+
     def _reload(self, who: str, what: str, file: str, seconds: float, seed: int) -> None:
         agent = self._agent(who)
         agent.reload(what, file)
