@@ -1,6 +1,7 @@
 """What operators do with a source: skip, resend, forget (rule A4). Each can be tried before."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -75,13 +76,20 @@ class SourceChanges:
                 f"{self._path(source)} can't be read: {os_error_text(error)}"
             ) from error
 
-        sent = source.sent_position
-        begin = max(sent, source.skip_to)
-        if end <= begin:
+        sent, skipped = source.sent_position, source.skip_to
+        if end <= max(sent, skipped):
             raise ControlError(f"{self._path(source)}: there is no whole line that was not sent")
+        # what is under way comes, unless the connection breaks
+        begin = max(source.position, skipped)
+        under_way = (
+            f"; those up to {sent:,} are under way, and most likely still come"
+            if sent > begin
+            else ""
+        )
         text = (
             f"{end - begin:,} bytes of {self._path(source)}, from {begin:,} to {end:,}, are never "
-            "sent: a gap record says so, and the audit counts them as skipped, not as lost"
+            f"sent{under_way}: a gap record says what was left out, and the audit counts it as "
+            "skipped, not as lost"
         )
         return self._do(
             request,
@@ -124,11 +132,23 @@ class SourceChanges:
         )
 
     def _begin_resend(self, source: Source) -> None:
-        if self._tailer.resend_source(source) is None:
+        following = self._tailer.resend_source(source)
+        if following is None:
             raise ControlError(
                 f"{self._path(source)} can't be read now, or was truncated: look at its problem in "
                 "`logdrive agent status`"
             )
+        # an agent that starts again and does not know that the first was ended to be sent again
+        # would take it for complete, and never look for the other
+        for one in (source, following):
+            one.withheld = True
+        self._registry.mark_changed()
+        self._registry.call_after_write(partial(self._release, (source, following)))
+
+    def _release(self, sources: Sequence[Source]) -> None:
+        for source in sources:
+            source.withheld = False
+            self._send_queue.enqueue(source, self._clock.monotonic())
 
     def _forget(self, request: ForgetRequest) -> Change:
         found = find_source(self._registry, request.source)

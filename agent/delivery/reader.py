@@ -25,6 +25,8 @@ class SourceReader:
 
     def read_next_run(self, source: Source) -> Run | None:
         """Return the next run of *source* and count it as sent; None if there is none now."""
+        if source.withheld:
+            return None
         run = source.next_unsent_run()
         if run is None and source.has_more:
             self._read(source)

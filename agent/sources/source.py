@@ -64,6 +64,7 @@ class Source:
         "store",
         "unacknowledged",
         "undecided",
+        "withheld",
     )
 
     def __init__(
@@ -117,6 +118,8 @@ class Source:
         self.undecided = False
         # The position up to which an operator has what was not sent left out (rule A4); 0 for none.
         self.skip_to = 0
+        # Nothing of it is sent before the checkpoint has what an operator asked for (rule A4).
+        self.withheld = False
 
         # The number acknowledged last.
         self.number = 0
@@ -207,7 +210,7 @@ class Source:
     @property
     def has_more(self) -> bool:
         """Whether there is something to send or to read."""
-        if self.state is SourceState.DONE:
+        if self.state is SourceState.DONE or self.withheld:
             return False
         if self.unacknowledged.unsent or self.due_gap is not None or self.end_is_due:
             return True
@@ -242,7 +245,7 @@ class Source:
     @property
     def may_register(self) -> bool:
         """Whether it can register now, not only after the answer for another source."""
-        if self.undecided or self.awaits_bytes:
+        if self.undecided or self.awaits_bytes or self.withheld:
             return False
         # the counts that others have taken are no copies' (rule G5)
         search = self.sibling_search

@@ -67,6 +67,8 @@ class Arrived:
     left_out: list[tuple[int, int]] = field(default_factory=list)
     # intervals that an operator had left out
     skipped: list[tuple[int, int]] = field(default_factory=list)
+    # intervals that come with the next count
+    resent: list[tuple[int, int]] = field(default_factory=list)
     # intervals that the agent was told not to send
     unwanted: list[tuple[int, int]] = field(default_factory=list)
     events: int = 0
@@ -107,7 +109,9 @@ class Arrived:
     @property
     def lost(self) -> int:
         """How many bytes before *last* neither arrived nor were left out on purpose."""
-        return self.last - covered([*self.intervals, *self.left_out, *self.skipped, *self.unwanted])
+        return self.last - covered(
+            [*self.intervals, *self.left_out, *self.skipped, *self.resent, *self.unwanted]
+        )
 
 
 def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
@@ -222,6 +226,8 @@ def _take_mark(source: Arrived, batch: Batch) -> None:
         source.unwanted.append((begin, mark["end"]))
     elif batch.kind == "gap" and mark["reason"] == SKIPPED:
         source.skipped.append((begin, mark["end"]))
+    elif batch.kind == "gap" and mark["reason"] == RESENT:
+        source.resent.append((begin, mark["end"]))
     elif not mark.get("end_exact", True):
         source.open_gap = True
     if batch.kind == "end":

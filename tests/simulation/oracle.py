@@ -67,14 +67,13 @@ def _lives(host: AgentHost, owners: Mapping[Life, Arrived], sources: Mapping[str
         source = owners.get(life)
         if source is None and may_be_left_out(life.data, 0, len(life.data), host.plan):
             continue  # it has no event that anybody could miss
+        source = source or _without_events(life, sources.values(), host)
         if life in on_disk:
             _whole(life, source, host)
         elif host.plan.start == "beginning":
             # a life that is gone: what its agent knew of it must have arrived, or be a gap
             if life.witness is not None:
                 named = by_origin.get(life.witness.origin)
-                if source is None and named is not None and not named.pieces:
-                    source = named if _matches(life, named, host.plan) else None
                 knew = host.starts.knew_count(life.witness)
                 if _is_told_by_another(life, source, named, sources.values(), knew=knew):
                     continue
@@ -139,6 +138,24 @@ def _unlikely(source: Arrived, life: Life) -> int:
         return 0
     origin = life.witness.origin if life.witness is not None else ""
     return (origin != source.origin) + (len(life.data) != source.sent)
+
+
+def _without_events(life: Life, sources: Iterable[Arrived], host: AgentHost) -> Arrived | None:
+    """Return a source that may be *life*, of which all was left out, or skipped; None if none is.
+
+    Nothing that arrived of it says whose it is.
+    """
+    return next(
+        (
+            source
+            for source in sources
+            if source.host == life.host
+            and not source.pieces
+            and source.sent >= life.owed
+            and _matches(life, source, host.plan)
+        ),
+        None,
+    )
 
 
 def _matches(life: Life, source: Arrived, plan: AgentPlan) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.agent.control.asking import ask
@@ -57,6 +58,25 @@ def test_a_resend_that_a_kill_interrupts_sends_no_line_a_third_time__A4(
     run(main())
 
 
+def test_nothing_of_a_file_that_is_sent_again_goes_before_the_checkpoint_has_it__A4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 100))
+        assert (await ask(world, "resend", source=LOG)).ok
+        for _ in range(100):
+            await world.clock.sleep(0.05)
+            old, *new = world.stored()
+            if new or old.ended is not None:
+                break
+        else:
+            pytest.fail("it was not sent again")
+        entries = orjson.loads(world.disk.content("/state/checkpoint.json"))["entries"]
+        assert sorted(entry.get("ended", "") for entry in entries) == ["", "resent"]
+        await world.stop()
+
+    run(main())
+
+
 def test_a_resend_while_lines_are_on_the_way_loses_none__A4() -> None:
     async def main() -> None:
         world = World()
@@ -95,6 +115,31 @@ def test_what_is_skipped_is_a_gap_and_later_lines_follow__A4() -> None:
         (stored,) = world.stored()
         assert stored.content == lines(0, 10) + b"half a line\n"
         assert stored.gaps == [(120, 1200, "skipped", True)]
+        await world.stop()
+
+    run(main())
+
+
+def test_of_what_is_skipped_the_lines_that_are_on_the_way_are_named__A4() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["windows_in_flight"] = 1
+        reader = await world.ships(lines(0, 10))
+        reader.ack_seconds = 2.0
+        world.write(lines(10, 400_000))
+        await world.clock.sleep(1)
+        assert world.agent is not None
+        (source,) = world.agent.registry.sources
+        sent = source.sent_position
+        assert source.position == 120 < sent
+        answer = await ask(world, "skip", source=LOG)
+        assert answer.change is not None, answer.error
+        change = answer.change
+        assert (change.start, change.end) == (120, len(lines(0, 400_010)))
+        assert f"up to {sent:,} are under way" in change.text
+        await world.settle(300)
+        (stored,) = world.stored()
+        assert stored.gaps == [(sent, change.end, "skipped", True)]
         await world.stop()
 
     run(main())

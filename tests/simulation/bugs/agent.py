@@ -202,4 +202,11 @@ AGENT = (
             ),
         ),
     ),
+    Mutant(
+        "agent.sends_again_at_once",
+        "a file is sent again before the checkpoint says so",
+        "agent.control.changes",
+        (("            one.withheld = True\n", "            one.withheld = False\n"),),
+        of_events=True,
+    ),
 )
