@@ -134,7 +134,7 @@ def _unlikely(source: Arrived, life: Life) -> int:
 
     A source that lacks events may have nothing that is not in other lives, too.
     """
-    if not source.left_out:
+    if not source.left_out and not source.skipped:
         return 0
     origin = life.witness.origin if life.witness is not None else ""
     return (origin != source.origin) + (len(life.data) != source.sent)
