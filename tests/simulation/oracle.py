@@ -248,6 +248,12 @@ def _is_told_by_another(
     """
     if named is None:
         return not knew and _is_told(life, sources)
+    if named.ended == RESENT:
+        return any(
+            (other.lost or other.open_gap) and other.last >= life.owed
+            for other in sources
+            if other.host == life.host and other is not named
+        )
     return (named is not source or not knew) and _took_its_place(named, sources)
 
 
