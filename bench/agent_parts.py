@@ -25,7 +25,7 @@ from logdrive.model.numbers import number_of
 from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.records.packed import TEXT_BYTES
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES
 from logdrive.wire.lumberjack.frames import RunFrame, WindowFrame, pack_frame
 
 _WRITE_BYTES: Final = 64 * KIB
@@ -38,8 +38,8 @@ def _chunks(log: bytes) -> list[bytes]:
     """Return *log* in the chunks that an agent reads, each whole lines."""
     chunks, start = list[bytes](), 0
     while start < len(log):
-        whole = len(log) - start <= TEXT_BYTES
-        end = len(log) if whole else log.rindex(b"\n", start, start + TEXT_BYTES) + 1
+        whole = len(log) - start <= LARGE_TEXT_BYTES
+        end = len(log) if whole else log.rindex(b"\n", start, start + LARGE_TEXT_BYTES) + 1
         chunks.append(log[start:end])
         start = end
     return chunks
@@ -61,7 +61,7 @@ def _read(setting: Setting, chunks: list[bytes]) -> None:
     try:
         for chunk in chunks:
             before = min(at, TAIL_BYTES)
-            os.pread(handle, before + TEXT_BYTES, at - before)
+            os.pread(handle, before + LARGE_TEXT_BYTES, at - before)
             at += len(chunk)
     finally:
         os.close(handle)

@@ -18,7 +18,7 @@ from logdrive.model.limits import BLOCK_TEXT_BYTES, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.packs.contents import open_run
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.records.packed import TEXT_BYTES
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import (
     EVENT,
@@ -75,7 +75,7 @@ def pack_stream(data: bytes, codec: PackCodec = PackCodec.DEFLATE) -> Iterator[b
     yield _source().encode()
     start = previous = sequence = 0
     while start < len(data):
-        end = _whole_lines(data, start, TEXT_BYTES)
+        end = _whole_lines(data, start, LARGE_TEXT_BYTES)
         sequence, number = sequence + 1, number_of(end, data[max(0, end - TAIL_BYTES) : end])
         run = RunFrame(
             0, records.DATA, previous, number, 0, 0, count_lines(data, start, end), records=1

@@ -13,7 +13,7 @@ from logdrive.model.batch import BatchHeader, HeaderForm
 from logdrive.model.framing import frame_event, frame_events
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.records.packed import TEXT_BYTES
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES
 from logdrive.wire.lumberjack.frames import EVENT
 
 _BATCH_BLOCKS = 3  # what fits a run (rule R3)
@@ -66,7 +66,7 @@ def packed_batches(
     setting: Setting,
     codec: PackCodec,
     source: UUID = UUID(int=1),  # noqa: B008 - immutable
-    text_bytes: int = TEXT_BYTES,
+    text_bytes: int = LARGE_TEXT_BYTES,
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the log, as *source* sent it, in batches of one pack each, with where each ends.
 

@@ -33,6 +33,7 @@ from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedE
 from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.transport import ByteStream, ClientTls, Peer, Transport
 from logdrive.net.retry import retry_async
+from logdrive.records.run_pack import PackOverflowError
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 from logdrive.wire.lumberjack.limits import NATIVE
@@ -85,6 +86,8 @@ class Connector:
         self._answer_in_1: set[str] = set()
         # Hosts that refused packs, and when to send them again (monotonic seconds).
         self._without_packs: dict[str, float] = {}
+        # Whether runs have to be made anew: a pack was too large.
+        self._recasts = False
 
         self._changed = changed
 
@@ -177,6 +180,11 @@ class Connector:
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
 
+        except PackOverflowError:
+            self._encoders.keep_packs_small()
+            self._recasts = True
+            raise
+
         except TransientError as error:
             if session is not None and self._refuses_packs(choice, dialect, session, error):
                 now = self._services.clock.monotonic()
@@ -268,7 +276,8 @@ class Connector:
             else _PLAIN_FORMS[choice.dialect]
         )
         # Runs of the connection before may have a form that this dialect can't carry.
-        if self._encoders.set_form(form):
+        if self._encoders.set_form(form) or self._recasts:
+            self._recasts = False
             for source in services.sources():
                 recast(source, self._encoders.encoder_for(source))
         if choice.dialect == NATIVE:

@@ -22,6 +22,7 @@ from logdrive.records.dropped import DroppedForm
 from logdrive.records.flatten import FILE, HOST, ORIGIN, flatten_labels
 from logdrive.records.full_packs import FullPackEncoder
 from logdrive.records.full_records import FullEncoder
+from logdrive.records.pack_sizes import PackSizes
 from logdrive.records.packed import PackEncoder
 from logdrive.records.pairs import PairEncoder
 from logdrive.records.run_pack import Packing
@@ -53,7 +54,7 @@ def native_form(records: RecordsSetting, *, packs: bool) -> EncodingForm:
 
 def packing_of(settings: OutputTable) -> Packing:
     """Return how the [output] table has packs compressed."""
-    return Packing(_CODECS[settings.compression], settings.level)
+    return Packing(_CODECS[settings.compression], settings.level, PackSizes())
 
 
 class Encoders:
@@ -97,6 +98,11 @@ class Encoders:
         from importlib.metadata import version
 
         return version("logdrive")
+
+    def keep_packs_small(self) -> None:
+        """Make only packs that are records however their text compresses."""
+        if self._packing.sizes is not None:
+            self._packing.sizes.on_overflow()
 
     def set_form(self, form: EncodingForm) -> bool:
         """Make *form* from now on; return whether unacknowledged runs must be re-encoded."""

@@ -8,20 +8,14 @@ from typing import Final
 
 from logdrive.kernel.loops import count_lines
 from logdrive.model.framing import EVENT_HEAD
-from logdrive.model.limits import PACK_BYTES, RECORD_BYTES
+from logdrive.model.limits import PACK_BYTES, PACK_LINES, RECORD_BYTES
 from logdrive.model.records import DATA
-from logdrive.model.units import KIB
 from logdrive.packs.pack import PackForm
 from logdrive.records.blocks import character_start
 from logdrive.records.chunk import TextChunk
+from logdrive.records.pack_sizes import TEXT_BYTES
 from logdrive.records.run_pack import Packing, RunPack, packed_size
 from logdrive.records.runs import Run
-
-TEXT_BYTES: Final = 700 * KIB
-"""Limit on the text of one pack that holds several lines, or a part of one.
-
-Its pack is a record even where it can't be compressed.
-"""
 
 _NEWLINE: Final = 0x0A
 
@@ -29,18 +23,23 @@ _NEWLINE: Final = 0x0A
 class PackEncoder:
     """Encodes text packs. A line of up to `PACK_BYTES` is one event, if its pack is a record."""
 
-    chunk_bytes = TEXT_BYTES
     longest_line = PACK_BYTES
 
     def __init__(self, packing: Packing) -> None:
         self._packing = packing  # how they are compressed
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes to read at once: those of the next pack."""
+        sizes = self._packing.sizes
+        return TEXT_BYTES if sizes is None else sizes.text_bytes
+
     def encode_chunk(self, chunk: TextChunk, previous: int, read_ms: int) -> list[Run]:
-        """Return the runs for *chunk*: one, unless a line in it is longer than `TEXT_BYTES`.
+        """Return the runs for *chunk*: one, unless a line in it is longer than `chunk_bytes`.
 
         Compresses only such a line, to see whether its pack is a record.
         """
-        work = _ChunkPacks(chunk, previous, read_ms, self._packing)
+        work = _ChunkPacks(chunk, previous, read_ms, self._packing, self.chunk_bytes)
         work.encode_all()
         return work.runs
 
@@ -48,7 +47,11 @@ class PackEncoder:
 class _ChunkPacks:
     """Encodes one chunk. Offsets (`at`, `end`) count from the start of the chunk's data."""
 
-    def __init__(self, chunk: TextChunk, previous: int, read_ms: int, packing: Packing) -> None:
+    def __init__(
+        self, chunk: TextChunk, previous: int, read_ms: int, packing: Packing, most: int
+    ) -> None:
+        """Make packs of at most *most* bytes of text, but for longer lines."""
+        self._most = most
         self._chunk = chunk
         self._previous = previous  # the number before the next run
         self._read_ms = read_ms  # when the chunk was read (ms since the epoch)
@@ -59,10 +62,10 @@ class _ChunkPacks:
         text, at, last = self._chunk.data, self._chunk.begin, self._chunk.end
         while at < last:
             end = last
-            if end - at > TEXT_BYTES:
-                end = text.rfind(b"\n", at, at + TEXT_BYTES) + 1
+            if end - at > self._most:
+                end = text.rfind(b"\n", at, at + self._most) + 1
             if not end:  # the next line is longer
-                end = text.find(b"\n", at + TEXT_BYTES, last) + 1 or last
+                end = text.find(b"\n", at + self._most, last) + 1 or last
                 self._add_long_line(at, end)
             else:
                 self._add_pack(at, end)
@@ -84,10 +87,15 @@ class _ChunkPacks:
         self._add_pack(at, end)
 
     def _add_pack(self, at: int, end: int) -> None:
-        """Add text that fits a record however it is compressed."""
+        """Add text that fits a record, most likely: up to `TEXT_BYTES` however it is compressed."""
         text = self._chunk.data
         # a last line without its newline is an event, too
         events = count_lines(text, at, end) + (text[end - 1] != _NEWLINE)
+        if events > PACK_LINES:  # most of them empty
+            middle = text.rfind(b"\n", at, at + TEXT_BYTES) + 1
+            self._add_pack(at, middle)
+            self._add_pack(middle, end)
+            return
         self._add_run(end, self._pack(at, end), events, packed_size(end - at))
 
     def _pack(self, at: int, end: int) -> RunPack:

@@ -6,11 +6,14 @@ waits for its acknowledgement takes no more memory than that.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, overload
 
+from logdrive.errors import TransientError
 from logdrive.model.framing import EVENT_HEAD, Part, unframe_events
+from logdrive.model.limits import RECORD_BYTES
 from logdrive.packs.pack import PACK_HEAD, PackCodec, PackForm, make_pack, open_pack
+from logdrive.records.pack_sizes import PackSizes
 from logdrive.wire.lumberjack.frames import pack_frame
 
 _STORED_BYTES: Final = 512
@@ -31,6 +34,16 @@ class Packing:
 
     level: int
     """Its level; deflate's highest is 3."""
+
+    sizes: PackSizes | None = field(default=None, compare=False)
+    """Sizes packs of text, and is told what they become; None for small ones."""
+
+
+class PackOverflowError(TransientError):
+    """A pack of much text that does not compress so well that it is a record.
+
+    Its run has to be made anew, of smaller packs.
+    """
 
 
 class RunPack(Sequence[bytes]):
@@ -58,7 +71,9 @@ class RunPack(Sequence[bytes]):
             data = content() if callable(content) else content
             if len(data) < _STORED_BYTES:
                 codec = PackCodec.STORED
-            self._pack = make_pack(self.form, data, codec, level)
+            self._pack = pack = make_pack(self.form, data, codec, level)
+            if self.packing.sizes is not None:
+                self.packing.sizes.on_packed(len(data), len(pack))
             self._content = None
         assert self._pack is not None
         return self._pack
@@ -104,8 +119,17 @@ class PendingFrame(NamedTuple):
     """What it carries."""
 
     def encode(self) -> tuple[bytes, Part]:
-        """Return the frame's head and the pack, which is compressed first if it was not yet."""
-        return pack_frame(self.sequence, self.pack.pack)
+        """Return the frame's head and the pack, which is compressed first if it was not yet.
+
+        Raises `PackOverflowError`.
+        """
+        pack = self.pack.pack
+        if len(pack) > RECORD_BYTES:
+            raise PackOverflowError(
+                f"text that becomes a pack of {len(pack):,} bytes, more than a record has: it goes "
+                "in smaller packs from now on"
+            )
+        return pack_frame(self.sequence, pack)
 
 
 class PendingPart(Protocol):

@@ -15,7 +15,7 @@ from logdrive.host.transport import ServerTls
 from logdrive.model.limits import PACK_BYTES
 from logdrive.model.numbers import position_of
 from logdrive.model.units import KIB, MIB
-from logdrive.records.packed import TEXT_BYTES
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES, TEXT_BYTES
 from logdrive.records.run_pack import RunPack
 from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel
@@ -385,3 +385,62 @@ def _keeps_text(source: Source) -> bool:
     return any(
         isinstance(run.records, RunPack) and not run.records.is_compressed for run in waiting
     )
+
+
+_WELL = b"a line that compresses well, as lines of logs do\n" * 40_000
+_BADLY = b"".join(
+    random.Random(number).randbytes(200).replace(b"\n", b" ") + b"\n" for number in range(16_000)
+)
+"""3 MiB of lines that stay as long as they are."""
+
+
+def _pack_sizes(world: World) -> list[int]:
+    return [len(data) for stored in world.stored() for _, _, data in stored.data]
+
+
+@pytest.mark.parametrize("compression", ["zlib", "zstd"])
+def test_text_that_compresses_well_goes_in_large_packs__R8(compression: str) -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["compression"] = compression
+        await world.ships(_WELL)
+        world.write(_WELL * 2)
+        await world.settle(60)
+        assert contents(world.stored()) == [_WELL * 3]
+        sizes = _pack_sizes(world)
+        assert TEXT_BYTES < max(sizes) <= LARGE_TEXT_BYTES
+        await world.stop()
+
+    run(main())
+
+
+def test_large_text_that_does_not_compress_is_sent_in_smaller_packs__R8() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(_WELL)
+        await world.settle(60)
+        world.write(_BADLY)
+        with capture_logs() as logs:
+            await world.settle(300)
+            world.write(_WELL + _BADLY)
+            await world.settle(300)
+        assert contents(world.stored()) == [_WELL + _BADLY + _WELL + _BADLY]
+        assert max(_pack_sizes(world)[-4:]) <= TEXT_BYTES
+        # a second time it would be known
+        reasons = [str(line["reason"]) for line in logs if line["event"] == "connection failed"]
+        assert ["more than a record has" in reason for reason in reasons] == [True]
+        await world.stop()
+
+    run(main())
+
+
+def test_empty_lines_are_no_more_than_a_pack_may_have__R8() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(_WELL)
+        world.write(b"\n" * (2 * MIB))
+        await world.settle(60)
+        assert contents(world.stored()) == [_WELL + b"\n" * (2 * MIB)]
+        await world.stop()
+
+    run(main())

@@ -93,6 +93,7 @@ def _owners(
     The agents of *hosts* send to one of *stores* stores at a time.
     """
     owners: dict[Life, Arrived] = {}
+    told = {source.origin for source in sources.values()}
     lives = [(life, host) for host in hosts for life in host.applications.lives]
     # large sources first: the bytes of a small one may be in several lives
     for source in sorted(
@@ -125,19 +126,21 @@ def _owners(
             raise BrokenPromise(
                 "once", f"{life} arrived as {owners[life].source} and as {source.source}"
             )
-        owners[min(free, key=partial(_unlikely, source))] = source
+        owners[min(free, key=partial(_unlikely, source, told))] = source
     return owners
 
 
-def _unlikely(source: Arrived, life: Life) -> int:
+def _unlikely(source: Arrived, told: Container[str], life: Life) -> int:
     """Return how unlikely *source* is that of *life*, of several that its bytes are in.
 
-    A source that lacks events may have nothing that is not in other lives, too.
+    A source that lacks events may have nothing that is not in other lives, too. *told* are the
+    origins of all sources.
     """
     if not source.left_out and not source.skipped:
         return 0
     origin = life.witness.origin if life.witness is not None else ""
-    return (origin != source.origin) + (len(life.data) != source.sent)
+    is_another = origin != source.origin
+    return is_another + 2 * (is_another and origin in told) + (len(life.data) != source.sent)
 
 
 def _without_events(life: Life, sources: Iterable[Arrived], host: AgentHost) -> Arrived | None:
@@ -151,7 +154,7 @@ def _without_events(life: Life, sources: Iterable[Arrived], host: AgentHost) -> 
             for source in sources
             if source.host == life.host
             and not source.pieces
-            and source.sent >= life.owed
+            and source.sent >= (life.owed or len(life.data))
             and _matches(life, source, host.plan)
         ),
         None,

@@ -3,6 +3,7 @@ adr/0018).
 """
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,15 +14,17 @@ from hypothesis import strategies as st
 
 from agent.sources.recast import recast
 from agent.sources.source import Source
+from logdrive.model.limits import RECORD_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
 from logdrive.packs.pack import PackCodec
 from logdrive.records.blocks import LINE_PART_BYTES, BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_packs import FullPackEncoder
 from logdrive.records.full_records import FullEncoder
-from logdrive.records.packed import TEXT_BYTES, PackEncoder
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES, TEXT_BYTES, PackSizes
+from logdrive.records.packed import PackEncoder
 from logdrive.records.pairs import PairEncoder, PairList, PairRecords, decode_pairs
-from logdrive.records.run_pack import Packing, RunPack
+from logdrive.records.run_pack import Packing, PackOverflowError, PendingFrame, RunPack
 from logdrive.records.runs import REMOVED, GapOrEndMark, Run
 from tests.agent.v1_model import file_bytes_of
 from tests.support.run_bytes import bytes_of_run
@@ -80,6 +83,25 @@ def test_parts_of_a_line_stay_parts_for_readers_of_single_events__R2() -> None:
     ]
     assert len(kept) > 1
     assert [("flags" in log) for log in records] == [True] * (len(records) - 1) + [False]
+
+
+def test_a_large_pack_that_is_no_record_becomes_smaller_ones__R8() -> None:
+    lines = [random.Random(n).randbytes(200).replace(b"\n", b" ") + b"\n" for n in range(7_000)]
+    data, sizes = b"".join(lines), PackSizes()
+    sizes.on_packed(LARGE_TEXT_BYTES, 1)
+    large = PackEncoder(replace(PACKING, sizes=sizes))
+    kept = large.encode_chunk(TextChunk.from_whole_file(data), 0, 0)
+    (pack,) = (run.records for run in kept)
+    assert isinstance(pack, RunPack)
+    with pytest.raises(PackOverflowError):
+        PendingFrame(1, pack).encode()
+    source = gone(kept)
+    sizes.on_overflow()
+    recast(source, large)
+    runs = [run for run in source.unacknowledged.runs if run.mark is None]
+    assert b"".join(map(content, runs)) == data
+    assert all(len(record) <= RECORD_BYTES for run in runs for record in run.records)
+    assert runs[-1].number == kept[-1].number
 
 
 @pytest.mark.parametrize("before", ENCODERS)

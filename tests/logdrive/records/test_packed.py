@@ -14,7 +14,8 @@ from logdrive.model.numbers import number_of, position_of
 from logdrive.model.records import DATA
 from logdrive.packs.pack import PackCodec, PackForm, parse_head
 from logdrive.records.chunk import TextChunk
-from logdrive.records.packed import TEXT_BYTES, PackEncoder
+from logdrive.records.pack_sizes import TEXT_BYTES
+from logdrive.records.packed import PackEncoder
 from logdrive.records.run_pack import Packing, RunPack
 from logdrive.records.runs import Run
 from tests.support.packs import Unpacked, unpacked

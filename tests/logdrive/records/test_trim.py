@@ -14,7 +14,8 @@ from logdrive.records.blocks import BlockEncoder, Encoder
 from logdrive.records.chunk import TextChunk
 from logdrive.records.full_packs import FullPackEncoder
 from logdrive.records.full_records import FullEncoder
-from logdrive.records.packed import TEXT_BYTES, PackEncoder
+from logdrive.records.pack_sizes import TEXT_BYTES
+from logdrive.records.packed import PackEncoder
 from logdrive.records.run_pack import Packing, RunPack
 from logdrive.records.trim import trim_run
 from tests.support.run_bytes import bytes_of_run
