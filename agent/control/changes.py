@@ -111,6 +111,11 @@ class SourceChanges:
 
     def _resend(self, request: ResendRequest) -> Change:
         source, generation = self._find_file(request, "sent again")
+        if source.ending is not None:  # what replaced it has a source of its own, and the copy none
+            raise ControlError(
+                f"{self._path(source)} was truncated or removed, and is read to its end from a "
+                "copy: it can't be sent again"
+            )
         self._settle(source)
         path = self._path(source)
         text = (

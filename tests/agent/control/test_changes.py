@@ -77,6 +77,25 @@ def test_nothing_of_a_file_that_is_sent_again_goes_before_the_checkpoint_has_it_
     run(main())
 
 
+def test_what_is_read_from_a_copy_is_not_sent_again__A4_G5() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        reader.ack_seconds = 3.0
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        world.write(world.disk.content(LOG), f"{LOG}.1")
+        world.truncate()
+        await world.clock.sleep(2)
+        refused = await ask(world, "resend", source=LOG)
+        assert "is read to its end from a copy" in refused.error
+        await world.settle(60)
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
 def test_a_resend_while_lines_are_on_the_way_loses_none__A4() -> None:
     async def main() -> None:
         world = World()
