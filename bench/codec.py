@@ -18,7 +18,7 @@ from logdrive.model.limits import BLOCK_TEXT_BYTES, TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.packs.contents import open_run
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.records.pack_sizes import LARGE_TEXT_BYTES
+from logdrive.records.pack_sizes import LARGE_TEXT_BYTES, TEXT_BYTES
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import (
     EVENT,
@@ -74,8 +74,9 @@ def pack_stream(data: bytes, codec: PackCodec = PackCodec.DEFLATE) -> Iterator[b
     """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one pack each."""
     yield _source().encode()
     start = previous = sequence = 0
+    most = TEXT_BYTES if codec is PackCodec.STORED else LARGE_TEXT_BYTES
     while start < len(data):
-        end = _whole_lines(data, start, LARGE_TEXT_BYTES)
+        end = _whole_lines(data, start, most)
         sequence, number = sequence + 1, number_of(end, data[max(0, end - TAIL_BYTES) : end])
         run = RunFrame(
             0, records.DATA, previous, number, 0, 0, count_lines(data, start, end), records=1
