@@ -11,6 +11,7 @@ from agent.delivery.source_indices import SourceIndices
 from agent.delivery.window import WindowRoom
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import printable_path
+from agent.sources.readable import SourceTruncatedError
 from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import NO_CONNECTION, Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
@@ -226,6 +227,10 @@ class Logdrive1Sender:
             reason = f"its file can't be read: {file_error_text(error)}"
             self._pause_source(source, None, reason)
             return
+        except SourceTruncatedError as error:
+            services.input.on_read_failed(source, error)
+            source.registration.misfit("")
+            step = NextStep.ASK_OTHER
 
         services.registry.mark_changed()
         self._take_step(source, step, entry.count)
@@ -233,7 +238,11 @@ class Logdrive1Sender:
             self._compare_stores(source, old_number, old_store)
 
     def _apply_position(self, source: Source, count: int, frame: PositionFrame) -> NextStep:
-        """Pass a P to *source*. Raises OSError if its file can't be read to compare."""
+        """Pass a P to *source*.
+
+        Raises OSError if its file can't be read to compare, or `SourceTruncatedError` if that was
+        truncated since the last look: then the source, which ends, has to register again.
+        """
         now_ms = self._services.clock.now_ms()
         store = self._store_ids.setdefault(frame.store, frame.store)
         if source.state is SourceState.ASKING:

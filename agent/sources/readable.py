@@ -160,7 +160,8 @@ class Readable(Protocol):
     def matches_number(self, number: int) -> bool:
         """Return whether a stored *number* can be this generation's (rule D4).
 
-        Raises OSError if the bytes before it can't be read.
+        Raises OSError if the bytes before it can't be read, `SourceTruncatedError` if the bytes
+        that were seen are not there any more.
         """
         ...
 

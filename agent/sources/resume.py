@@ -29,11 +29,11 @@ class KnownPosition:
     ended: GapOrEndMark | None
     """The mark of its end record, if it has ended: gaps give the same reason."""
     fits: Callable[[int], bool]
-    """Return whether a number can be this generation's, by its bytes (rule D4); may raise
-    OSError.
+    """Return whether a number can be this generation's, by its bytes (rule D4); raises as
+    `Readable.matches_number` does.
     """
     complete_at: Callable[[int], bool]
-    """Return whether a closed number is the end of these very bytes; may raise OSError."""
+    """Return whether a closed number is the end of these very bytes; raises like `fits`."""
     awaited: bool = False
     """Whether it ends with the copy that it is read from, or that is looked for (rule G5)."""
 
@@ -66,7 +66,7 @@ class Closed:
 def resume(
     known: KnownPosition, number: int, store: UUID, now_ms: int
 ) -> Resumed | Misfit | Closed:
-    """Return what the P (*number*, *store*) asks for. Raises OSError from the source's bytes."""
+    """Return what the P (*number*, *store*) asks for; raises what `known.fits` does."""
     # a service without numbers: the agent's own are all there is
     if number == NOT_KEPT:
         return Resumed(known.number, known.runs)

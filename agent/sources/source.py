@@ -275,7 +275,8 @@ class Source:
     def on_answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
         """Handle the P frame for one of the counts of `next_registrations`, while ASKING.
 
-        Raises OSError where the bytes to compare with can't be read.
+        Raises OSError where the bytes to compare with can't be read, and `SourceTruncatedError`
+        where they are others by now.
         """
         search, check = self.sibling_search, self._stored_number_check()
         # which of several it is, bytes must say

@@ -18,7 +18,8 @@ class SeenBytes(NamedTuple):
 class StoredNumberCheck:
     """Decides whether a stored number can be that of one generation. Made for one answer.
 
-    All methods raise OSError where the bytes to compare with can't be read.
+    All methods raise OSError where the bytes to compare with can't be read, and
+    `SourceTruncatedError` where they are others by now.
     """
 
     __slots__ = ("_closes_when_complete", "_generation", "_gone", "_living")

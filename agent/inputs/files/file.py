@@ -266,6 +266,18 @@ class Generation(FileContent):
         self._searched = 0
         self.seen = max(self.seen, self.position)
 
+    def matches_number(self, number: int) -> bool:
+        """Return whether a stored *number* can be this generation's (rule D4).
+
+        Raises OSError, or `SourceTruncatedError` if it can't, but the file has other bytes now than
+        those that were seen: it says nothing of these.
+        """
+        if super().matches_number(number):
+            return True
+        self.verify_content()
+        self.verify_seen()
+        return False
+
     def read_lines(
         self, now: float, *, limit: int = CHUNK_BYTES, longest: int = 0
     ) -> TextChunk | None:

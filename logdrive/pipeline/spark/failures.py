@@ -38,10 +38,17 @@ def convert_spark_failures(log: Path | None = None) -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    failures = (PySparkException, Py4JError, EOFError, ConnectionError)
     try:
         yield
-    except (PySparkException, Py4JError, EOFError, ConnectionError) as error:
+    except failures as error:
         raise to_transient_error("Spark failed", error, log) from error
+    except UnboundLocalError as error:
+        # PySpark closes a socket that it could not open: its own error hides the failure
+        hidden = error.__context__
+        if not isinstance(hidden, failures):
+            raise
+        raise to_transient_error("Spark failed", hidden, log) from hidden
 
 
 def to_start_error(error: Any, log: Path | None) -> SparkStartError:

@@ -2,11 +2,16 @@
 
 import asyncio
 
+import pytest
+
+from agent.inputs.files.tail import Tailer
+from agent.sources.source import Source
 from logdrive.model.records import END, GAP
 from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
+CHECKPOINT = "/state/checkpoint.json"
 HEADER = b"# constant header of every life\n"
 
 
@@ -49,6 +54,46 @@ def test_h02_truncated_while_away_and_checkpoint_lost__G3_D4() -> None:
         world.start()
         await world.settle()
         assert contents(world.stored()) == [first, world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_h02_truncated_between_the_look_and_the_number__G3_D4(
+    monkeypatch: pytest.MonkeyPatch, *, forgotten: bool
+) -> None:
+    """The store has more of it than the checkpoint says, and the file no longer has so much."""
+
+    async def main() -> None:
+        world = World()
+        await world.ships(HEADER + lines(0, 100, prefix="first"))
+        await world.clock.sleep(2)
+        before = world.disk.content(CHECKPOINT)
+        world.write(lines(100, 100, prefix="first"))
+        await world.settle()
+        await world.kill()
+        first = world.disk.content(LOG)
+        world.disk.remove(CHECKPOINT)
+        if not forgotten:
+            world.write(before, CHECKPOINT)
+
+        verify = Tailer.verify_source
+        looks: list[int] = []
+
+        def verify_then_truncate(tailer: Tailer, source: Source) -> bool:
+            verified = verify(tailer, source)
+            if not looks:
+                world.truncate()
+                world.write(HEADER + lines(0, 10, prefix="second"))
+            looks.append(source.position)
+            return verified
+
+        monkeypatch.setattr(Tailer, "verify_source", verify_then_truncate)
+        world.start()
+        await world.settle()
+        assert looks
+        _has_both_generations(world, first)
         await world.stop()
 
     run(main())

@@ -378,6 +378,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.number_of_the_life_before",
+        "a number is compared with the bytes of the next life",
+        "agent.inputs.files.file",
+        (
+            (
+                "        self.verify_content()\n        self.verify_seen()\n        return False\n",
+                "        return False\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.end_of_a_life_that_is_gone",
         "the bytes at the end of a file are those of the moment in which it was empty",
         "agent.inputs.files.file",

@@ -189,6 +189,24 @@ def test_a_stored_number_fits_or_not__D4() -> None:
     assert not generation.matches_number(number_of(603, None))
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"",
+        b"head\n",
+        b"other\none\ntwo\n" * 2,
+        b"head\nanother\n" * 2,  # the end seen last differs
+    ],
+)
+def test_a_number_is_never_contradicted_by_the_next_life__D4(after: bytes) -> None:
+    content = b"head\none\ntwo\n"
+    disk, generation = opened(content)
+    number = number_of(9, content[:9])
+    rewrite(disk, after)
+    with pytest.raises(SourceTruncatedError):
+        generation.matches_number(number)
+
+
 def test_a_name_that_became_another_files_is_not_opened__G1() -> None:
     disk, generation = opened(b"one\n")
     generation.close_handle()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
+from pyspark.serializers import CPickleSerializer
+from pyspark.util import _load_from_socket
 
 from logdrive.errors import TransientError
 from logdrive.pipeline.spark.failures import (
@@ -13,6 +15,7 @@ from logdrive.pipeline.spark.failures import (
     convert_spark_failures,
     to_transient_error,
 )
+from tests.support.installation import free_port
 
 APPENDIX = """
 === Streaming Query ===
@@ -67,6 +70,20 @@ def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
         convert_spark_failures(Path("spark.log")),
     ):
         raise PySparkRuntimeError("it broke")
+
+
+def test_results_that_the_jvm_no_longer_hands_over_may_be_collected_again() -> None:
+    with (
+        pytest.raises(TransientError, match=r"Spark failed: .*[Cc]onnect.*; see spark\.log"),
+        convert_spark_failures(Path("spark.log")),
+        _load_from_socket((free_port(), "secret"), CPickleSerializer()),
+    ):
+        pass
+
+
+def test_what_spark_has_no_part_in_stays_as_it_is() -> None:
+    with pytest.raises(UnboundLocalError), convert_spark_failures():
+        raise UnboundLocalError
 
 
 def test_what_stands_around_the_cause_is_never_taken_for_it() -> None:
