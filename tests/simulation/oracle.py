@@ -133,11 +133,9 @@ def _owners(
 def _unlikely(source: Arrived, told: Container[str], life: Life) -> int:
     """Return how unlikely *source* is that of *life*, of several that its bytes are in.
 
-    A source that lacks events may have nothing that is not in other lives, too. *told* are the
-    origins of all sources.
+    One that lacks events, or was not sent to its end, may have nothing that is not in other lives,
+    too. *told* are the origins of all sources.
     """
-    if not source.left_out and not source.skipped:
-        return 0
     origin = life.witness.origin if life.witness is not None else ""
     is_another = origin != source.origin
     return is_another + 2 * (is_another and origin in told) + (len(life.data) != source.sent)
@@ -252,7 +250,8 @@ def _is_told_by_another(
     if named is None:
         return not knew and _is_told(life, sources)
     if named.ended == RESENT:
-        return any(
+        # its end may not have been seen, which the source that has its bytes says
+        return (source is not None and source.open_gap) or any(
             (other.lost or other.open_gap) and other.last >= life.owed
             for other in sources
             if other.host == life.host and other is not named
