@@ -103,5 +103,9 @@ class StoredNumberCheck:
         generation = self._generation
         if generation is None:
             return False
-        is_end = self._closes_when_complete and position_of(number) == generation.seen
-        return (generation.is_unique or is_end) and generation.matches_number(number)
+        if not generation.is_unique:
+            if not self._closes_when_complete or position_of(number) != generation.seen:
+                return False
+            if self._living is None:  # its bytes are gone
+                return number - CLOSED == generation.last_number
+        return generation.matches_number(number)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.inputs.files.tail import Tailer
 from agent.ship import Shipped, output_for, ship
+from agent.sources.source import Source
 from logdrive.errors import ConfigError, RejectedError, TransientError
 from logdrive.host.host import Host
 from logdrive.host.transport import ByteStream
@@ -62,6 +64,33 @@ def test_everything_arrives_and_a_second_run_sends_nothing__G3_D3() -> None:
             True,
             windows,
         )
+
+    run(main())
+
+
+@pytest.mark.parametrize("after", [b"", b"another\n", b"other"])
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_file_truncated_while_its_position_is_asked_for_is_shipped_as_it_is_then__G3(
+    monkeypatch: pytest.MonkeyPatch, after: bytes, *, seen: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(b"no newline")
+        await shipped(world)
+        verify = Tailer.verify_source
+
+        def truncate_and_verify(tailer: Tailer, source: Source) -> bool:
+            if not seen:
+                verify(tailer, source)
+            if world.disk.content(LOG) == b"no newline":
+                world.truncate()
+                world.write(after)
+            return verify(tailer, source) if seen else True
+
+        monkeypatch.setattr(Tailer, "verify_source", truncate_and_verify)
+        assert (await shipped(world)).complete
+        assert contents(world.stored()) == [b"no newline", *([after] if after else [])]
 
     run(main())
 

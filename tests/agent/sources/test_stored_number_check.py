@@ -35,6 +35,13 @@ def test_a_closed_number_is_that_of_a_complete_file_at_its_end_only__G3() -> Non
     assert not complete.may_be_own(number_of(len(TEXT), b"other") + CLOSED)
 
 
+def test_a_complete_file_that_is_gone_ended_with_the_last_bytes_known__G3() -> None:
+    gone = check(living=False, closes_when_complete=True)
+    assert gone.may_be_own(AT_END + CLOSED)
+    assert not gone.may_be_own(WITHIN + CLOSED)
+    assert not gone.may_be_own(number_of(len(TEXT), b"other") + CLOSED)
+
+
 def test_a_generation_without_bytes_is_complete_at_no_number__G3() -> None:
     gone = StoredNumberCheck(None, None, closes_when_complete=True)
     assert not gone.is_complete_at(AT_END + CLOSED)
