@@ -426,7 +426,7 @@ class Tailer:
         if not self.verify_source(source) or not source.readable:
             return None
         followed = self._find_followed(source)
-        if followed is None:
+        if followed is None or followed.ending is not None:
             return None
         self._endings.end_resent(followed)
         self._look_at(followed)

@@ -96,6 +96,24 @@ def test_what_is_read_from_a_copy_is_not_sent_again__A4_G5() -> None:
     run(main())
 
 
+def test_what_was_truncated_with_a_copy_and_not_looked_at_since_is_not_sent_again__A4_G5() -> None:
+    async def main() -> None:
+        world = World()
+        first = lines(0, 100)
+        await world.ships(first)
+        world.write(first, f"{LOG}.1")
+        world.truncate()  # no look has seen it
+        refused = await ask(world, "resend", source=LOG)
+        assert "was truncated" in refused.error
+        await world.kill()
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [first]
+        await world.stop()
+
+    run(main())
+
+
 def test_a_resend_while_lines_are_on_the_way_loses_none__A4() -> None:
     async def main() -> None:
         world = World()

@@ -390,6 +390,19 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.copy_is_sent_again",
+        "a file that was truncated unseen is sent again from its copy",
+        "agent.inputs.files.tail",
+        (
+            (
+                " or followed.ending is not None:\n            return None\n        self._endings",
+                ":\n            return None\n        self._endings",
+            ),
+        ),
+        of_files=True,
+        of_events=True,
+    ),
+    Mutant(
         "copies.end_of_a_life_that_is_gone",
         "the bytes at the end of a file are those of the moment in which it was empty",
         "agent.inputs.files.file",
