@@ -265,7 +265,7 @@ def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
     No byte that was read told the two apart. Another source, perhaps of another path, then has an
     end that was not seen (P4).
     """
-    return bool(named.pieces) and any(
+    return named.sent > 0 and any(
         other.open_gap for other in sources if other.host == named.host and other is not named
     )
 
