@@ -37,7 +37,7 @@ from logdrive.wire.lumberjack.run_reader import RunReader, RunReceived
 
 _READ = 256 * 1024  # bytes a socket gives at most at once
 _RUN_BLOCKS = 3  # whole blocks that fit a run (rule R3)
-_WINDOW = 2048  # full records in one plain window
+_WINDOW = 4096  # full records in one plain window
 _MOST_LINES = 200_000  # enough for a steady figure
 
 
@@ -98,7 +98,7 @@ def _whole_lines(data: bytes, start: int, most: int) -> int:
 
 
 def _full_stream(payloads: list[bytes]) -> Iterator[bytes]:
-    """Yield what a writer of plain Lumberjack v2 sends: windows of 2,048 events, each packed."""
+    """Yield what a writer of plain Lumberjack v2 sends: windows of 4,096 events, each packed."""
     for start in range(0, len(payloads), _WINDOW):
         window = payloads[start : start + _WINDOW]
         yield (

@@ -1,8 +1,8 @@
 """Plain Lumberjack v1 and v2 as the agent speaks them: an event a line, at least once from the
 checkpoint (rule D8).
 
-A window is one write of W and C frames, with sequence numbers from 1 and at most 2,048 events, as
-Logstash's clients send them: J frames of full records in version 2, D frames of pairs in version 1.
+A window is one write of W and C frames, with sequence numbers from 1, as Logstash's clients send
+them: J frames of full records in version 2, D frames of pairs in version 1.
 Such peers keep no positions. Gaps and end records can't be sent to them, and count as acknowledged.
 
 A source that was once registered under `logdrive/1` waits for a receiver that speaks it, if the
@@ -10,6 +10,7 @@ agent only fell back to plain Lumberjack.
 """
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Final, Literal
 
 from agent.delivery.dialect import SessionServices
@@ -24,12 +25,12 @@ from logdrive.records.lines import RUN_EVENTS
 from logdrive.records.run_pack import FramePart
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import Frame
+from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, Frame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
-_WINDOW_EVENTS: Final = 2048 - (RUN_EVENTS - 1)
-"""With this many events a window takes no further run, so that the last one still fits."""
+_WINDOW_EVENTS: Final = MappingProxyType({VERSION_1: 2048, VERSION_2: 4096})
+"""Limit on the events of a window. Readers of version 2 take 10,000, those of version 1 are old."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 """Where sources wait for `logdrive/1`, the agent connects again after this time to look for it."""
 WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"
@@ -47,7 +48,9 @@ class LumberjackSender:
         self._fell_back = choice.fell_back  # `logdrive/1` was wanted
         self.version = choice.version
         self.codec = codec
-        self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
+        # with so many events a window takes no further run: the last one still fits
+        full = _WINDOW_EVENTS[self.version] - (RUN_EVENTS - 1)
+        self.room = WindowRoom(4 * MIB, full, marks=False)
         self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         self.reconnect_at: float | None = None  # set while sources wait for `logdrive/1`
         self.awaits_answer = False  # nothing but acknowledgements comes back

@@ -77,18 +77,18 @@ async def plain_world(**output: Any) -> tuple[World, PlainModel]:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "none"])
-def test_full_records_in_windows_of_at_most_2048__R1(compression: str) -> None:
+def test_full_records_in_windows_of_at_most_4096__R1(compression: str) -> None:
     async def main() -> None:
         world, model = await plain_world(compression=compression)
         model.partial = True
         world.settings["input"][0] |= {"fields": {"service": "web"}, "tags": ["x"]}
-        text = lines(0, 10_000) + b"crlf\r\n\xff\n"
+        text = lines(0, 30_000) + b"crlf\r\n\xff\n"
         world.write(text)
         world.start()
         await world.settle()
         assert model.content() == text
-        assert len(model.events[LOG]) == 10_002, "nothing came twice"
-        assert 2048 - RUN_RECORDS < max(model.counts) <= 2048
+        assert len(model.events[LOG]) == 30_002, "nothing came twice"
+        assert 4096 - RUN_RECORDS < max(model.counts) <= 4096
         event = model.events[LOG][0]
         assert event["message"] == "line 000000"
         assert event["host"] == {"name": "h"}
