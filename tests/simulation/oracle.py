@@ -67,7 +67,8 @@ def _lives(host: AgentHost, owners: Mapping[Life, Arrived], sources: Mapping[str
         source = owners.get(life)
         if source is None and may_be_left_out(life.data, 0, len(life.data), host.plan):
             continue  # it has no event that anybody could miss
-        source = source or _without_events(life, sources.values(), host)
+        if source is None or is_first_line_only(life, source):
+            source = _without_events(life, sources.values(), host) or source
         if life in on_disk:
             _whole(life, source, host)
         elif host.plan.start == "beginning":
@@ -146,16 +147,18 @@ def _without_events(life: Life, sources: Iterable[Arrived], host: AgentHost) -> 
 
     Nothing that arrived of it says whose it is.
     """
-    return next(
+    owed = life.owed or len(life.data)
+    return min(
         (
             source
             for source in sources
             if source.host == life.host
             and not source.pieces
-            and source.sent >= (life.owed or len(life.data))
+            and source.sent >= owed
             and _matches(life, source, host.plan)
         ),
-        None,
+        key=lambda source: source.sent,
+        default=None,
     )
 
 
