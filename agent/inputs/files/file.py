@@ -20,7 +20,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import DueGap, InputKind, SourceTruncatedError
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
-from logdrive.model.numbers import check_in, number_with_crc, position_of
+from logdrive.model.numbers import check_in, position_of
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.runs import NOT_WANTED, GapOrEndMark
 
@@ -32,7 +32,6 @@ class Generation(FileContent):
 
     __slots__ = (
         "_cutter",
-        "_end",
         "_in_line",
         "_more",
         "_rested",
@@ -44,7 +43,6 @@ class Generation(FileContent):
         "modified_ns",
         "prefix",
         "retired",
-        "seen",
         "settings",
         "start",
         "unnamed_since",
@@ -74,7 +72,6 @@ class Generation(FileContent):
         super().__init__(place, first_line)
         self.settings = settings
         self.start = start
-        self.seen = 0  # the largest size seen
         self.grown_at = 0.0  # when growth was last seen (monotonic, s)
         self.modified_ns = 0  # last change by the file system's clock, as of the last look
         self.unnamed_since: float | None = None  # since when it is seen to have no name (s)
@@ -93,8 +90,6 @@ class Generation(FileContent):
         self._more = True
         # where the search for the end of a long line goes on; below the position: at the position
         self._searched = 0
-        # the end at the last look, if it was beyond the position, and the same CRC-32 there
-        self._end: tuple[int, int] | None = None
         # the NULs at the end of the file, beyond `seen`; None if there are none
         self._tail: UnwrittenTail | None = None
 
@@ -120,16 +115,6 @@ class Generation(FileContent):
     def unread(self) -> int:
         """Bytes seen and not read."""
         return max(0, self.seen - self.position)
-
-    @property
-    def last_number(self) -> int:
-        """The number of the last position whose bytes before it are known, 0 without one.
-
-        That is the end seen last, or else the position.
-        """
-        if self._end is not None and self._end[0] > self.position:
-            return number_with_crc(*self._end)
-        return 0 if self._crc is None else number_with_crc(self.position, self._crc)
 
     @property
     def has_lines(self) -> bool:
@@ -266,18 +251,6 @@ class Generation(FileContent):
         self._searched = 0
         self.seen = max(self.seen, self.position)
 
-    def matches_number(self, number: int) -> bool:
-        """Return whether a stored *number* can be this generation's (rule D4).
-
-        Raises OSError, or `SourceTruncatedError` if it can't, but the file has other bytes now than
-        those that were seen: it says nothing of these.
-        """
-        if super().matches_number(number):
-            return True
-        self.verify_content()
-        self.verify_seen()
-        return False
-
     def read_lines(
         self, now: float, *, limit: int = CHUNK_BYTES, longest: int = 0
     ) -> TextChunk | None:
@@ -315,24 +288,6 @@ class Generation(FileContent):
         if is_prefix_due(self.prefix, self.position):
             assert self.file is not None
             self.prefix = extend_prefix(self.prefix, self.position, self.file.pread)
-
-    def _verify_beginning(self, data: bytes, begin: int) -> None:
-        """Compare the first line and the end seen last with *data*, read at *begin*.
-
-        As long as few bytes precede the position, nothing else that came in one read with *data*
-        shows that it is of the next life. Raises `SourceTruncatedError`.
-        """
-        first_line = self.first_line
-        if first_line is None or self.position > first_line.span:
-            return
-        known = [(0, first_line.span, first_line.crc)]
-        if self._end is not None:
-            size, crc = self._end
-            known.append((max(0, size - TAIL_BYTES), size, crc))
-        for start, end, crc in known:
-            is_here = begin <= start and end <= begin + len(data)
-            if is_here and crc32(data[start - begin : end - begin]) != crc:
-                raise SourceTruncatedError
 
     def _line_goes_on(self, longest: int, now: float) -> bool:
         """Return whether the line at the position is still without end, and may have one.
@@ -390,24 +345,6 @@ class Generation(FileContent):
         self._in_line = chunk.in_line and position == chunk.start
         self._searched = 0
 
-    def _keep_end(self, position: int) -> None:
-        """Keep what is known of the bytes before the position, as it moves back to *position*.
-
-        Else a restart could compare no more than the first line (rule G4).
-        """
-        end = self._end[0] if self._end is not None else 0
-        if self._crc is not None and self.position > max(position, end):
-            self._end = (self.position, self._crc)
-
-    def _verify_end(self) -> None:
-        """Compare the bytes before the end seen last: unread bytes can be replaced, too.
-
-        If nothing was read, only this shows that a file with the same first line is another
-        generation. Raises `SourceTruncatedError`.
-        """
-        if self._end is not None and crc32(self._read_before(self._end[0])) != self._end[1]:
-            raise SourceTruncatedError
-
     def _find_end(self, stat: FileStat) -> int:
         """Return the end, without NULs that nothing follows, and keep the bytes before it."""
         size, self._end = stat.size, None
@@ -425,32 +362,6 @@ class Generation(FileContent):
         if size > self.position:
             self._end = (size, crc32(before))
         return size
-
-    def _read_end(self, size: int) -> bytes:
-        """Return the up to 256 bytes before *size*, which was the file's a moment ago.
-
-        Raises `SourceTruncatedError` if it is shorter by now.
-        """
-        before = self._read_before(size)
-        if len(before) < min(size, TAIL_BYTES):
-            self._verify_size(size)
-            # truncated and written again meanwhile, it has these bytes
-            before = self._read_before(size)
-        return before
-
-    def verify_seen(self) -> None:
-        """Raise `SourceTruncatedError` if the file lacks bytes that were seen, or has others."""
-        self._verify_size(self.seen)
-        self._verify_end()
-
-    def _verify_size(self, size: int) -> None:
-        """Raise `SourceTruncatedError` if the file has fewer than *size* bytes now.
-
-        It is asked for its size: some file systems name more than can be read.
-        """
-        assert self.file is not None
-        if self.file.stat().size < size:
-            raise SourceTruncatedError
 
     def _without_tail(self, data: bytes, begin: int) -> bytes:
         """Return *data*, read at *begin*, without NULs that nothing is known to follow (P5)."""

@@ -380,7 +380,7 @@ COPIES = (
     Mutant(
         "copies.number_of_the_life_before",
         "a number is compared with the bytes of the next life",
-        "agent.inputs.files.file",
+        "agent.inputs.files.content",
         (
             (
                 "        self.verify_content()\n        self.verify_seen()\n        return False\n",
@@ -405,7 +405,7 @@ COPIES = (
     Mutant(
         "copies.end_of_a_life_that_is_gone",
         "the bytes at the end of a file are those of the moment in which it was empty",
-        "agent.inputs.files.file",
+        "agent.inputs.files.content",
         (
             (
                 "            # truncated and written again meanwhile, it has these bytes\n            before = self._read_before(size)\n",
@@ -424,7 +424,7 @@ COPIES = (
     Mutant(
         "copies.first_bytes_of_the_next_life",
         "a file truncated and written between its end and its first bytes is the life before",
-        "agent.inputs.files.file",
+        "agent.inputs.files.content",
         (
             (
                 "        self._verify_size(self.seen)\n        self._verify_end()\n",
