@@ -1,6 +1,6 @@
 """Ends generations of files: truncated, removed, let go, or out of sight (rules G1, G3, P3).
 
-`Tailer` calls it after each close look at a file; the table in `tail.py` says what ends when.
+`CloseLooks` calls it after each look at a file, and says in a table what ends when.
 `EndRecorder` makes the records.
 """
 
@@ -178,6 +178,11 @@ class Endings:
         # the key may belong to another file already
         if self._followed.get(key) is followed:
             del self._followed[key]
+
+    def unfollow(self, followed: FollowedFile) -> None:
+        """Follow a file no more; what becomes of its source is the caller's."""
+        self.drop(followed)
+        followed.generation.retire()
 
     def _end(
         self, generation: Generation, source: Source | None, head: bytes, mark: GapOrEndMark

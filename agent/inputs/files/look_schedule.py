@@ -4,9 +4,9 @@ The schedule is a calendar: files that are due at about the same time stand in o
 thousand files that takes an eighth of the memory of a heap of them, and less time.
 
 A look is one of two kinds. A quick look sees, by one system call, that the file is as it was: its
-size, the time of its last change, and its name. A close look follows one that sees a change, and
-applies the rules of `tail.py`. Without a change it comes to a file that has to be closed, and now
-and then to one that is closed: only a close look opens it, and compares its birth time.
+size, the time of its last change, and its name. A close look (`CloseLooks`) follows one that sees a
+change. Without a change it comes to a file that has to be closed, and now and then to one that is
+closed: only a close look opens it, and compares its birth time.
 """
 
 import heapq

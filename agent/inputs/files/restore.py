@@ -226,7 +226,7 @@ class Restorer:
                 position=generation.position,
             )
             # its inode may have been given to a file that is not read so, a compressed one perhaps
-            is_gone = reborn or not self._tailer.is_wanted(generation.place)
+            is_gone = reborn or not self._tailer.looks.is_wanted(generation.place)
             if is_gone:
                 self._tailer.open_files.close_file(generation)
             else:

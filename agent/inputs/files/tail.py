@@ -1,32 +1,18 @@
 """Follows files: notices growth, renaming, truncation and removal (rules G1, G3, G4, P3).
 
-Theory of operation. Each followed file has one current generation, which gets a source as soon as
-its first line is complete. Changes are found by polling: `LookSchedule` says when to look at which
-file, and ten thousand files at rest cost about one percent of a core. A close look, which follows
-one that sees a change, compares the file's status with the generation:
-
-| a close look sees                        | then                                              |
-|------------------------------------------|---------------------------------------------------|
-| a larger file                            | its source is enqueued: there is data to send     |
-| a first line that is complete            | the generation gets its source (G2)               |
-| no growth for `quiet_seconds`            | a last line without newline is sent (P3)          |
-| a shorter file, or other content         | the generation ends as truncated, the next starts |
-| no name, read, at rest long enough       | the generation ends as removed (G1)               |
-| no name, unread, over the limits         | the generation ends as removed or let go (G1)     |
-| a closed file whose name is gone         | scans look for it; if they don't find it, the     |
-|                                          | generation ends as out of sight (G1)              |
-| an error                                 | `FollowedFile.trouble` says it; later looks retry |
-
-`Endings` has the rules by which generations end. A connection calls the same rules before it reads
-(`Input`). This runs on the event loop, and does no I/O but on files.
+Each followed file has one current generation, which gets a source as soon as its first line is
+complete. Changes are found by polling: `LookSchedule` says when to look at which file, and ten
+thousand files at rest cost about one percent of a core. `CloseLooks` does what follows a change. A
+connection calls the same rules before it reads (`Input`). This runs on the event loop, and does no
+I/O but on files.
 """
 
 import contextlib
-import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent.inputs.files.beginnings import Beginnings
+from agent.inputs.files.close_looks import CloseLooks
 from agent.inputs.files.compressed.compressed_files import CompressedFiles
 from agent.inputs.files.compressed.generation import CompressedGeneration
 from agent.inputs.files.compressed.unpacked import SeekingError
@@ -37,26 +23,23 @@ from agent.inputs.files.end_recorder import EndRecorder
 from agent.inputs.files.endings import Endings
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.paths.globs import FileInputs, MatchedFile
-from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.remounted import RemountedFiles
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.incarnation_search import Counting
-from agent.sources.place import FileKey, FileLocation
+from agent.sources.place import FileKey
 from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
-from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk, FileStat
+from logdrive.host.disk import Disk
 from logdrive.records.blocks import Encoder
 from logdrive.records.runs import OUT_OF_SIGHT, GapOrEndMark
 
@@ -87,11 +70,9 @@ class Tailer:
         """
         self._registry = registry
         self._send_queue = send_queue
-        self._fingerprinter = fingerprinter
         self._disk = disk
         self._clock = clock
         self._file_log = file_log
-        self._inputs = inputs
         self._locations = FileLocations(disk, fingerprinter)  # real names and mount points
 
         self.open_files = open_files  # opens and closes all followed files
@@ -114,12 +95,11 @@ class Tailer:
                 open_files=open_files,
                 missing=self.missing,
                 follow_file=self.follow_file,
-                look_at=self._look_at,
+                look_at=lambda followed: self.looks.look_at(followed),
                 log=log,
                 file_log=file_log,
             )
             self.copies, self.compressed = parts.copies, parts.compressed
-        self._beginnings = Beginnings(registry, fingerprinter, open_files, self.copies)
         self._endings = Endings(
             self.followed,
             EndRecorder(
@@ -136,6 +116,20 @@ class Tailer:
             log=log,
             file_log=file_log,
         )
+        self.looks = CloseLooks(
+            Beginnings(registry, fingerprinter, open_files, self.copies),
+            self._endings,
+            send_queue,
+            copies=self.copies,
+            remounted=self._remounted,
+            open_files=open_files,
+            missing=self.missing,
+            fingerprinter=fingerprinter,
+            inputs=inputs,
+            disk=disk,
+            clock=clock,
+            file_log=file_log,
+        )
 
     def on_match(self, match: MatchedFile, counting: Counting) -> None:
         """Follow a file that an input matches, unless it is followed already.
@@ -146,7 +140,7 @@ class Tailer:
         known = self.followed.get((stat.device, stat.inode))
         if known is not None:
             place = known.generation.place
-            if place.is_at(stat) and not self._is_packed_by_now(known.generation, match.path):
+            if place.is_at(stat) and not self.looks.is_packed_by_now(known.generation, match.path):
                 # a known name saves a look at each file of each scan
                 is_known = match.path in (place.path, place.name) and place.key not in self.missing
                 if not is_known and self._locations.update_name(place, match.path):
@@ -166,14 +160,6 @@ class Tailer:
         place = self._locations.locate_match(match)
         generation = Generation(place, match.settings)
         self.follow_file(FollowedFile(generation, counting=counting, found_at_start=match.at_start))
-
-    def _is_packed_by_now(self, generation: Generation, path: str) -> bool:
-        """Return whether *path*, which has the inode of a file of which nothing was ever seen, is a
-        compressed file: no byte tells the two apart.
-        """
-        if self.compressed is None or generation.seen:
-            return False
-        return bool(suffix_of(path)) and not suffix_of(generation.place.name)
 
     def is_followed(self, path: str, key: FileKey) -> bool:
         """Return whether the file *path* of this device and inode is surely the one followed.
@@ -214,8 +200,7 @@ class Tailer:
 
     def unfollow(self, followed: FollowedFile) -> None:
         """Follow a file no more, as no input asks for it; its source is the caller's."""
-        self._endings.drop(followed)
-        followed.generation.retire()
+        self._endings.unfollow(followed)
 
     def enqueue_source(self, source: Source) -> None:
         """Enqueue a source whose file is gone: no look would do it."""
@@ -270,7 +255,7 @@ class Tailer:
         """Look closely at every file now."""
         for followed in list(self.followed.values()):
             if not followed.dropped:
-                self._look_at(followed)
+                self.looks.look_at(followed)
 
     def poll_in_turn(self, is_no_copy: Callable[[Generation], bool]) -> Iterator[FollowedFile]:
         """Look closely at every file now, and yield each while it is open.
@@ -283,7 +268,7 @@ class Tailer:
                 self.open_files.open_file(followed.generation)
                 if is_no_copy(followed.generation):
                     followed.mark_no_copy()
-            self._look_at(followed)
+            self.looks.look_at(followed)
             yield followed
             self.open_files.close_if_crowded(followed.generation)
 
@@ -293,7 +278,7 @@ class Tailer:
             followed.ships_unfinished, followed.head = True, b""
             followed.generation.release_last_line()
             if not followed.dropped:
-                self._look_at(followed)
+                self.looks.look_at(followed)
 
     def poll_waiting(self) -> bool:
         """Look at the files that lack a handle, closing others for them where possible.
@@ -302,25 +287,17 @@ class Tailer:
         """
         waiting = [followed for followed in self.followed.values() if followed.lacks_handle]
         for followed in list(self.followed.values()) if waiting else ():
-            self._close_if_idle(followed)
+            self.looks.close_if_idle(followed)
         for followed in waiting:
             if not followed.dropped:
-                self._look_at(followed)
+                self.looks.look_at(followed)
 
         return bool(waiting)
-
-    def _close_if_idle(self, followed: FollowedFile) -> None:
-        file = followed.generation.file
-        try:
-            if file is not None:
-                self.open_files.close_if_idle(followed, file.stat())
-        except OSError as error:
-            self._on_error(followed, error)
 
     def _poll_file(self, followed: FollowedFile, now: float) -> None:
         """Look closely at one file, and plan when to look again."""
         seen = followed.generation.seen
-        self._look_at(followed)
+        self.looks.look_at(followed)
         if followed.dropped:
             return
 
@@ -328,67 +305,6 @@ class Tailer:
         if has_grown:
             self._registry.mark_changed()
         self._schedule.add_after_look(followed, now, has_grown=has_grown)
-
-    def _look_at(self, followed: FollowedFile) -> None:
-        """Look closely at one file, and act on what is seen."""
-        now = self._clock.monotonic()
-        try:
-            stat = self._open_and_stat(followed)
-            if stat is None:
-                self._remounted.on_look_failed(followed)
-                self._endings.on_missing(followed)
-                if followed.dropped:
-                    self._remounted.on_looked(followed)
-                return
-
-            followed.generation.on_stat(stat, now)
-            if followed.generation.first_line is None:
-                self._beginnings.begin_source(followed, stat)
-            if followed.dropped:
-                return
-            if followed.trouble:
-                followed.clear_trouble()
-                self._remounted.on_looked(followed)
-        except SourceTruncatedError:
-            self._end_truncated(followed)
-        except OSError as error:
-            self._on_error(followed, error)
-        else:
-            self._endings.end_if_due(followed, now)
-            # the source may have got lines, a gap or its end record
-            if followed.source is not None and followed.source.has_more:
-                self._send_queue.enqueue(followed.source, now)
-
-    def _open_and_stat(self, followed: FollowedFile) -> FileStat | None:
-        """Return the status of the file, None if its directory lacks it. Raises OSError.
-
-        A closed file is opened if there is room, or if it must be read.
-        """
-        generation = followed.generation
-        if generation.file is not None:
-            stat = generation.file.stat()
-            self.open_files.close_if_idle(followed, stat)
-            return stat
-
-        locator = Locator(self._disk, self._fingerprinter)
-        location = locator.find_file(generation.place)
-        moved = location is None
-        if moved:
-            location = locator.find_file(generation.place, moved=True)
-        # before it is moved: that takes over the name
-        if location is None or self._is_packed_by_now(generation, location[0]):
-            return None
-        if moved and not self._remounted.move_to_device(followed, *location):
-            return None
-        generation.place.name, stat = location
-        self.missing.on_file_found(generation.place.key)
-
-        # a file at rest is not opened if that would close another one
-        has_grown = generation.may_have_grown(stat)
-        may_have_first_line = generation.first_line is None and not generation.is_read_up_to(stat)
-        if self.open_files.has_room or has_grown or may_have_first_line:
-            self.open_files.open_file(generation)
-        return stat
 
     def open_source(self, source: Source) -> None:
         """Open the file that *source* is read from. Raises OSError."""
@@ -404,7 +320,7 @@ class Tailer:
         if followed is None:
             return True
 
-        self._look_at(followed)
+        self.looks.look_at(followed)
         # the look may have ended it, or found its rest in a copy
         followed = self._find_followed(source)
         if followed is None:
@@ -429,7 +345,7 @@ class Tailer:
         if followed is None or followed.ending is not None:
             return None
         self._endings.end_resent(followed)
-        self._look_at(followed)
+        self.looks.look_at(followed)
         if followed.source is not None:
             followed.source.mark_resent()
         return followed.source
@@ -441,55 +357,15 @@ class Tailer:
             return
         generation = followed.generation
         if isinstance(error, SourceTruncatedError):
-            self._end_truncated(followed)
+            self.looks.end_truncated(followed)
         elif isinstance(error, SeekingError) and isinstance(generation, CompressedGeneration):
             assert self.compressed is not None, "only it makes such generations"
             self.compressed.seek(generation, source)
         else:
-            self._on_error(followed, error)
+            self.looks.on_error(followed, error)
 
     def _find_followed(self, source: Source) -> FollowedFile | None:
         """Return the file that *source* is read from, None if it is not read any more."""
         generation = source.generation
         followed = self.followed.get(generation.place.key) if generation is not None else None
         return followed if followed is not None and followed.generation is generation else None
-
-    def _end_truncated(self, followed: FollowedFile) -> None:
-        """End the generation of a truncated file, and look at the next one (rule G3)."""
-        self._endings.end_truncated(followed)
-        if followed.dropped:
-            return
-        if self.is_wanted(followed.generation.place):
-            self._look_at(followed)
-        else:
-            self.unfollow(followed)
-
-    def is_wanted(self, place: FileLocation) -> bool:
-        """Return whether the file that is at *place* now is to be read as it is.
-
-        The inode of a closed file may have been given to one that no input names, or to one that is
-        compressed: no next generation begins in it.
-        """
-        if self._inputs is None:
-            return True
-        if suffix_of(place.name):
-            return False
-        is_named = self._inputs.settings_for(place.name) is not None
-        return is_named or self._disk.real_path(place.path) == place.name
-
-    def _on_error(self, followed: FollowedFile, error: OSError) -> None:
-        """Note why a file can't be read, and log it if it is new."""
-        generation, reason = followed.generation, os_error_text(error)
-        lacks_handle = error.errno in HANDLE_ERRORS
-        if lacks_handle:
-            self.open_files.on_open_failed(generation, error)
-        elif reason != followed.trouble:
-            self._file_log.warning("file can't be read", generation.place.name, reason=reason)
-        followed.set_trouble(reason, lacks_handle=lacks_handle)
-        if followed.source is None and self.copies is not None:
-            self.copies.await_unreadable(generation.place.name, error)
-
-        # a stale NFS handle never works again, but the file may be opened again
-        if error.errno == errno.ESTALE:
-            self.open_files.close_file(generation)
-        self._remounted.on_look_failed(followed)

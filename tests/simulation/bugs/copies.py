@@ -281,10 +281,10 @@ COPIES = (
     Mutant(
         "copies.compressed_is_what_was_never_read",
         "a compressed file with the inode of one of which nothing was seen is read as that one",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.close_looks",
         (
             (
-                "        if self.compressed is None or generation.seen:\n",
+                "        if self._copies is None or generation.seen:\n",
                 "        if True:\n",
             ),
         ),
@@ -293,7 +293,7 @@ COPIES = (
     Mutant(
         "copies.inode_is_enough",
         "the next generation begins in a file that has a closed one's inode, whatever its name",
-        "agent.inputs.files.tail",
+        "agent.inputs.files.close_looks",
         (
             (
                 "        if self.is_wanted(followed.generation.place):\n",

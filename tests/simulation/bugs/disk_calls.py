@@ -87,8 +87,8 @@ DISK_CALLS = (
         "agent.inputs.files.tail",
         (
             (
-                "            self.compressed.seek(generation, source)\n        else:\n            self._on_error(followed, error)\n",
-                "            self.compressed.seek(generation, source)\n        else:\n            self._end_truncated(followed)\n",
+                "            self.compressed.seek(generation, source)\n        else:\n            self.looks.on_error(followed, error)\n",
+                "            self.compressed.seek(generation, source)\n        else:\n            self.looks.end_truncated(followed)\n",
             ),
         ),
     ),

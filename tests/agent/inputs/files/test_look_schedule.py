@@ -139,14 +139,14 @@ def test_thousands_of_resting_files_cost_little() -> None:
         assert agent is not None
         assert len(agent.tailer.followed) == 3000
         polls = 0
-        look = agent.tailer._look_at
+        look = agent.tailer.looks.look_at
 
         def counted(followed: object) -> None:
             nonlocal polls
             polls += 1
             look(followed)  # type: ignore[arg-type]
 
-        agent.tailer._look_at = counted  # type: ignore[method-assign]
+        agent.tailer.looks.look_at = counted  # type: ignore[method-assign]
         await world.clock.sleep(4)
         assert polls <= 22_000, "at most five thousand looks a second"
         await world.kill()
