@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryFile
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import run
 
@@ -43,6 +43,18 @@ def _copytruncate(world: World, to: str = COPY) -> bytes:
     world.write(data, to)
     world.truncate()
     return data
+
+
+def _rename_when_opened(disk: MemoryDisk) -> None:
+    """Rename the log between the look at its name and the opening."""
+    opened = disk.open
+
+    def open_renamed(path: str, **options: bool) -> MemoryFile:
+        if path == LOG and LOG in disk.paths():
+            disk.replace(LOG, f"{LOG}.2")
+        return opened(path, **options)
+
+    disk.open = open_renamed  # type: ignore[method-assign]
 
 
 async def _see_a_life_go_untold(world: World) -> tuple[int, int, str, bool]:
@@ -439,7 +451,7 @@ def test_a_copy_that_the_store_knew_is_known_to_the_next_start__G5(size: int) ->
     run(main())
 
 
-@pytest.mark.parametrize("then", ["renamed", "removed"])
+@pytest.mark.parametrize("then", ["renamed", "removed", "renamed amid the start"])
 def test_a_copy_is_known_though_the_truncated_file_has_gone_before_the_store_was_asked__G5_D4(
     then: str,
 ) -> None:
@@ -458,8 +470,10 @@ def test_a_copy_is_known_though_the_truncated_file_has_gone_before_the_store_was
         await world.kill()
         if then == "renamed":
             world.disk.replace(LOG, f"{LOG}.2")
-        else:
+        elif then == "removed":
             world.disk.remove(LOG)
+        else:
+            _rename_when_opened(world.disk)
         await world.reader()
         world.start()
         await _over(world)

@@ -390,6 +390,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.absent_is_no_sibling",
+        "no file that could not be looked for at a start is asked for as one that was copied",
+        "agent.inputs.files.copies.search",
+        (
+            (
+                "        for absent in self._registry.absent.values():\n            yield _place_in(absent)\n",
+                "",
+            ),
+        ),
+        of_events=True,
+    ),
+    Mutant(
         "copies.copy_is_sent_again",
         "a file that was truncated unseen is sent again from its copy",
         "agent.inputs.files.tail",

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 from zlib import crc32
@@ -14,6 +14,7 @@ from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
+from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.paths import path_from_text
 from agent.sources.place import FileKey, FileLocation
@@ -108,16 +109,21 @@ class CopySearch:
         Later ones are beside their copies when these are found.
         """
         files: dict[str, list[tuple[int, int]]] = {}
-        for source, entry in reversed(self._registry.sources.items()):
-            if entry is not None:
-                path, file = path_from_text(entry.path), (entry.inode, entry.birth_ns)
-            elif isinstance(source.generation, Generation):
-                place = source.generation.place
-                path, file = place.path, (place.inode, place.birth_ns)
-            else:
-                continue
+        for path, file in self._places():
             files.setdefault(path, []).append(file)
         return files
+
+    def _places(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Yield path, inode and birth time of each file that is known."""
+        for source, entry in reversed(self._registry.sources.items()):
+            if entry is not None:
+                yield _place_in(entry)
+            elif isinstance(source.generation, Generation):
+                place = source.generation.place
+                yield place.path, (place.inode, place.birth_ns)
+        # those that can't be looked for now may have been moved since
+        for absent in self._registry.absent.values():
+            yield _place_in(absent)
 
     def judge_path(self, awaited: AwaitedRest, path: str, now: float) -> tuple[Judgement, FileStat]:
         """Return what the plain file *path* is to *awaited*, and its status. Raises OSError."""
@@ -146,6 +152,10 @@ class CopySearch:
             return False
         # the file of an absent entry is left to the restorer
         return all(entry.inode != stat.inode for entry in self._registry.absent.values())
+
+
+def _place_in(entry: CheckpointEntry) -> tuple[str, tuple[int, int]]:
+    return path_from_text(entry.path), (entry.inode, entry.birth_ns)
 
 
 def _base_paths(place: FileLocation) -> list[str]:
