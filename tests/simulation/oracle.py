@@ -73,10 +73,10 @@ def _lives(host: AgentHost, owners: Mapping[Life, Arrived], sources: Mapping[str
             _whole(life, source, host)
         elif host.plan.start == "beginning":
             # a life that is gone: what its agent knew of it must have arrived, or be a gap
+            source = source or _sent_before(life, sources.values(), host)
             if life.witness is not None:
                 named = by_origin.get(life.witness.origin)
-                knew = host.starts.knew_count(life.witness)
-                if _is_told_by_another(life, source, named, sources.values(), knew=knew):
+                if _is_told_by_another(life, source, named, sources.values(), host):
                     continue
                 _told(life, life.witness, source, named, host)
             if source is not None:
@@ -162,6 +162,25 @@ def _without_events(life: Life, sources: Iterable[Arrived], host: AgentHost) -> 
     )
 
 
+def _sent_before(life: Life, sources: Iterable[Arrived], host: AgentHost) -> Arrived | None:
+    """Return the source that has all of *life*, and ended as it was to be sent again; None if none
+    is.
+
+    What was asked for is not known any more where the checkpoint is lost, and nothing is missing.
+    """
+    return next(
+        (
+            source
+            for source in sources
+            if source.host == life.host
+            and source.ended == RESENT
+            and source.sent >= life.owed
+            and _matches(life, source, host.plan)
+        ),
+        None,
+    )
+
+
 def _matches(life: Life, source: Arrived, plan: AgentPlan) -> bool:
     """Return whether *source* has bytes of *life*, and lacks only what its agent leaves out."""
     if any(life.data[start : start + len(data)] != data for start, data in source.pieces):
@@ -243,21 +262,22 @@ def _is_told_by_another(
     source: Arrived | None,
     named: Arrived | None,
     sources: Iterable[Arrived],
-    *,
-    knew: bool,
+    host: AgentHost,
 ) -> bool:
     """Return whether another source tells of *life* than the one *named* that its agent gave it.
 
-    *source* is the one that has its bytes. The agent *knew* by which count it went, or not.
+    *source* is the one that has its bytes.
     """
+    assert life.witness is not None
+    knew = host.starts.knew_count(life.witness)
     if named is None:
         return not knew and _is_told(life, sources)
     if named.ended == RESENT:
-        # its end may not have been seen, which the source that has its bytes says
+        # the source that has its bytes says so, or the next count that nothing was sent of
         return (source is not None and source.open_gap) or any(
-            (other.lost or other.open_gap) and other.last >= life.owed
+            other.last >= life.owed or host.starts.are_of_one_file(named.origin, other.origin)
             for other in sources
-            if other.host == life.host and other is not named
+            if (other.open_gap or other.lost) and other.host == life.host and other is not named
         )
     return (named is not source or not knew) and _took_its_place(named, sources)
 

@@ -81,6 +81,13 @@ class Starts:
         later = [number for number in self.found if number > witness.incarnation]
         return not later or witness.origin in self.found[min(later)].settled
 
+    def are_of_one_file(self, one: str, other: str) -> bool:
+        """Return whether a start has found the origins *one* and *other*, counts of one file."""
+        return any(
+            one in start.stems and start.stems[one] == start.stems.get(other)
+            for start in self.found.values()
+        )
+
     def forgotten(self) -> str:
         """Return the origin of a life that a durable checkpoint had and the next one lacks (G6).
 
@@ -120,8 +127,7 @@ def entry_of(disk: MemoryDisk, path: str, inode: int, taken: Iterable[str]) -> s
     for entry in entries_in(disk, path):
         if (
             entry["inode"] == inode
-            and "ended" not in entry
-            and "done" not in entry
+            and not {"ended", "ending", "done"} & entry.keys()
             and entry["origin"] not in claimed
         ):
             return str(entry["origin"])

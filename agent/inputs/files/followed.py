@@ -24,7 +24,10 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     """The first bytes of a file that has no first line yet."""
 
     counting: Counting = Counting.KNOWN
-    """How the count of the generation's source is found (rule G3)."""
+    """How the count of a generation's source is found, if none that looks alike is known (G3)."""
+
+    counted: bool = False
+    """Whether a generation of it has had a source."""
 
     found_at_start: bool = False
     """Whether the generation was there when the agent started: only the store may know what it is
@@ -106,9 +109,7 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         self.generation = generation
         self.head = b""
         self.held = False
-        # the counts of a file that never had a source are as unknown as before
-        if self.source is not None:
-            self.source = None
-            self.counting = Counting.KNOWN
+        self.counted |= self.source is not None
+        self.source = None
         self.found_at_start = False
         self.no_copy = False

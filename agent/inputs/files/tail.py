@@ -188,7 +188,7 @@ class Tailer:
         if self.compressed is not None and self.compressed.is_busy:
             return True
         return any(
-            followed.source is None and followed.counting is Counting.MANY
+            followed.source is None and not followed.counted and followed.counting is Counting.MANY
             for followed in self.followed.values()
         )
 

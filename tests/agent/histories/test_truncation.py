@@ -99,6 +99,39 @@ def test_h02_truncated_between_the_look_and_the_number__G3_D4(
     run(main())
 
 
+def test_h02_a_second_life_may_be_like_one_of_before_the_checkpoint_was_lost__G3() -> None:
+    async def main() -> None:
+        world = World()
+        first = HEADER + lines(0, 100, prefix="first")
+        await world.ships(first)
+        await world.kill()
+        await world.crash_reader()
+        world.forget()
+        world.truncate()
+        world.write(lines(0, 10, prefix="second"))
+        world.start()
+        await world.clock.sleep(3)
+        lives = [HEADER + lines(0, 10, prefix="third"), lines(0, 10, prefix="fourth")]
+        for life in lives:
+            world.truncate()
+            world.write(life)
+            await world.clock.sleep(3)
+        await world.reader()
+        await world.clock.sleep(30)
+        await world.settle()
+        stored = {each.content: each for each in world.stored() if each.content}
+        assert set(stored) == {first, lives[1]}
+        assert stored[first].ended is None, "nobody saw it go"
+        gaps = [each.gaps for each in world.stored() if not each.content and each.gaps]
+        assert sorted(gaps) == [
+            [(0, 140, "truncated", False)],
+            [(0, len(lives[0]), "truncated", False)],
+        ]
+        await world.stop()
+
+    run(main())
+
+
 def test_h04_start_end_sigkill_before_first_ship__P2() -> None:
     async def main() -> None:
         world = World(start="end")

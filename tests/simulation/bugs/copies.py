@@ -402,6 +402,18 @@ COPIES = (
         of_events=True,
     ),
     Mutant(
+        "copies.second_life_is_new",
+        "without a checkpoint only the first life of a file may be like one of before",
+        "agent.inputs.files.followed",
+        (
+            (
+                "        self.source = None\n        self.found_at_start",
+                "        if self.source is not None:\n            self.counting = Counting.KNOWN\n        self.source = None\n        self.found_at_start",
+            ),
+        ),
+        of_events=True,
+    ),
+    Mutant(
         "copies.copy_is_sent_again",
         "a file that was truncated unseen is sent again from its copy",
         "agent.inputs.files.tail",
