@@ -21,6 +21,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import InputKind, Labels, LabelsByPath, Readable
 from agent.sources.source import Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
+from logdrive.model.numbers import position_of
 from logdrive.model.records import compact_json
 from logdrive.records.runs import FIRST_RUN, FORGOTTEN, REMOVED, GapOrEndMark
 
@@ -423,6 +424,9 @@ class SourceRegistry:
         # it may have been sent once this is read
         counting = Counting.AFTER if source.counting is Counting.NEXT else source.counting
         entry.counting = counting.value
+        # another store may have less: what is known of bytes that are gone stays known
+        if generation is None and source.position < position_of(entry.number):
+            entry.last = max(entry.last, entry.number, key=position_of)
         entry.number, entry.store = source.number, source.store
         entry.undecided = source.undecided
         entry.resend, entry.skip = source.resend, source.skip_to

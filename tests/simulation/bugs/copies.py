@@ -414,6 +414,18 @@ COPIES = (
         of_events=True,
     ),
     Mutant(
+        "copies.other_store_knows_nothing",
+        "what was read of a file that is gone is forgotten once another store has less of it",
+        "agent.sources.registry",
+        (
+            (
+                "            entry.last = max(entry.last, entry.number, key=position_of)\n",
+                "            pass\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.copy_is_sent_again",
         "a file that was truncated unseen is sent again from its copy",
         "agent.inputs.files.tail",
