@@ -23,7 +23,7 @@ from tests.simulation.plain import InventedError, NotThereError, judge_plain
 from tests.simulation.plan import AgentPlan
 from tests.simulation.promises import BrokenPromise
 from tests.simulation.reader import Tables
-from tests.simulation.witnesses import Witness
+from tests.simulation.witnesses import Starts, Witness
 
 
 def judge(
@@ -127,17 +127,21 @@ def _owners(
             raise BrokenPromise(
                 "once", f"{life} arrived as {owners[life].source} and as {source.source}"
             )
-        owners[min(free, key=partial(_unlikely, source, told))] = source
+        starts = {life: host.starts for life, host in matching.items()}
+        owners[min(free, key=partial(_unlikely, source, told, starts))] = source
     return owners
 
 
-def _unlikely(source: Arrived, told: Container[str], life: Life) -> int:
+def _unlikely(
+    source: Arrived, told: Container[str], starts: Mapping[Life, Starts], life: Life
+) -> int:
     """Return how unlikely *source* is that of *life*, of several that its bytes are in.
 
     One that lacks events, or was not sent to its end, may have nothing that is not in other lives,
-    too. *told* are the origins of all sources.
+    too. *told* are the origins of all sources, *starts* those of each life's agent.
     """
-    origin = life.witness.origin if life.witness is not None else ""
+    witness = life.witness
+    origin = witness.origin if witness is not None and starts[life].knew_count(witness) else ""
     is_another = origin != source.origin
     return is_another + 2 * (is_another and origin in told) + (len(life.data) != source.sent)
 
