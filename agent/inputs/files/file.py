@@ -221,7 +221,7 @@ class Generation(FileContent):
         if self.file is None:
             return b""
         head = self.file.pread(size, 0)
-        return head if self._tail is None else head[: self.seen]
+        return self._without_tail(head, 0) if self._tail is None else head[: self.seen]
 
     def set_start(self, position: int) -> None:
         """Set the position from which bytes are wanted (rule P2)."""

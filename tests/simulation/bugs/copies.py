@@ -426,6 +426,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.head_with_unwritten_nuls",
+        "NULs that nothing follows yet are a part of the first bytes of a file",
+        "agent.inputs.files.file",
+        (
+            (
+                "        return self._without_tail(head, 0) if self._tail is None else head[: self.seen]\n",
+                "        return head if self._tail is None else head[: self.seen]\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.copy_is_sent_again",
         "a file that was truncated unseen is sent again from its copy",
         "agent.inputs.files.tail",

@@ -189,6 +189,19 @@ def test_a_stored_number_fits_or_not__D4() -> None:
     assert not generation.matches_number(number_of(603, None))
 
 
+def test_nuls_set_aside_between_the_size_and_the_head_are_no_part_of_it__P5() -> None:
+    disk, generation = found(b"\0")
+    stat = disk.stat(PATH)
+    rewrite(disk, b"first" + b"\0" * 40)  # in place
+    generation.on_stat(stat, 0.0)
+    assert generation.read_head() == b"first"
+    look(disk, generation)
+    assert generation.read_head() == b"first"
+    append(disk, b"line\n")
+    look(disk, generation)
+    assert generation.read_head() == b"first" + b"\0" * 40 + b"line\n"
+
+
 @pytest.mark.parametrize(
     "after",
     [
