@@ -216,7 +216,7 @@ class Generation(FileContent):
     def read_head(self, size: int = FIRST_LINE_BYTES) -> bytes:
         """Return the file's first bytes, at most *size*; by default as many as a first line has.
 
-        None if it is closed.
+        b"" if it is closed.
         """
         if self.file is None:
             return b""
