@@ -53,8 +53,10 @@ class Watching(Protocol):
     incarnation: int
     """How often it was started."""
 
-    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
-        """Return what the agent knows of the file of *stat*, None if nothing.
+    def knows(
+        self, stat: FileStat, content: bytes | bytearray, taken: Iterable[Witness]
+    ) -> Witness | None:
+        """Return what the agent knows of the file of *stat* and *content*, None if nothing.
 
         What it knows of earlier lives, those of *taken*, does not count.
         """
@@ -374,7 +376,7 @@ class Applications:
         stat = self._disk().stat(life.path)
         life.stood_at, life.inode = life.path, stat.inode
         life.gone_in = self._agent.incarnation
-        life.witness = self._agent.knows(stat, taken)
+        life.witness = self._agent.knows(stat, life.data, taken)
         self._trace.add(self.host, f"{life}")
 
     def _move(self, path: str, target: str) -> None:

@@ -46,7 +46,7 @@ from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
 from tests.simulation.versions import TransportBefore
-from tests.simulation.witnesses import Starts, Witness, entry_of
+from tests.simulation.witnesses import Starts, Witness, begins_with, entry_of
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
@@ -234,15 +234,17 @@ class AgentHost(Process):
             disk.device = self.random.randint(1, 3)
         return disk
 
-    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
+    def knows(
+        self, stat: FileStat, content: bytes | bytearray, taken: Iterable[Witness]
+    ) -> Witness | None:
         """Return what the agent, or its checkpoint while it is down, knows of the file of *stat*.
 
-        What it knows of earlier lives, those of *taken*, does not count.
+        What it knows of earlier lives, those of *taken* or with another first line than *content*
+        has, does not count.
         """
         if not self.running or self.agent is None:
-            entry = entry_of(
-                self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken)
-            )
+            origins = (witness.origin for witness in taken)
+            entry = entry_of(self.disk, _FORGOTTEN, stat.inode, content, origins)
             return Witness(self.incarnation, entry=entry) if entry else None
 
         followed = self.agent.tailer.followed.get((stat.device, stat.inode))
@@ -252,11 +254,11 @@ class AgentHost(Process):
         # with ESTALE its agent closes a file, and one without a name can't be opened again
         is_stale = self.meddler.still_fails_with(errno.ESTALE)
         held = followed.generation.file is not None and not is_stale
-        source = (
-            followed.source
-            if all(witness.source is not followed.source for witness in taken)
-            else None
-        )
+        source, first_line = followed.source, followed.generation.first_line
+        if any(witness.source is source for witness in taken) or (
+            first_line is not None and not begins_with(content, first_line.span, first_line.crc)
+        ):
+            source = None
         if not held and source is None:
             return None
         witness = Witness(self.incarnation, source, held=held)

@@ -1,5 +1,7 @@
 """What agents knew when files went: what the judge asks of them afterwards."""
 
+from zlib import crc32
+
 import orjson
 
 from logdrive.host.disk import FileStat
@@ -24,7 +26,7 @@ def _starts(*disks: MemoryDisk, lost: int = 0) -> Starts:
     return starts
 
 
-_ENTRY = {"origin": "a", "inode": 7}
+_ENTRY = {"origin": "a", "inode": 7, "span": 6, "crc": crc32(b"first\n")}
 _ENDED = {**_ENTRY, "ended": "removed"}
 
 
@@ -45,10 +47,16 @@ def test_a_life_must_stay_in_the_checkpoint_once_no_power_cut_takes_it_back() ->
 
 def test_a_checkpoint_knows_one_life_of_a_file() -> None:
     disk = _disk(_ENTRY)
-    assert entry_of(disk, _PATH, 7, []) == "a"
-    assert not entry_of(disk, _PATH, 7, ["a"])
-    assert not entry_of(disk, _PATH, 8, [])
-    assert not entry_of(_disk(_ENDED), _PATH, 7, [])
+    content = b"first\nsecond\n"
+    assert entry_of(disk, _PATH, 7, content, []) == "a"
+    assert not entry_of(disk, _PATH, 7, content, ["a"])
+    assert not entry_of(disk, _PATH, 8, content, [])
+    assert not entry_of(_disk(_ENDED), _PATH, 7, content, [])
+
+
+def test_a_checkpoint_knows_nothing_of_a_life_with_another_first_line() -> None:
+    assert not entry_of(_disk(_ENTRY), _PATH, 7, b"other\nsecond\n", [])
+    assert not entry_of(_disk(_ENTRY), _PATH, 7, b"first", [])
 
 
 class _Agent:
@@ -58,7 +66,7 @@ class _Agent:
         self.held = True
         self.incarnation = 1
 
-    def knows(self, stat: FileStat, taken: object) -> Witness:
+    def knows(self, stat: FileStat, content: object, taken: object) -> Witness:
         return Witness(1, held=self.held)
 
     def holds(self, stat: FileStat, witness: Witness) -> bool:

@@ -7,6 +7,7 @@ in the checkpoint that it found, and for no others: it can't know what began aft
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import orjson
 
@@ -118,8 +119,10 @@ def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
     return entries
 
 
-def entry_of(disk: MemoryDisk, path: str, inode: int, taken: Iterable[str]) -> str:
-    """Return the origin of the living file of *inode* in the checkpoint, "" if none.
+def entry_of(
+    disk: MemoryDisk, path: str, inode: int, content: bytes | bytearray, taken: Iterable[str]
+) -> str:
+    """Return the origin of the living file of *inode* and *content* in the checkpoint, "" if none.
 
     Origins that are *taken* are those of earlier lives.
     """
@@ -129,6 +132,12 @@ def entry_of(disk: MemoryDisk, path: str, inode: int, taken: Iterable[str]) -> s
             entry["inode"] == inode
             and not {"ended", "ending", "done"} & entry.keys()
             and entry["origin"] not in claimed
+            and begins_with(content, entry["span"], entry["crc"])
         ):
             return str(entry["origin"])
     return ""
+
+
+def begins_with(content: bytes | bytearray, span: int, crc: int) -> bool:
+    """Return whether the first line of *content* has *span* bytes of CRC-32 *crc*."""
+    return len(content) >= span and crc32(content[:span]) == crc
