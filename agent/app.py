@@ -22,7 +22,8 @@ from agent.inputs.services import is_of_file
 from agent.operations import Operations
 from agent.parts import make_parts
 from agent.reload import LiveConfig, Reloader
-from agent.sources.checkpoint import CheckpointDamagedError, CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
+from agent.sources.checkpoint.file import CheckpointDamagedError
 from agent.sources.first_run import FirstRunSource
 from agent.sources.incarnation_search import Counting
 from agent.sources.registration import SourceState

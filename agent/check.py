@@ -16,12 +16,8 @@ from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, Matched
 from agent.inputs.files.paths.pattern_check import check_patterns
 from agent.inputs.files.taken_positions import TakenPositions
 from agent.parts import resolve_agent_id
-from agent.sources.checkpoint import (
-    Checkpoint,
-    CheckpointDamagedError,
-    CheckpointEntry,
-    CheckpointFile,
-)
+from agent.sources.checkpoint.entry import CheckpointEntry
+from agent.sources.checkpoint.file import Checkpoint, CheckpointDamagedError, CheckpointFile
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port

@@ -16,7 +16,8 @@ from agent.delivery.delivery import Delivery
 from agent.events.processors.counters import RuleCounter, RuleCounters
 from agent.inputs.files.followed import FollowedFile
 from agent.lag import LagMeter
-from agent.sources.registry import InputTotals, SourceRegistry
+from agent.sources.input_totals import InputTotals
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 

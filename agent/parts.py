@@ -29,7 +29,7 @@ from agent.inputs.local.ports import LocalInputs
 from agent.inputs.others import make_other_inputs
 from agent.inputs.router import InputRouter
 from agent.inputs.services import InputServices
-from agent.sources.checkpoint import CheckpointFile
+from agent.sources.checkpoint.file import CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, machine_agent_id

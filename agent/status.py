@@ -10,7 +10,7 @@ from agent.events.event import FormatCounts
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.unread import count_unread_bytes
 from agent.lag import LagMeter
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.paths import path_from_text, printable_path
 from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry

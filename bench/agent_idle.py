@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from agent.sources.checkpoint import Checkpoint
+from agent.sources.checkpoint.file import Checkpoint
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import (

@@ -19,7 +19,7 @@ from agent.inputs.files.file import Generation
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.start_position import find_last_line_end
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text, printable_path
 from agent.sources.queue import SendQueue

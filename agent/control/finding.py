@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from agent.control.messages import ControlError
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.paths import path_from_text, printable_path
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source

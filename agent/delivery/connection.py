@@ -25,9 +25,9 @@ from agent.delivery.dialect_choice import (
 from agent.delivery.encoders import Encoders, EncodingForm, native_form
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
+from agent.delivery.recast import recast
 from agent.delivery.reconnect import ReconnectPolicy
 from agent.delivery.session import SenderSession
-from agent.sources.recast import recast
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import raise_if_cancelled

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from agent.config.output import OutputTable
 from agent.delivery.encoders import Encoders
+from agent.delivery.recast import recast
 from agent.sources.queue import SendQueue
-from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.records.blocks import Encoder
 

@@ -8,7 +8,7 @@ from agent.config.config import AgentConfig
 from agent.config.journald import JournaldTable
 from agent.config.spooled import PipeTable, SocketTable, SpooledTable, SyslogTable
 from agent.inputs.others import SPOOL_DIRECTORY
-from agent.sources.checkpoint import Checkpoint
+from agent.sources.checkpoint.file import Checkpoint
 from agent.sources.readable import InputKind
 from logdrive.check import Finding
 from logdrive.errors import file_error_text

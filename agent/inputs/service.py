@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.readable import InputKind
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any, Final
 
-from agent.sources.checkpoint import CheckpointFile, encode_checkpoint
+from agent.sources.checkpoint.file import CheckpointFile, encode_checkpoint
 from agent.sources.registry import SourceRegistry
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.clock import Clock

@@ -4,57 +4,28 @@ in the checkpoint.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
-
-import msgspec
 
 from agent.config.files import InputTable
 from agent.sources.acknowledged import Acknowledged
-from agent.sources.checkpoint import CheckpointEntry, CopyStamp
+from agent.sources.attributes import encode_attributes
+from agent.sources.checkpoint.entry import CheckpointEntry, CopyStamp
 from agent.sources.first_lines import FirstLines
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.incarnations import Incarnations
-from agent.sources.paths import path_from_text, path_to_text, printable_path
+from agent.sources.input_totals import InputTotals
+from agent.sources.paths import path_from_text
 from agent.sources.place import FileLocation
 from agent.sources.readable import InputKind, Labels, LabelsByPath, Readable
 from agent.sources.source import Source
-from logdrive.model.limits import ATTRIBUTES_BYTES
-from logdrive.model.numbers import position_of
-from logdrive.model.records import compact_json
+from agent.sources.source_entry import make_entry, update_entry
 from logdrive.records.runs import FIRST_RUN, FORGOTTEN, REMOVED, GapOrEndMark
 
 _FEW = 4
 """Limit on the sources that register only to see whether the store went back (rule D9)."""
-_LONGEST_PATH = 1000
-"""Characters that are kept of a path which makes the attributes too long."""
 _NO_LABELS = InputTable(paths=["/"])
 """Stands for the input of a file that no input names any more."""
-
-
-class InputTotals(msgspec.Struct):
-    """Totals of sources of one input."""
-
-    acknowledged: Acknowledged = msgspec.field(default_factory=Acknowledged)
-    """What was acknowledged."""
-    parsed: int = 0
-    """Lines that their format read."""
-    failed: int = 0
-    """Lines that it could not read."""
-    truncated: int = 0
-    """Events of which a part was left out, as they were over the limit on their bytes."""
-
-    def add_source(self, source: Source) -> None:
-        """Add what was counted of *source*."""
-        self.acknowledged.add(source.acknowledged)
-        if source.events is None:
-            return
-        self.truncated += source.events.truncated
-        if source.events.format is not None:
-            counts = source.events.format.counts
-            self.parsed += counts.parsed
-            self.failed += counts.failed
 
 
 @dataclass(slots=True)
@@ -153,7 +124,7 @@ class SourceRegistry:
     def add_source(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
         """Add a living source that has no bytes; *place* has its path."""
         self.incarnations_of(source.incarnations.stem).add(source)
-        self.sources[source] = _new_entry(source, place, first_line)
+        self.sources[source] = make_entry(source, place, first_line)
         self.changed = True
 
     def search_siblings(self, source: Source, siblings: Sequence[tuple[str, Identity]]) -> None:
@@ -243,21 +214,8 @@ class SourceRegistry:
         return attributes[:-1] + b',"resend":true}' if source.resend else attributes
 
     def encode_attributes(self, path: str, labels: Labels) -> bytes:
-        """Return what the S frame of a source says, as JSON: it is in each header (rule R4)."""
-        values: dict[str, Any] = {
-            "host": self.host,
-            "agent": self.agent,
-            "path": printable_path(path),
-        }
-        if labels.fields:
-            values["fields"] = labels.fields
-        if labels.tags:
-            values["tags"] = labels.tags
-        encoded = compact_json(values)
-        # labels have limits of their own, so it is the path that is long, and longer escaped
-        if len(encoded) > ATTRIBUTES_BYTES:
-            encoded = compact_json(values | {"path": values["path"][-_LONGEST_PATH:]})
-        return encoded
+        """Return what the S frame of a source at *path* with *labels* says, as JSON."""
+        return encode_attributes(self.host, self.agent, path, labels)
 
     # Ended and absent sources --------------------------------------------------------------------
 
@@ -417,44 +375,13 @@ class SourceRegistry:
         if entry is None:
             assert generation is not None
             assert generation.first_line is not None
-            entry = _new_entry(source, generation.place, generation.first_line)
+            entry = make_entry(source, generation.place, generation.first_line)
             entry.input = generation.input_kind.value
-        entry.origin = source.origin
-        entry.count = source.count
-        # it may have been sent once this is read
-        counting = Counting.AFTER if source.counting is Counting.NEXT else source.counting
-        entry.counting = counting.value
-        # another store may have less: what is known of bytes that are gone stays known
-        if generation is None and source.position < position_of(entry.number):
-            entry.last = max(entry.last, entry.number, key=position_of)
-        entry.number, entry.store = source.number, source.store
-        entry.undecided = source.undecided
-        entry.resend, entry.skip = source.resend, source.skip_to
-        entry.acknowledged = source.acknowledged.at_ms
-
-        # until it is known to be another's copy, it is what its own ids say
-        if source.sibling_search is not None:
-            entry.stem = entry.origin = source.sibling_search.own.stem
-            entry.count, entry.counting = 0, Counting.MANY.value
-            entry.path = path_to_text(source.sibling_search.own_path)
-        else:
-            entry.stem = source.incarnations.stem
-
+        update_entry(entry, source)
         # the first line is needed for further origin ids, where the count is not known
         identity = self.incarnations_of(entry.stem).identity
         counted = entry.counting == Counting.KNOWN.value
         entry.first = identity.first_line if identity is not None and not counted else None
-
-        if generation is not None:
-            entry.start, entry.seen = generation.start, generation.seen
-            entry.last = generation.last_number if generation.seen > source.position else 0
-            entry.modified_ns = generation.modified_ns
-            entry.prefix = generation.prefix
-        entry.ending = entry.ended = None
-        if source.ended is not None:
-            entry.ended, entry.exact = source.ended.reason, source.ended.exact
-        elif source.ending is not None:
-            entry.ending, entry.exact = source.ending.reason, source.ending.exact
         return entry
 
     def checkpoint_entries(self, now_ms: int, keep_ms: int) -> Iterator[CheckpointEntry]:
@@ -472,19 +399,3 @@ class SourceRegistry:
         yield from map(self.update_entry, self.sources)
         yield from self.ended.values()
         yield from self.absent.values()
-
-
-def _new_entry(source: Source, place: FileLocation, first_line: FirstLine) -> CheckpointEntry:
-    """Return an entry that identifies *source*; `update_entry` adds what is known of it now."""
-    return CheckpointEntry(
-        origin=source.origin,
-        stem=source.incarnations.stem,
-        path=path_to_text(place.path),
-        name=path_to_text(place.name),
-        mount=path_to_text(place.mount),
-        device=place.device,
-        inode=place.inode,
-        birth_ns=place.birth_ns,
-        span=first_line.span,
-        crc=first_line.crc,
-    )

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from agent.events.source_events import SourceEvents
 from agent.sources.acknowledged import Acknowledged
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.ending import make_last_runs
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
 from agent.sources.readable import DueGap, Readable

@@ -6,7 +6,7 @@ import pytest
 
 from agent.config.files import InputTable
 from agent.inputs.files.paths.globs import FileInputs
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.registry import SourceRegistry
 
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agent.inputs.spool.spool_input import SpoolInput
 from agent.inputs.spool.stream import SpooledStream
-from agent.sources.checkpoint import CheckpointFile
+from agent.sources.checkpoint.file import CheckpointFile
 from logdrive.model.units import MIB
 from tests.agent.world import World, lines
 from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs

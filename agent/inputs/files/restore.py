@@ -27,7 +27,7 @@ from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.paths.globs import FileInputs
 from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting

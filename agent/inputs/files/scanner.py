@@ -9,7 +9,7 @@ from typing import Final
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.watcher import Watcher
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.file_log import FileLog
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text

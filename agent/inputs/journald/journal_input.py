@@ -25,7 +25,7 @@ from agent.inputs.journald.boot import JournalBoot
 from agent.inputs.journald.entries import BootId, JournalEntry, cursor_after, entry_of
 from agent.inputs.journald.export import ExportParser
 from agent.inputs.local.ports import LocalInputs, RunningProgram
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text
 from agent.sources.queue import SendQueue

@@ -24,7 +24,7 @@ from agent.inputs.spool.kept_open import KeptOpen
 from agent.inputs.spool.readers import Reader
 from agent.inputs.spool.spool import Spool
 from agent.inputs.spool.stream import SpooledStream
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.paths import path_from_text
 from agent.sources.queue import SendQueue
 from agent.sources.readable import InputKind, SourceTruncatedError

@@ -8,7 +8,7 @@ from agent.events.cutter import EventCutter
 from agent.events.cutting.make import make_cutter
 from agent.inputs.spool.message_cutter import SpoolCutter
 from agent.inputs.spool.segment import SpoolSegment
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.paths import path_to_text
 from agent.sources.place import FileLocation

@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.config.events import EventsTable
+from agent.delivery.recast import recast
 from agent.events.event import Event
 from agent.events.events_of_run import events_of_run
-from agent.sources.recast import recast
 from logdrive.model.numbers import number_of, position_of
 from logdrive.model.records import REDACTED
 from logdrive.records.pairs import PairList, decode_pairs
 from logdrive.records.run_pack import RunPack
 from logdrive.records.runs import Run
 from logdrive.records.trim import trim_run
+from tests.agent.delivery.test_recast import gone
 from tests.agent.events.test_encoder import (
     OUTPUTS,
     READ_MS,
@@ -30,7 +31,6 @@ from tests.agent.events.test_encoder import (
     records_of,
     runs_of,
 )
-from tests.agent.sources.test_recast import gone
 
 LINES = [b"keep\n", b"drop this\n", b"\xff\r\n", "ä\n".encode(), b"drop that\n"]
 FIELDS = {"a": {"b": [1, {"c": None}]}, "log": {"level": "info"}, "message": "other"}

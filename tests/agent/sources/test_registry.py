@@ -6,7 +6,7 @@ import msgspec
 
 from agent.sources.registry import SourceRegistry
 from logdrive.model.numbers import ABSENT, number_of
-from tests.agent.sources.test_checkpoint import entry
+from tests.agent.sources.checkpoint.test_file import entry
 from tests.agent.sources.test_readable import NoInputs
 
 READ = number_of(300, b"x" * 300)

@@ -6,11 +6,11 @@ AGENT = (
     Mutant(
         "agent.checkpoint_before_ack",
         "the checkpoint holds what was read, acknowledged or not",
-        "agent.sources.registry",
+        "agent.sources.source_entry",
         (
             (
-                "        entry.number, entry.store = source.number, source.store\n",
-                "        entry.number, entry.store = source.cursor, source.store\n",
+                "    entry.number, entry.store = source.number, source.store\n",
+                "    entry.number, entry.store = source.cursor, source.store\n",
             ),
         ),
     ),

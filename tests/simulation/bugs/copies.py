@@ -353,12 +353,12 @@ COPIES = (
     Mutant(
         "copies.next_count_after_a_start",
         "a file whose count was still to come takes the next one at a start, though it was sent",
-        "agent.sources.registry",
+        "agent.sources.source_entry",
         (
             (
-                "        counting = Counting.AFTER if source.counting is Counting.NEXT "
+                "    counting = Counting.AFTER if source.counting is Counting.NEXT "
                 "else source.counting\n",
-                "        counting = source.counting\n",
+                "    counting = source.counting\n",
             ),
         ),
         of_files=True,
@@ -416,11 +416,11 @@ COPIES = (
     Mutant(
         "copies.other_store_knows_nothing",
         "what was read of a file that is gone is forgotten once another store has less of it",
-        "agent.sources.registry",
+        "agent.sources.source_entry",
         (
             (
-                "            entry.last = max(entry.last, entry.number, key=position_of)\n",
-                "            pass\n",
+                "        entry.last = max(entry.last, entry.number, key=position_of)\n",
+                "        pass\n",
             ),
         ),
         of_files=True,

@@ -34,7 +34,7 @@ PACKS = (
     Mutant(
         "agent.pack_recast_from_its_end",
         "a pack whose file is gone becomes blocks without its last byte",
-        "agent.sources.recast",
+        "agent.delivery.recast",
         (("        text = pack.content\n", "        text = pack.content[:-1]\n"),),
     ),
     Mutant(

@@ -6,7 +6,7 @@ from typing import Final
 from agent.config.files import InputTable
 from agent.inputs.files.copies.judge import REST_SECONDS
 from agent.inputs.files.file import Generation
-from agent.sources.checkpoint import CheckpointEntry, CopyStamp
+from agent.sources.checkpoint.entry import CheckpointEntry, CopyStamp
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text
 from agent.sources.place import FileKey

@@ -38,7 +38,7 @@ from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
-from agent.sources.checkpoint import CopyStamp
+from agent.sources.checkpoint.entry import CopyStamp
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from agent.inputs.files.file import Generation
 from agent.inputs.files.prefix import compared_bytes
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text
 from agent.sources.registration import SourceState

@@ -19,7 +19,7 @@ from agent.inputs.files.copies.known_life import KnownLife, LifeState, life_of, 
 from agent.inputs.files.copies.samples import LivingPlainFile
 from agent.inputs.files.file import Generation
 from agent.inputs.files.prefix import prefixes_agree
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.first_lines import Known
 from agent.sources.identity import FirstLine
 from agent.sources.registry import SourceRegistry

@@ -14,7 +14,7 @@ from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
-from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.paths import path_from_text
 from agent.sources.place import FileKey, FileLocation

@@ -4,7 +4,7 @@ They are in the checkpoint, so that compressed files, which have to be read whol
 are read once.
 """
 
-from agent.sources.checkpoint import CopyStamp
+from agent.sources.checkpoint.entry import CopyStamp
 from agent.sources.registry import SourceRegistry
 from logdrive.host.disk import FileStat
 

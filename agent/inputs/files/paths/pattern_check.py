@@ -12,7 +12,7 @@ from typing import Final
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.locate import ROTATED
 from agent.inputs.files.paths.suffixes import SUFFIXES
-from agent.sources.checkpoint import Checkpoint
+from agent.sources.checkpoint.file import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 
 _UNREADABLE: Final = (".lz4", ".zip", ".Z")

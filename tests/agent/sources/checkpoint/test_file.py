@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from agent.sources.checkpoint import (
+from agent.sources.checkpoint.entry import CheckpointEntry
+from agent.sources.checkpoint.file import (
     Checkpoint,
     CheckpointDamagedError,
-    CheckpointEntry,
     CheckpointFile,
     encode_checkpoint,
 )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.sources.recast import recast
+from agent.delivery.recast import recast
 from agent.sources.source import Source
 from logdrive.model.limits import RECORD_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
