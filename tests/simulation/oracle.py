@@ -98,7 +98,8 @@ def _owners(
     lives = [(life, host) for host in hosts for life in host.applications.lives]
     # large sources first: the bytes of a small one may be in several lives
     for source in sorted(
-        (source for source in sources.values() if source.pieces), key=lambda source: -source.sent
+        (source for source in sources.values() if source.pieces),
+        key=lambda source: (-source.sent, -source.bytes),
     ):
         matching = {
             life: host
@@ -279,7 +280,9 @@ def _is_told_by_another(
     if named.ended == RESENT:
         # the source that has its bytes says so, or the next count that nothing was sent of
         return (source is not None and source.open_gap) or any(
-            other.last >= life.owed or host.starts.are_of_one_file(named.origin, other.origin)
+            other.last >= life.owed
+            or host.starts.are_of_one_file(named.origin, other.origin)
+            or not (knew or other.pieces)
             for other in sources
             if (other.open_gap or other.lost) and other.host == life.host and other is not named
         )
