@@ -174,6 +174,17 @@ class Source:
         return position_of(self.number)
 
     @property
+    def greatest(self) -> tuple[int, UUID | None]:
+        """The greatest number that a store has acknowledged, and that store (rule D5).
+
+        It is another than `store` until that one has the gap of what it lacks.
+        """
+        elsewhere = self.unacknowledged.elsewhere
+        if elsewhere and (mark := elsewhere[-1].mark) is not None:
+            return elsewhere[-1].number, mark.store
+        return self.number, self.store
+
+    @property
     def sent_position(self) -> int:
         """The position up to which runs were sent, acknowledged or not."""
         sent = self.unacknowledged.sent
@@ -555,10 +566,8 @@ class Source:
 
     def drop_rereadable_runs(self) -> None:
         """Drop the runs that can be read again; nothing may be in flight."""
-        if (generation := self.living) is not None:
-            self.unacknowledged.clear()
-            if generation.position != self.position:
-                generation.resume_from(self.number)
+        if self.living is not None:
+            self.drop_unsent_runs()
 
     def _finish(self) -> None:
         self.unacknowledged.clear()

@@ -55,10 +55,11 @@ def _update_ids(entry: CheckpointEntry, source: Source) -> None:
 
 
 def _update_acknowledged(entry: CheckpointEntry, source: Source) -> None:
-    # another store may have less: what is known of bytes that are gone stays known
-    if source.generation is None and source.position < position_of(entry.number):
+    number, store = source.greatest
+    # the store may have gone back: what is known of bytes that are gone stays known
+    if source.generation is None and position_of(number) < position_of(entry.number):
         entry.last = max(entry.last, entry.number, key=position_of)
-    entry.number, entry.store = source.number, source.store
+    entry.number, entry.store = number, store
     entry.acknowledged = source.acknowledged.at_ms
     entry.undecided = source.undecided
     entry.resend, entry.skip = source.resend, source.skip_to

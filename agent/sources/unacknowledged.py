@@ -1,9 +1,12 @@
 """Runs of one source that no acknowledgement covers yet: the source's part of the send window."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 import msgspec
 
 from logdrive.records.run_pack import RunPack
-from logdrive.records.runs import Run
+from logdrive.records.runs import ELSEWHERE, Run
 
 
 class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
@@ -42,6 +45,14 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         """Encoded bytes of the runs that are not in flight."""
         return sum(run.size for run in self.runs[self.sent :])
 
+    @property
+    def elsewhere(self) -> Sequence[Run]:
+        """The oldest runs, as far as they are gaps of bytes that another store has.
+
+        They can't be made again: the store there is now knows nothing of the one before.
+        """
+        return tuple(takewhile(_is_elsewhere, self.runs))
+
     def add(self, *runs: Run) -> None:
         """Append runs that follow the last one."""
         self.runs += runs
@@ -57,8 +68,8 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         self.sent = 0
 
     def drop_unsent(self) -> None:
-        """Drop the runs that are not in flight."""
-        self.runs = self.runs[: self.sent]
+        """Drop the runs that are not in flight, as they can be made again; not `elsewhere`."""
+        self.runs = self.runs[: max(self.sent, len(self.elsewhere))]
 
     def send_next(self) -> Run | None:
         """Return the oldest run that is not in flight and count it as sent; None without one."""
@@ -81,3 +92,7 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         self.runs = self.runs[1:]
         self.sent -= 1
         return True
+
+
+def _is_elsewhere(run: Run) -> bool:
+    return run.mark is not None and run.mark.reason == ELSEWHERE

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from uuid import UUID
 
+import pytest
+
 from agent.config.files import InputTable
 from agent.delivery.reader import SourceReader
 from agent.events.cutter import LINES, EventCutter
@@ -19,7 +21,7 @@ from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, positi
 from logdrive.model.records import DATA, END, GAP
 from logdrive.records.blocks import BlockEncoder
 from logdrive.records.chunk import TextChunk
-from logdrive.records.runs import NOT_WANTED, TRUNCATED, GapOrEndMark, Run
+from logdrive.records.runs import ELSEWHERE, NOT_WANTED, TRUNCATED, GapOrEndMark, Run
 
 TEXT = b"one\ntwo\nthree\n"
 STORE = UUID(int=7)
@@ -160,3 +162,23 @@ def test_bytes_that_are_not_sent_are_a_gap_in_the_middle_and_the_source_goes_on_
     assert sent[1].mark == GapOrEndMark("lost")
     assert all(one.number == two.previous for one, two in pairwise(sent))
     assert source.ended is None
+
+
+@pytest.mark.parametrize("drops", ["refused", "skipped", "given back"])
+def test_what_another_store_has_is_not_sent_again_whatever_is_dropped_and_read_again__D5(
+    drops: str,
+) -> None:
+    _, source, producer = begun(TEXT, number_of(8, b"one\ntwo\n"))
+    source.on_disconnected()
+    source.next_registrations()
+    source.on_answer(StoredNumber(0, ABSENT, UUID(int=8)), 0)
+    source.add_runs([Run(DATA, source.cursor, number_of(14, TEXT), [b"{}"], 1, 10, 0)])
+    if drops == "refused":
+        source.on_refused("no", 60.0)
+    elif drops == "skipped":
+        source.skip(0)
+    else:
+        source.drop_unsent_runs()
+    sent = runs(producer, source)
+    assert [(run.kind, run.position) for run in sent] == [(GAP, 8), (DATA, 14)]
+    assert sent[0].mark == GapOrEndMark(ELSEWHERE, store=STORE)

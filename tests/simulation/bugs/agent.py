@@ -9,8 +9,8 @@ AGENT = (
         "agent.sources.source_entry",
         (
             (
-                "    entry.number, entry.store = source.number, source.store\n",
-                "    entry.number, entry.store = source.cursor, source.store\n",
+                "    number, store = source.greatest\n",
+                "    number, store = source.cursor, source.store\n",
             ),
         ),
     ),

@@ -419,6 +419,10 @@ COPIES = (
         "agent.sources.source_entry",
         (
             (
+                "    number, store = source.greatest\n",
+                "    number, store = source.number, source.store\n",
+            ),
+            (
                 "        entry.last = max(entry.last, entry.number, key=position_of)\n",
                 "        pass\n",
             ),
