@@ -430,6 +430,18 @@ COPIES = (
         of_files=True,
     ),
     Mutant(
+        "copies.what_is_set_aside_counts",
+        "NULs at the end of a compressed file make it another than the file of one line it is of",
+        "agent.inputs.files.copies.judge",
+        (
+            (
+                "    all_text = sample.text_size <= known_to <= sample.size\n",
+                "    all_text = sample.size == known_to\n",
+            ),
+        ),
+        of_files=True,
+    ),
+    Mutant(
         "copies.head_with_unwritten_nuls",
         "NULs that nothing follows yet are a part of the first bytes of a file",
         "agent.inputs.files.file",

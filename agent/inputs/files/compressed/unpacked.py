@@ -112,6 +112,8 @@ class Survey:
     first_line: FirstLine | None = None
     size: int = 0
     """How many bytes were unpacked so far."""
+    text_size: int = 0
+    """Those of them that are before the NULs at the end."""
     tail: bytes = b""
     """The last 256 of them."""
     checks: dict[int, int] = field(default_factory=dict)
@@ -197,6 +199,8 @@ class Surveyor:
         assert self._positions is not None
         text = survey.tail + piece
         begin = survey.size - len(survey.tail)
+        if written := len(piece.rstrip(b"\0")):
+            survey.text_size = survey.size + written
         while self._positions and self._positions[0] <= survey.size + len(piece):
             position = self._positions.pop(0)
             at = position - begin

@@ -48,6 +48,11 @@ class Sample(Protocol):
         ...
 
     @property
+    def text_size(self) -> int:
+        """How many are before the NULs at the end, which may be set aside and say nothing (P5)."""
+        ...
+
+    @property
     def prefix(self) -> bytes:
         """CRCs of the first of them."""
         ...
@@ -197,10 +202,11 @@ def _judge_ended(suspect: Suspect, life: KnownLife) -> Judgement:
     if suspect.path == life.path:
         return NEW
     strong = life.is_strong(sample.size, sample.prefix)
-    if sample.size > life.position:
+    if sample.text_size > life.position:
         goes_on = strong and sample.agrees_at(life.number)
         return Judgement(CopyVerdict.NEW, life, life.position) if goes_on else NEW
-    if not strong and not (sample.size == life.position and sample.agrees_at(life.number)):
+    ends_there = sample.text_size <= life.position <= sample.size
+    if not strong and not (ends_there and sample.agrees_at(life.number)):
         return NEW
     verdict = CopyVerdict.COPY if suspect.rests else CopyVerdict.HELD
     return Judgement(verdict, life, covered=True)
@@ -260,4 +266,5 @@ def _has_all_seen(sample: Sample, life: KnownLife) -> bool:
     It must have all that was seen of *life*, and that more than the first line, or nothing more.
     """
     known_to = max(life.position, position_of(life.last))
-    return life.first_line.span < known_to <= sample.size or sample.size == known_to
+    all_text = sample.text_size <= known_to <= sample.size
+    return life.first_line.span < known_to <= sample.size or all_text

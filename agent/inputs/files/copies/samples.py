@@ -27,6 +27,11 @@ class PlainSample:
         return self._size
 
     @property
+    def text_size(self) -> int:
+        """As many: NULs are looked for only in what is read anyway, as a compressed file is."""
+        return self._size
+
+    @property
     def prefix(self) -> bytes:
         """CRCs of the first of them; read when they are first asked for."""
         if self._prefix is None:

@@ -5,7 +5,11 @@ import pytest
 from agent.config.files import InputTable
 from agent.inputs.files.compressed.generation import CompressedGeneration
 from agent.inputs.files.compressed.unpacked import STEP_BYTES, SeekingError, Surveyor
+from agent.inputs.files.copies.judge import CopyVerdict, judge_unpacked
+from agent.inputs.files.copies.known_life import KnownLife, LifeState
+from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
+from logdrive.model.numbers import number_of
 from tests.agent.world import lines
 from tests.simulation.compressing import SUFFIXES
 from tests.support.memory_disk import MemoryDisk
@@ -46,3 +50,31 @@ def test_what_was_read_far_ahead_is_not_unpacked_to_read_from_the_beginning__G5(
             read += chunk.end - chunk.begin
         generation.close_handle()
         generation.resume_from(0)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("state", [LifeState.AWAITED, LifeState.ENDED])
+def test_what_was_set_aside_behind_one_line_makes_a_compressed_file_no_other__P5_G5(
+    suffix: str, state: LifeState
+) -> None:
+    text, path = b"the only line\n", f"/logs/app.log.1{suffix}"
+    disk = MemoryDisk(["/logs"])
+    disk.write(path, SUFFIXES[suffix](text + bytes(70_000)))
+    first_line = FirstLine.find_in(text)
+    assert first_line is not None
+    number = number_of(len(text), text)
+    life = KnownLife(
+        state=state,
+        source=None,
+        path="/logs/app.log",
+        name="/logs/app.log",
+        first_line=first_line,
+        prefix=b"",
+        number=number,
+        last=0,
+    )
+    surveyor = Surveyor(disk.open(path), suffix, b"\n", lambda survey, line: (len(text),))
+    while not surveyor.advance():
+        pass
+    verdict = CopyVerdict.REST if state is LifeState.AWAITED else CopyVerdict.COPY
+    assert judge_unpacked(path, surveyor.survey, [(life, None)]).verdict is verdict
