@@ -32,6 +32,7 @@ from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.handle_shortage import HANDLE_ERRORS
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.globs import FileInputs
+from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.tail import Tailer
 from agent.sources.acknowledged import Acknowledged
 from agent.sources.file_log import FileLog
@@ -207,6 +208,9 @@ def _follow(
             stat = disk.stat(path)
             if not stat.is_file:
                 mistakes.append(Mistake("file", name, "it is no regular file"))
+                continue
+            if suffix_of(path):
+                mistakes.append(Mistake("file", name, "it is compressed: unpack it first"))
                 continue
             name = disk.real_path(path)
             place = FileLocation(

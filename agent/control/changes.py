@@ -216,7 +216,11 @@ class SourceChanges:
         """Return the living source that *request* names, and its file."""
         found = find_source(self._registry, request.source)
         if isinstance(found, CheckpointEntry):
-            raise ControlError(f"{request.source}: its file is gone, so it can't be {done}")
+            why = f"has ended ({found.ended})" if found.ended else "is not read now"
+            raise ControlError(
+                f"{request.source} {why}, so it can't be {done}; `logdrive agent ship` sends a "
+                "file that is still there"
+            )
         generation = found.living
         if not isinstance(generation, Generation):
             raise ControlError(

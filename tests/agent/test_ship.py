@@ -174,9 +174,12 @@ def test_files_that_cannot_be_read_are_named_all_at_once() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 3))
+        world.write(b"compressed", "/logs/app.log.1.gz")
         with pytest.raises(ConfigError) as caught:
-            await shipped(world, LOG, "/logs/none.log", "/logs")
-        assert [mistake.value for mistake in caught.value.mistakes] == ["/logs/none.log", "/logs"]
+            await shipped(world, LOG, "/logs/none.log", "/logs", "/logs/app.log.1.gz")
+        refused = ["/logs/none.log", "/logs", "/logs/app.log.1.gz"]
+        assert [mistake.value for mistake in caught.value.mistakes] == refused
+        assert caught.value.mistakes[2].remedy == "it is compressed: unpack it first"
 
     run(main())
 

@@ -272,7 +272,7 @@ def test_a_source_that_no_input_names_is_given_up_and_the_audit_can_tell__A4_P4(
         world.start()
         await world.clock.sleep(5)
         refused = await ask(world, "skip", source=LOG)
-        assert "its file is gone" in refused.error
+        assert "is not read now, so it can't be skipped" in refused.error
         tried = await ask(world, "forget", source=LOG, dry_run=True)
         assert tried.change is not None
         assert (tried.change.done, tried.change.start, tried.change.end) == (False, 120, 240)

@@ -323,7 +323,8 @@ class CompressedFiles:
             self._file_log.warning(
                 "unknown compressed file is not sent",
                 job.path,
-                remedy='unknown_compressed = "ship" sends such files',
+                remedy='unpack it and run "logdrive agent ship" on that, if it is wanted; where '
+                'unknown_compressed = "ship" is set before it is found, it is sent',
             )
             generation.retire()
             mark = GapOrEndMark(NOT_WANTED)
