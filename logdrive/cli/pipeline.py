@@ -3,7 +3,7 @@
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -51,8 +51,22 @@ for _name, _value in _LIBRARIES.items():  # they look once, when they are import
     os.environ.setdefault(_name, _value)
 
 
+class _PipelineCommands(LazyCommands):
+    """The commands of the pipeline; without its packages each says what to install."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that *ctx* names. Raises `PackagesMissingError`."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError:  # of any import, be it that of an option's type
+            from logdrive.pipeline.tables.installed import require_tables
+
+            require_tables()
+            raise
+
+
 @click.group(
-    cls=LazyCommands,
+    cls=_PipelineCommands,
     lazily=_COMMANDS,
     short_help="Read streams into Delta tables, and audit them.",
     epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline "

@@ -115,3 +115,32 @@ def test_commands_name_the_extra_of_an_address(tmp_path: Path, service: str) -> 
     assert needs(service) in run("store", "cat", uri, without=modules, code=2)
     options = ("--from", uri, "--to", str(tmp_path / "tables"), "--once")
     assert needs(service) in run("pipeline", "run", *options, without=modules, code=2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "run",
+        "run --config config/pipeline.toml",
+        "run --from file:///store#a/b --to {} --start 24h",
+        "backfill --from file:///store#a/b --to {}",
+        "silver {} --once",
+        "rebuild {} --table silver",
+        "rebuild {} --table gold",
+        "rebuild {} --table bronze --from file:///store#a/b",
+        "audit {}",
+        "cat {} a",
+        "erase {} --where source=a",
+        "formats {}/a.log",
+        "gold {}",
+        "publish {} {}/bucket",
+        "replay {} --to file:///store#a/b",
+        "report {} --out {}/report.html",
+    ],
+)
+def test_each_command_of_the_pipeline_names_the_extra(tmp_path: Path, arguments: str) -> None:
+    (tmp_path / "a.log").write_text("line\n")
+    words = arguments.replace("{}", str(tmp_path)).split()
+    said = run("pipeline", *words, code=1)
+    assert "the pipeline needs deltalake, jinja2, numpy, pyarrow" in said
+    assert "pip install 'logdrive[spark]'" in said
