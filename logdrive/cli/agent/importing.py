@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -55,8 +56,7 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
     What has no counterpart is listed on standard error, and in comments of the file. Nothing that
     exists is overwritten.
     """
-    text = Path(file).read_text(encoding="utf-8")
-    imported = _import(text, file)
+    imported = _import(_read(file), file)
     made = toml_text(imported, origin=os.path.basename(file), state_dir=state_dir)
     positions = _positions(registry, made) if registry is not None else []
     if to is not None and not dry_run and os.path.exists(to):
@@ -76,6 +76,20 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
         click.echo(f"{remark.key}: {remark.text}", err=True)
     if to is not None and not dry_run:
         click.echo(f"{to} is written: try `logdrive agent check --config {to}`", err=True)
+
+
+def _read(path: str) -> str:
+    """Return the text of the file at *path*. Raises `ConfigError` if it is not UTF-8."""
+    content = Path(path).read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        remedy = (
+            "it is not UTF-8: convert the file, as Latin-1 with "
+            f"`iconv -f latin1 -t utf-8 {shlex.quote(path)}`, and import what that prints"
+        )
+        raise ConfigError(path, [Mistake(f"line {line}", "", remedy)]) from error
 
 
 def _import(text: str, path: str) -> Imported:

@@ -65,6 +65,13 @@ def test_no_position_is_written_beside_a_file_that_exists(
     assert not state.exists()
 
 
+def test_a_file_that_is_not_utf_8_is_refused_with_its_line_and_a_remedy(filebeat: Path) -> None:
+    filebeat.write_bytes(FILEBEAT.encode() + "# für alle\n".encode("latin1"))
+    said = str(run(filebeat).exception)
+    assert f"{filebeat}: line 4: it is not UTF-8" in said
+    assert f"iconv -f latin1 -t utf-8 {filebeat}" in said
+
+
 def test_a_key_pipeline_does_not_make_it_fluent_bits(filebeat: Path) -> None:
     filebeat.write_text(FILEBEAT.replace("unknown: 1", "pipeline: nginx") + "# not [INPUT]\n")
     assert '"/var/log/a.log"' in run(filebeat).stdout
