@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
-
 from agent.importing.filebeat_inputs import import_input
 from agent.importing.filebeat_output import import_output
 from agent.importing.filebeat_processors import import_processors
+from agent.importing.fluent_bit import SECTION
 from agent.importing.imported import Imported
 from agent.importing.settings import Settings, as_list
+from agent.importing.yaml_text import load_yaml
 from logdrive.errors import ConfigError, Mistake
 
 _VARIABLE: Final = re.compile(r"\$\{([^}:]+)(?::([^}]*))?\}")
@@ -64,15 +64,22 @@ def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imp
 
 def _parse(text: str, path: str) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        remedy = f"it is no YAML: {error}" if "filebeat" in text else _NEITHER
-        raise ConfigError(path, [Mistake("", "", remedy)]) from error
+        document = load_yaml(text, path)
+    except ConfigError:
+        if _is_yaml(text, path):
+            raise
+        raise ConfigError(path, [Mistake("", "", _NEITHER)]) from None
     if not isinstance(document, Mapping) or not any(
         str(key).startswith(("filebeat", "output")) for key in document
     ):
         raise ConfigError(path, [Mistake("", "", _NEITHER)])
     return document
+
+
+def _is_yaml(text: str, path: str) -> bool:
+    """Return whether *text*, which can't be parsed, is YAML with a mistake."""
+    is_named_so = path.lower().endswith((".yml", ".yaml"))
+    return "filebeat" in text or (is_named_so and not SECTION.search(text))
 
 
 def _substitute(text: str, environment: Mapping[str, str], imported: Imported) -> str:

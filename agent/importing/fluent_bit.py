@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import yaml
-
 from agent.importing.imported import Imported
 from agent.importing.settings import duration_seconds, flatten_keys
+from agent.importing.yaml_text import load_yaml
 from logdrive.errors import ConfigError, Mistake
 
+SECTION: Final = re.compile(r"(?m)^\s*\[\w+\]\s*$")
+"""The head of a section in the classic form."""
 _PARSERS: Final = {
     "json": "json",
     "docker": "docker",
@@ -132,7 +133,7 @@ def _import_service(settings: dict[str, Any], imported: Imported) -> None:
 
 def _sections(text: str, path: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Yield kind, number and settings, with small letters, of each section."""
-    found = _classic(text) if re.search(r"(?m)^\s*\[\w+\]\s*$", text) else _yaml(text, path)
+    found = _classic(text) if SECTION.search(text) else _yaml(text, path)
     counts: dict[str, int] = {}
     for kind, settings in found:
         number = counts[kind] = counts.get(kind, -1) + 1
@@ -159,10 +160,7 @@ def _classic(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _yaml(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(path, [Mistake("", "", f"it is no YAML: {error}")]) from error
+    document = load_yaml(text, path)
     if not isinstance(document, Mapping):
         return
     if isinstance(service := document.get("service"), Mapping):

@@ -276,3 +276,19 @@ def test_variables_have_the_values_of_the_environment_or_their_defaults() -> Non
 def test_what_is_no_configuration_of_filebeat_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"filebeat\.yml"):
         import_filebeat(text, "filebeat.yml", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("a: [", "t.yml"), ("a: [", "t.YAML"), ("filebeat.inputs: [", "t.conf")]
+)
+def test_yaml_with_a_mistake_is_refused_with_its_place(text: str, path: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{path}: line 1, column \d+ = .*: this is not YAML: "):
+        import_filebeat(text, path, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("a: [", "t.conf"), ("[SERVICE]\n  Flush 1\n@x\n", "t.yml")]
+)
+def test_what_need_not_be_yaml_is_refused_as_no_shippers_file(text: str, path: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{path}: it has neither"):
+        import_filebeat(text, path, {})
