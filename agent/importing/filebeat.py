@@ -22,7 +22,11 @@ _NEITHER: Final = (
     "it has neither Filebeat's inputs and output nor Fluent Bit's sections: give a file of one of "
     "these; for other shippers docs/agent.md has a table of their keys and ours"
 )
+_MODULES: Final = "modules are not read: write an [[input]] with the paths of their files"
 _NOT_NEEDED: Final = {
+    "filebeat.config.modules": _MODULES,
+    "filebeat.config.": "the files that it names are not read: put their inputs into this one",
+    "filebeat.modules": _MODULES,
     "queue.": "what waits stays in its files, so there is no queue",
     "filebeat.registry": "see --registry; the checkpoint is in [agent] state_dir",
     "filebeat.shutdown_timeout": "[agent] drain_seconds is its counterpart, with 30 s",
@@ -33,7 +37,7 @@ _NOT_NEEDED: Final = {
     "path.": "[agent] state_dir is its counterpart",
     "max_procs": "an agent needs two threads to compress, and no more",
 }
-"""Settings of Filebeat that need no counterpart, and why."""
+"""Settings of Filebeat that need no counterpart, or have none, and what becomes of them."""
 
 
 def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imported:
@@ -45,8 +49,11 @@ def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imp
     settings = Settings(_parse(_substitute(text, environment, imported), path), "")
     inputs = as_list(settings.take("filebeat.inputs", "filebeat.prospectors"))
     for number, table in enumerate(inputs):
+        where = f"filebeat.inputs[{number}]"
         if isinstance(table, Mapping):
-            import_input(table, f"filebeat.inputs[{number}]", imported)
+            import_input(table, where, imported)
+        else:
+            imported.add_remark(where, f"is {table!r}, and not a table with `type`: left out")
     if not inputs:
         imported.add_remark("filebeat.inputs", "there is none: write an [[input]] by hand")
 

@@ -33,6 +33,11 @@ class Imported:
         self.document.setdefault("input", []).append(table)
 
     @property
+    def has_input(self) -> bool:
+        """Whether there is an input in it, without which no agent runs."""
+        return "input" in self.document or "stdin" in self.document
+
+    @property
     def output(self) -> dict[str, Any]:
         """The [output] table."""
         table: dict[str, Any] = self.document.setdefault("output", {})

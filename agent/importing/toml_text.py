@@ -33,5 +33,5 @@ def toml_text(imported: Imported, *, origin: str, state_dir: str) -> str:
             break_long_words=False,
         )
     text = "\n".join(lines) + "\n\n" + tomli_w.dumps(document).rstrip() + "\n"
-    parse_config("agent.toml", text, AgentConfig)
+    parse_config(f"agent.toml, made of {origin}", text, AgentConfig)
     return text

@@ -23,6 +23,10 @@ from logdrive.host.disk import SystemDisk
 
 _STATE_DIR = "/var/lib/logdrive-agent"
 _EXISTS = "it exists: give another name, or remove it"
+_NO_INPUT = (
+    "it has no input that the agent can take over: enable one in it that reads files of absolute "
+    "paths, or write agent.toml by hand, for which docs/agent.md has a table of its keys and ours"
+)
 _FLUENT_BIT = re.compile(r"(?im)^\s*\[INPUT\]\s*$|^pipeline:\s*(#.*)?$")
 """A section of its classic form, or the first table of the other. Filebeat has keys of this name
 that have a value.
@@ -57,7 +61,7 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
     exists is overwritten.
     """
     imported = _import(_read(file), file)
-    made = toml_text(imported, origin=os.path.basename(file), state_dir=state_dir)
+    made = _agent_toml(imported, file, state_dir)
     positions = _positions(registry, made) if registry is not None else []
     if to is not None and not dry_run and os.path.exists(to):
         raise ConfigError(to, [Mistake("--to", "", _EXISTS)])
@@ -72,8 +76,7 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
                 target.write(made)
         except FileExistsError:
             raise ConfigError(to, [Mistake("--to", "", _EXISTS)]) from None
-    for remark in imported.remarks:
-        click.echo(f"{remark.key}: {remark.text}", err=True)
+    _print_remarks(imported)
     if to is not None and not dry_run:
         click.echo(f"{to} is written: try `logdrive agent check --config {to}`", err=True)
 
@@ -97,6 +100,22 @@ def _import(text: str, path: str) -> Imported:
     if _FLUENT_BIT.search(text):
         return import_fluent_bit(text, path, os.environ)
     return import_filebeat(text, path, os.environ)
+
+
+def _agent_toml(imported: Imported, path: str, state_dir: str) -> str:
+    """Return agent.toml. Raises `ConfigError`, after the remarks, if no agent would take it."""
+    try:
+        if not imported.has_input:
+            raise ConfigError(path, [Mistake("", "", _NO_INPUT)])
+        return toml_text(imported, origin=os.path.basename(path), state_dir=state_dir)
+    except ConfigError:
+        _print_remarks(imported)
+        raise
+
+
+def _print_remarks(imported: Imported) -> None:
+    for remark in imported.remarks:
+        click.echo(f"{remark.key}: {remark.text}", err=True)
 
 
 def _positions(registry: str, made: str) -> list[TakenPosition]:

@@ -72,6 +72,52 @@ def test_a_file_that_is_not_utf_8_is_refused_with_its_line_and_a_remedy(filebeat
     assert f"iconv -f latin1 -t utf-8 {filebeat}" in said
 
 
+STOCK = """\
+filebeat.inputs:
+- {type: filestream, id: my-id, enabled: false, paths: [/var/log/*.log]}
+filebeat.config.modules: {path: "${path.config}/modules.d/*.yml", reload.enabled: false}
+output.elasticsearch.hosts: ["localhost:9200"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        (
+            STOCK,
+            [
+                "filebeat.inputs[0]: is not enabled, and left out",
+                "filebeat.config.modules.path: modules are not read",
+                "output.elasticsearch: the agent sends to logdrive's receiver",
+            ],
+        ),
+        (
+            "filebeat.inputs:\n- {type: log, paths: [relative/*.log]}\n",
+            ["filebeat.inputs[0].paths: relative/*.log: is not absolute: left out"],
+        ),
+        ("filebeat.inputs: 3\n", ["filebeat.inputs[0]: is 3, and not a table"]),
+        ("[INPUT]\n  Name cpu\n", ["input: there is no tail input"]),
+    ],
+)
+def test_where_no_input_is_left_the_notes_say_why_and_the_error_names_the_file(
+    filebeat: Path, text: str, notes: list[str]
+) -> None:
+    filebeat.write_text(text)
+    done = run(filebeat)
+    assert str(done.exception).startswith(f"{filebeat}: it has no input that the agent can take")
+    assert isinstance(done.exception, ConfigError)
+    assert done.stdout == ""
+    for note in notes:
+        assert note in done.stderr
+
+
+def test_what_the_agent_would_not_take_is_refused_after_the_notes(filebeat: Path) -> None:
+    filebeat.write_text(FILEBEAT.replace("hosts: [a]", "hosts: ['a:99999']"))
+    done = run(filebeat)
+    assert "agent.toml, made of filebeat.yml: output" in str(done.exception)
+    assert "filebeat.inputs[0].unknown: has no counterpart" in done.stderr
+
+
 def test_a_key_pipeline_does_not_make_it_fluent_bits(filebeat: Path) -> None:
     filebeat.write_text(FILEBEAT.replace("unknown: 1", "pipeline: nginx") + "# not [INPUT]\n")
     assert '"/var/log/a.log"' in run(filebeat).stdout
