@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from agent.importing.filebeat_fields import take_fields
 from agent.importing.filebeat_inputs import import_input
 from agent.importing.filebeat_output import import_output
 from agent.importing.filebeat_processors import import_processors
@@ -48,10 +49,11 @@ def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imp
     imported = Imported()
     settings = Settings(_parse(_substitute(text, environment, imported), path), "")
     inputs = as_list(settings.take("filebeat.inputs", "filebeat.prospectors"))
+    to_logstash = any(key.startswith("output.logstash.hosts") for key, _ in settings.left())
     for number, table in enumerate(inputs):
         where = f"filebeat.inputs[{number}]"
         if isinstance(table, Mapping):
-            import_input(table, where, imported)
+            import_input(table, where, imported, to_logstash=to_logstash)
         else:
             imported.add_remark(where, f"is {table!r}, and not a table with `type`: left out")
     if not inputs:
@@ -59,7 +61,7 @@ def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imp
 
     if name := settings.take("name"):
         imported.document["agent"] = {"host": str(name)}
-    _import_general(settings, imported)
+    _import_general(settings, imported, to_logstash=to_logstash)
     import_output(settings, imported)
     for key, value in settings.left():
         reason = next((why for prefix, why in _NOT_NEEDED.items() if key.startswith(prefix)), "")
@@ -104,14 +106,11 @@ def _substitute(text: str, environment: Mapping[str, str], imported: Imported) -
     return _VARIABLE.sub(value, text)
 
 
-def _import_general(settings: Settings, imported: Imported) -> None:
-    """Add the fields and tags of all inputs to each of them."""
-    fields, tags = settings.take_table("fields"), as_list(settings.take("tags"))
-    processors = as_list(settings.take("processors"))
-    settings.take("fields_under_root")
-    for table in imported.document.get("input", []):
-        if fields:
-            table["fields"] = fields | table.get("fields", {})
-        if tags:
-            table["tags"] = [*tags, *table.get("tags", [])]
-    import_processors(processors, "processors", imported.document.get("input", []), imported)
+def _import_general(settings: Settings, imported: Imported, *, to_logstash: bool) -> None:
+    """Add the fields, tags and processors of all inputs to each of them."""
+    tables = imported.document.get("input", [])
+    take_fields(settings, tables, imported, to_logstash=to_logstash)
+    tags = as_list(settings.take("tags"))
+    for table in tables if tags else ():
+        table["tags"] = [*tags, *table.get("tags", [])]
+    import_processors(as_list(settings.take("processors")), "processors", tables, imported)

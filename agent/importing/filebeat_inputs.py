@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from agent.config.encodings import canonical_encoding
 from agent.config.lines import LONGEST_EVENT_BYTES
+from agent.importing.filebeat_fields import take_fields
 from agent.importing.filebeat_processors import import_processors
 from agent.importing.imported import Imported
 from agent.importing.path_patterns import path_patterns
@@ -13,7 +14,6 @@ from agent.importing.settings import (
     as_list,
     duration_seconds,
     flatten_keys,
-    nest_keys,
     size_bytes,
 )
 from agent.patterns import check_pattern
@@ -46,15 +46,19 @@ _AUTOMATIC: Final = (
     "rotation",
     "compression",
     "gzip_experimental",
-    "fields_under_root",
     "scan",
 )
 """Settings that the agent does not need: it finds, follows and names files by itself."""
 _COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
 
 
-def import_input(table: Mapping[str, Any], where: str, imported: Imported) -> None:
-    """Add the [[input]] of an input of Filebeat, named *where* in remarks."""
+def import_input(
+    table: Mapping[str, Any], where: str, imported: Imported, *, to_logstash: bool
+) -> None:
+    """Add the [[input]] of an input of Filebeat, named *where* in remarks.
+
+    *to_logstash*: events go to Logstash, and not to a receiver of logdrive.
+    """
     settings = Settings(table, where)
     kind = str(settings.take("type", "input_type") or "log")
     if settings.take("enabled") is False:
@@ -83,7 +87,9 @@ def import_input(table: Mapping[str, Any], where: str, imported: Imported) -> No
     import_processors(
         as_list(settings.take("processors")), settings.key("processors"), [ours], imported
     )
-    _take_labels(settings, ours)
+    take_fields(settings, [ours], imported, to_logstash=to_logstash)
+    if tags := as_list(settings.take("tags")):
+        ours["tags"] = [str(tag) for tag in tags]
     _say_what_is_left(settings, imported)
     imported.add_input(ours)
 
@@ -268,13 +274,6 @@ def _is_usable(pattern: str, where: str, imported: Imported) -> bool:
         imported.add_remark(f"{where}: {pattern}", f"is left out: {error}")
         return False
     return True
-
-
-def _take_labels(settings: Settings, ours: dict[str, Any]) -> None:
-    if fields := settings.take_table("fields"):
-        ours["fields"] = nest_keys(fields)
-    if tags := as_list(settings.take("tags")):
-        ours["tags"] = [str(tag) for tag in tags]
 
 
 def _say_what_is_left(settings: Settings, imported: Imported) -> None:
