@@ -19,6 +19,14 @@ from agent.importing.settings import (
 from agent.patterns import check_pattern
 
 _FILES: Final = ("log", "filestream", "container", "docker")
+_OTHERS: Final = {
+    "journald": "write [journald]",
+    "syslog": "write [[syslog]]",
+    "tcp": "write [[syslog]], which takes lines of any form",
+    "udp": "write [[syslog]], which takes datagrams of any form",
+    "unix": "write [[socket]]",
+}
+"""Types of inputs that have a counterpart, which is not made of their settings."""
 _ENCODINGS: Final = {"plain": "utf-8", "utf-16be-bom": "utf-16", "utf-16le-bom": "utf-16"}
 _LINE_ENDS: Final = {
     "null_terminator": "\0",
@@ -68,7 +76,8 @@ def import_input(
         imported.document["stdin"] = {}
         return
     if kind not in _FILES:
-        imported.add_remark(where, f"is a {kind}: see [journald], [[syslog]], [[socket]]")
+        counterpart = _OTHERS.get(kind, "has no counterpart, and is left out")
+        imported.add_remark(where, f"of the type {kind}: {counterpart}")
         return
 
     ours: dict[str, Any] = {"paths": _paths(settings, kind, imported)}
@@ -91,7 +100,7 @@ def import_input(
     if tags := as_list(settings.take("tags")):
         ours["tags"] = [str(tag) for tag in tags]
     _say_what_is_left(settings, imported)
-    imported.add_input(ours)
+    imported.add_input(ours, where)
 
 
 def _paths(settings: Settings, kind: str, imported: Imported) -> list[str]:

@@ -7,6 +7,8 @@ from agent.importing.settings import Settings, as_list, duration_seconds
 from logdrive.wire.lumberjack.limits import WINDOWS_IN_FLIGHT
 
 _PORT: Final = 5044
+_HIGHEST_LEVEL: Final = 3
+"""The highest level of deflate that the agent takes."""
 _SYSTEM_CA: Final = "/etc/ssl/certs/ca-certificates.crt"
 _NOT_NEEDED: Final = {
     "bulk_max_size": "windows adapt to the link",
@@ -16,7 +18,6 @@ _NOT_NEEDED: Final = {
     "max_retries": "what is not acknowledged is sent again for as long as it takes",
     "escape_html": "JSON is not escaped for HTML",
     "index": "`@metadata.beat` is logdrive",
-    "compression_level": "levels of deflate are 1 to 3 here, 1 by default",
     "ssl.enabled": "",
 }
 
@@ -57,6 +58,7 @@ def import_output(settings: Settings, imported: Imported) -> None:
     for key, name in (("init", "initial_seconds"), ("max", "max_seconds")):
         if seconds := duration_seconds(backoff.get(key)):
             ours.setdefault("backoff", {})[name] = seconds
+    _take_compression(theirs, ours, imported)
     ours["tls"] = _tls(theirs, imported)
 
     for key, value in theirs.left():
@@ -65,6 +67,19 @@ def import_output(settings: Settings, imported: Imported) -> None:
             imported.add_remark(key, "the output is not enabled there")
         elif (reason := _NOT_NEEDED.get(name, "has no counterpart")) and name != "enabled":
             imported.add_remark(key, reason)
+
+
+def _take_compression(theirs: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    level = theirs.take("compression_level")
+    if level == 0:
+        ours["compression"] = "none"
+    elif isinstance(level, int):
+        ours["level"] = min(level, _HIGHEST_LEVEL)
+        if level > _HIGHEST_LEVEL:
+            imported.add_remark(
+                f"{theirs.key('compression_level')}: {level}",
+                f"is level = {_HIGHEST_LEVEL}, the highest of deflate here",
+            )
 
 
 def _with_port(host: str) -> str:

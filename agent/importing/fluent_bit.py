@@ -52,6 +52,15 @@ _AUTOMATIC: Final = (
 """Settings that the agent does not need, by how they begin."""
 
 
+_OTHER_INPUTS: Final = {
+    "stdin": "write [stdin]",
+    "syslog": "write [[syslog]], or [[socket]] for a Unix socket",
+    "systemd": "write [journald]",
+    "tcp": "write [[syslog]], which takes lines of any form",
+    "udp": "write [[syslog]], which takes datagrams of any form",
+    "unix_socket": "write [[socket]]",
+}
+"""Inputs that have a counterpart, which is not made of their settings."""
 _SERVICE: Final = {
     "http_": "[control] metrics is its counterpart, for Prometheus",
     "log_": "logdrive logs to standard error, in a form that `--log-format` chooses",
@@ -90,8 +99,8 @@ def import_fluent_bit(text: str, path: str, environment: Mapping[str, str]) -> I
             _import_tail(settings, where, imported)
             tails += 1
         elif kind == "input":
-            tables = "see [stdin], [[pipe]], [[socket]], [[syslog]] and [journald]"
-            imported.add_remark(where, f"is a {name or 'plugin without a name'}: {tables}")
+            counterpart = _OTHER_INPUTS.get(name, "has no counterpart, and is left out")
+            imported.add_remark(where, f"is {name or 'a plugin without a name'}: {counterpart}")
         elif kind == "output":
             imported.add_remark(where, f"is {name}: [output] names logdrive's receivers instead")
         elif kind == "filter":
@@ -207,7 +216,7 @@ def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> No
     if automatic:
         why = "files are found, followed and named without, and no line is too long"
         imported.add_remark(where, f"needs no {', '.join(automatic)}: {why}")
-    imported.add_input(ours)
+    imported.add_input(ours, where)
 
 
 def _take_parser(

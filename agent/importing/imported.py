@@ -28,9 +28,23 @@ class Imported:
         """Add a remark about the setting *key*."""
         self.remarks.append(Remark(key, text))
 
-    def add_input(self, table: dict[str, Any]) -> None:
-        """Add an [[input]] table."""
-        self.document.setdefault("input", []).append(table)
+    def add_input(self, table: dict[str, Any], where: str) -> None:
+        """Add an [[input]] table, made of the input that is named *where* in remarks."""
+        tables = self.document.setdefault("input", [])
+        excluded = set(table.get("exclude", ()))
+        before = {
+            path
+            for other in tables
+            if excluded.issuperset(other.get("exclude", ()))
+            for path in other["paths"]
+        }
+        if taken := [path for path in table["paths"] if path in before]:
+            self.add_remark(
+                where,
+                f"gets nothing of {', '.join(taken)}: a file belongs to the first [[input]] that "
+                "names it, and one before does; write what both do into that one",
+            )
+        tables.append(table)
 
     @property
     def has_input(self) -> bool:

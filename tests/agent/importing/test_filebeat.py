@@ -292,3 +292,43 @@ def test_yaml_with_a_mistake_is_refused_with_its_place(text: str, path: str) -> 
 def test_what_need_not_be_yaml_is_refused_as_no_shippers_file(text: str, path: str) -> None:
     with pytest.raises(ConfigError, match=f"^{path}: it has neither"):
         import_filebeat(text, path, {})
+
+
+@pytest.mark.parametrize(
+    ("level", "ours", "said"),
+    [
+        (0, {"compression": "none"}, False),
+        (3, {"level": 3}, False),
+        (6, {"level": 3}, True),
+    ],
+)
+def test_the_level_of_compression_is_taken_over_as_far_as_it_goes(
+    level: int, ours: dict[str, Any], said: bool
+) -> None:
+    made = import_filebeat(
+        "filebeat.inputs: [{type: log, paths: [/a]}]\n"
+        f"output.logstash: {{hosts: [a], compression_level: {level}}}\n",
+        "filebeat.yml",
+        {},
+    )
+    assert made.document["output"].items() >= ours.items()
+    assert any("compression_level" in key for key in remarks(made)) == said
+    assert loaded(made).output.level == ours.get("level", 1)
+
+
+def test_an_input_of_another_type_is_told_its_counterpart_or_that_there_is_none() -> None:
+    made = imported("- type: kafka\n- type: journald\n- type: unix\n")
+    said = remarks(made)
+    assert said["filebeat.inputs[0]"] == "of the type kafka: has no counterpart, and is left out"
+    assert "[journald]" in said["filebeat.inputs[1]"]
+    assert "[[socket]]" in said["filebeat.inputs[2]"]
+
+
+def test_a_path_that_an_input_before_has_is_told() -> None:
+    made = imported(
+        "- {type: log, paths: [/a, /b]}\n- {type: log, paths: [/c, /b], tags: [x]}\n"
+        "- {type: log, paths: [/d], exclude_files: [e$]}\n- {type: log, paths: [/d]}\n"
+    )
+    said = remarks(made)
+    assert said["filebeat.inputs[1]"].startswith("gets nothing of /b: ")
+    assert "filebeat.inputs[3]" not in said  # it gets what the one before leaves out

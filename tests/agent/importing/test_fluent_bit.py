@@ -70,6 +70,23 @@ def test_the_classic_form() -> None:
     assert len(parse_config("agent.toml", text, AgentConfig).input) == 2
 
 
+def test_an_input_without_a_counterpart_is_told_apart_from_one_that_has_one() -> None:
+    text = CLASSIC + "[INPUT]\n  Name systemd\n[INPUT]\n  Path /x\n"
+    said = dict(import_fluent_bit(text, "fluent-bit.conf", {"LOGS": "/logs"}).remarks)
+    assert said["input[2]"] == "is cpu: has no counterpart, and is left out"
+    assert said["input[3]"] == "is systemd: write [journald]"
+    assert said["input[4]"] == "is a plugin without a name: has no counterpart, and is left out"
+
+
+def test_a_path_that_a_tail_input_before_has_is_told() -> None:
+    tail = "[INPUT]\n  Name tail\n  Path /var/log/a.log\n"
+    made = import_fluent_bit(tail + tail + "  Parser json\n", "fluent-bit.conf", {})
+    assert [remark.text for remark in made.remarks if remark.key == "input[1]"] == [
+        "gets nothing of /var/log/a.log: a file belongs to the first [[input]] that names it, and "
+        "one before does; write what both do into that one"
+    ]
+
+
 def test_the_form_of_yaml() -> None:
     made = import_fluent_bit(AS_YAML, "fluent-bit.yaml", {})
     assert made.document["input"] == [
