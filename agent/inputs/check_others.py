@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from agent.config.config import AgentConfig
 from agent.config.journald import JournaldTable
 from agent.config.spooled import PipeTable, SocketTable, SpooledTable, SyslogTable
+from agent.inputs.files.paths.pattern_check import join_paths
 from agent.inputs.others import SPOOL_DIRECTORY
 from agent.sources.checkpoint.file import Checkpoint
+from agent.sources.paths import path_from_text
 from agent.sources.readable import InputKind
 from logdrive.check import Finding
 from logdrive.errors import file_error_text
@@ -18,12 +20,15 @@ from logdrive.host.disk import Disk
 def check_other_inputs(
     config: AgentConfig, checkpoint: Checkpoint | None, disk: Disk
 ) -> Iterator[Finding]:
-    """Yield a finding for each table of another input than files, and for the spool."""
+    """Yield a finding for each table of another input than files, for what the checkpoint has of
+    others, and for the spool.
+    """
     for key, table in config.tables():
         if isinstance(table, SpooledTable):
             yield _check_spooled(key, table, disk)
         elif isinstance(table, JournaldTable):
             yield _check_journald(key, table, checkpoint, disk)
+    yield from _check_entries(config, checkpoint)
     spool = os.path.join(config.agent.state_dir, SPOOL_DIRECTORY)
     try:
         size = sum(disk.stat(os.path.join(spool, name)).size for name in disk.names(spool))
@@ -87,3 +92,28 @@ def _check_journald(
     boots = sum(entry.input == InputKind.JOURNALD.value and entry.done is None for entry in entries)
     plan = "after what was acknowledged" if boots else f"from the {table.start}"
     return Finding(key, ok=True, detail=f"{program} would read it {plan}")
+
+
+def _check_entries(config: AgentConfig, checkpoint: Checkpoint | None) -> Iterator[Finding]:
+    """Warn of the checkpoint's sources whose input is no more in the configuration."""
+    entries = checkpoint.entries if checkpoint is not None else []
+    living = [entry for entry in entries if entry.done is None and entry.ended is None]
+    named = {table.name for table in config.spooled}
+    spooled = [
+        path
+        for path in (path_from_text(e.path) for e in living if e.input == InputKind.SPOOL.value)
+        if path not in named
+    ]
+    if spooled:
+        detail = (
+            f"it has {join_paths(spooled)}, which no table names now: what the spool has of them "
+            "is sent, and they end"
+        )
+        yield Finding("checkpoint", ok=True, detail=detail, warn=True)
+    boots = [e.path for e in living if e.input == InputKind.JOURNALD.value]
+    if boots and config.journald is None:
+        detail = (
+            f"it has {join_paths(boots)}, and there is no [journald] now: they stay in it, but "
+            "are not read"
+        )
+        yield Finding("checkpoint", ok=True, detail=detail, warn=True)

@@ -1,5 +1,6 @@
 """`agent check` reports what a start would do, and changes nothing."""
 
+import asyncio
 import errno
 
 import msgspec
@@ -8,6 +9,7 @@ from agent.check import check_agent
 from agent.config.config import AgentConfig
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory_inputs import MemoryBytes, MemoryInputs
 from tests.support.virtual_time import run
 
 
@@ -183,6 +185,45 @@ def test_sources_that_the_checkpoint_knows_and_no_pattern_covers_are_listed() ->
             True,
             False,
         )
+
+    run(main())
+
+
+def test_sources_of_other_inputs_are_listed_only_where_their_input_is_gone() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        local = MemoryInputs(world.network.host("agent", identity="dns:agent"))
+        pipes = {path: MemoryBytes() for path in ("/run/kept", "/run/gone")}
+        local.pipes.update(pipes)
+        local.journal.add("a", 1, b"entry", PRIORITY=b"6")
+        world.settings |= {
+            "input": [],
+            "pipe": [{"path": path} for path in pipes],
+            "journald": {"journalctl": "no-such-program"},
+        }
+        world.start(local=local)
+        for pipe in pipes.values():
+            pipe.write(lines(0, 2))
+        await asyncio.sleep(3)
+        await world.settle()
+        await world.stop()
+
+        async def warnings() -> list[str]:
+            config = msgspec.convert(world.settings, AgentConfig)
+            transport = world.network.host("agent")
+            checked = await check_agent(config, disk=world.disk, transport=transport)
+            return [str(finding) for finding in checked.findings if finding.warn]
+
+        assert await warnings() == []
+        world.settings["pipe"].pop()
+        del world.settings["journald"]
+        assert await warnings() == [
+            "WARN    checkpoint: it has pipe:/run/gone, which no table names now: what the spool "
+            "has of them is sent, and they end",
+            f"WARN    checkpoint: it has journald:{'a' * 32}, and there is no [journald] now: they "
+            "stay in it, but are not read",
+        ]
 
     run(main())
 

@@ -12,6 +12,7 @@ from typing import Final
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.locate import ROTATED
 from agent.inputs.files.paths.suffixes import SUFFIXES
+from agent.inputs.services import is_of_file
 from agent.sources.checkpoint.file import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
 
@@ -81,7 +82,7 @@ def _uncovered_entries(inputs: FileInputs, checkpoint: Checkpoint | None) -> lis
     living = [
         (path_from_text(entry.path), path_from_text(entry.name))
         for entry in entries
-        if entry.done is None and entry.ended is None
+        if is_of_file(entry) and entry.done is None and entry.ended is None
     ]
     return [
         path
