@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from agent.config.agent_table import STATE_DIR_REMEDY
+from agent.config.agent_table import LOCK_NAME, STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
 from agent.config.files import InputTable
 from agent.failures import first_cause
@@ -114,7 +114,7 @@ class Agent:
         state_dir = self._config.now.agent.state_dir
         try:
             self._host.disk.make_directory(state_dir)
-            held.enter_context(self._host.disk.lock(os.path.join(state_dir, "lock")))
+            held.enter_context(self._host.disk.lock(os.path.join(state_dir, LOCK_NAME)))
         except BlockingIOError:
             remedy = "another agent runs with it: stop that one, or give this one its own"
             raise UnavailableError(

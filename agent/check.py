@@ -1,20 +1,23 @@
 """`logdrive agent check`: reports what a start of the agent would find and do.
 
-It reads only the first lines of files, connects to each receiver without sending events, and
-changes no file.
+It reads only the first lines of files, connects to each receiver without sending events, binds each
+port for a moment, and changes no file.
 """
 
 import asyncio
+import os
 from dataclasses import dataclass
 
-from agent.config.agent_table import STATE_DIR_REMEDY
+from agent.config.agent_table import LOCK_NAME, STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
 from agent.config.files import InputTable
 from agent.delivery.dialect_choice import NOT_LOGDRIVE, choose_dialect, offered_protocols
 from agent.inputs.check_others import check_other_inputs
+from agent.inputs.check_ports import PortCheck
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.pattern_check import check_patterns
 from agent.inputs.files.taken_positions import TakenPositions
+from agent.inputs.local.ports import LocalInputs
 from agent.parts import resolve_agent_id
 from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.checkpoint.file import Checkpoint, CheckpointDamagedError, CheckpointFile
@@ -59,10 +62,13 @@ class AgentCheckReport:
     """What is right and wrong with the rest, in the order of the configuration."""
 
 
-async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) -> AgentCheckReport:
-    """Check files, checkpoint and receivers.
+async def check_agent(
+    config: AgentConfig, *, disk: Disk, transport: Transport, local: LocalInputs | None = None
+) -> AgentCheckReport:
+    """Check files, checkpoint, ports and receivers.
 
-    Raises `ConfigError` if the agent would have no id.
+    *local* binds what this host's programs write into, by default the real sockets. Raises
+    `ConfigError` if the agent would have no id.
     """
     checkpoint, finding = _check_checkpoint(config, disk)
     taken, taken_findings = _check_taken(config, checkpoint, disk)
@@ -70,7 +76,8 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
     inputs = FileInputs(config.input)
     matches = list(inputs.scan_files(listing))
     files = [_check_file(config, match, checkpoint, taken, disk) for match in matches]
-    findings = [_check_state_dir(config.agent.state_dir, disk), finding, *taken_findings]
+    runs = _is_running(config.agent.state_dir, disk)
+    findings = [_check_state_dir(config.agent.state_dir, disk, runs=runs), finding, *taken_findings]
 
     # directories and inputs
     findings += [
@@ -83,7 +90,10 @@ async def check_agent(config: AgentConfig, *, disk: Disk, transport: Transport) 
         if not any(match.settings is table for match in matches)
     ]
 
-    findings += check_other_inputs(config, checkpoint, disk)
+    # other inputs, and ports
+    ports = PortCheck(transport, local, runs=runs)
+    findings += [each async for each in check_other_inputs(config, checkpoint, disk, ports)]
+    findings += await ports.check_metrics(config.control)
 
     # files
     if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
@@ -118,14 +128,26 @@ def _why_without_files(
     )
 
 
-def _check_state_dir(path: str, disk: Disk) -> Finding:
+def _is_running(state_dir: str, disk: Disk) -> bool:
+    """Return whether an agent runs with *state_dir*, as far as its lock can be tried."""
+    lock = os.path.join(state_dir, LOCK_NAME)
+    try:
+        disk.stat(lock)  # to lock it would make it
+        with disk.lock(lock):
+            return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+
+
+def _check_state_dir(path: str, disk: Disk, *, runs: bool) -> Finding:
     """Check that a start could create the state directory and write to it."""
     try:
         disk.try_directory(path)
     except OSError as error:
         detail = f"{path} can't be used ({file_error_text(error)}): {STATE_DIR_REMEDY}"
         return Finding("agent.state_dir", ok=False, detail=detail)
-    return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
+    running = "; an agent runs with it now" if runs else ""
+    return Finding("agent.state_dir", ok=True, detail=f"{path} can be written{running}")
 
 
 def _check_checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:

@@ -11,6 +11,9 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 STATE_DIR_REMEDY = "name a directory that the agent's user may create and write to"
 
+LOCK_NAME = "lock"
+"""Name of the file in the state directory that a running agent has locked."""
+
 
 class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [agent] table: the agent's identity, its checkpoint, and its limits on open files."""

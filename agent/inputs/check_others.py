@@ -1,12 +1,13 @@
-"""What `agent check` says of the inputs beside files. Nothing is opened, bound or made."""
+"""What `agent check` says of the inputs beside files. Nothing is opened or made."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from agent.config.config import AgentConfig
 from agent.config.journald import JournaldTable
 from agent.config.spooled import PipeTable, SocketTable, SpooledTable, SyslogTable
+from agent.inputs.check_ports import PortCheck
 from agent.inputs.files.paths.pattern_check import join_paths
 from agent.inputs.others import SPOOL_DIRECTORY
 from agent.sources.checkpoint.file import Checkpoint
@@ -17,18 +18,19 @@ from logdrive.errors import file_error_text
 from logdrive.host.disk import Disk
 
 
-def check_other_inputs(
-    config: AgentConfig, checkpoint: Checkpoint | None, disk: Disk
-) -> Iterator[Finding]:
+async def check_other_inputs(
+    config: AgentConfig, checkpoint: Checkpoint | None, disk: Disk, ports: PortCheck
+) -> AsyncIterator[Finding]:
     """Yield a finding for each table of another input than files, for what the checkpoint has of
     others, and for the spool.
     """
     for key, table in config.tables():
         if isinstance(table, SpooledTable):
-            yield _check_spooled(key, table, disk)
+            yield await _check_spooled(key, table, disk, ports)
         elif isinstance(table, JournaldTable):
             yield _check_journald(key, table, checkpoint, disk)
-    yield from _check_entries(config, checkpoint)
+    for finding in _check_entries(config, checkpoint):
+        yield finding
     spool = os.path.join(config.agent.state_dir, SPOOL_DIRECTORY)
     try:
         size = sum(disk.stat(os.path.join(spool, name)).size for name in disk.names(spool))
@@ -40,15 +42,12 @@ def check_other_inputs(
     yield Finding("spool", ok=True, detail=f"{spool} takes {size:,} bytes of the disk")
 
 
-def _check_spooled(key: str, table: SpooledTable, disk: Disk) -> Finding:
+async def _check_spooled(key: str, table: SpooledTable, disk: Disk, ports: PortCheck) -> Finding:
     """Check the place that programs would write to."""
     kept = f"up to {table.spool_bytes:,} bytes wait in the spool"
     match table:
         case SyslogTable():
-            host, port = table.address
-            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            detail = f"it would listen at {where}, {table.protocol}; {kept}"
-            return Finding(key, ok=True, detail=detail)
+            return await ports.check_syslog(key, table, kept)
         case PipeTable() | SocketTable():
             return _check_path(key, table.path, kept, disk)
     return Finding(key, ok=True, detail=f"it would be read to its end; {kept}")

@@ -9,7 +9,7 @@ from agent.check import check_agent
 from agent.config.config import AgentConfig
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
-from tests.support.memory_inputs import MemoryBytes, MemoryInputs
+from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
 from tests.support.virtual_time import run
 
 
@@ -261,7 +261,11 @@ def test_other_inputs_are_shown_with_what_a_start_would_do() -> None:
             "journald": {"journalctl": "no-such-program"},
         }
         config = msgspec.convert(world.settings, AgentConfig)
-        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+        local = MemoryInputs()
+        local.datagrams[":::514"] = MemoryDatagrams()
+        checked = await check_agent(
+            config, disk=world.disk, transport=world.network.host("agent"), local=local
+        )
         found = {finding.name: (finding.ok, finding.detail) for finding in checked.findings}
         kept = "up to 1,073,741,824 bytes wait in the spool"
         assert found["stdin"] == (True, f"it would be read to its end; {kept}")

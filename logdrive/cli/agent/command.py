@@ -126,7 +126,8 @@ def run(path: str, log_level: str, log_format: LogForm) -> None:
 def check(
     path: str, as_json: bool, sample: str | None, input_key: str | None, most_events: int
 ) -> int:
-    """Show which files a run would read, from which position, and whether the receivers answer.
+    """Show which files a run would read, from which position, and whether ports are free and the
+    receivers answer.
 
     Reads and sends no line. Exits with 1 if a finding is NOT OK.
     """
