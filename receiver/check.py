@@ -26,9 +26,12 @@ from logdrive.model.units import MIB
 from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
+from logdrive.services.iggy.server.listen import require_iggy
 from logdrive.services.optional_libraries import missing_library
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
+from logdrive.services.pravega.server.serve_controller import require_grpc
+from logdrive.services.s2.server.listen import require_s2
 from receiver.check_store import check_store
 from receiver.config import ReceiverConfig, SinkConfig
 
@@ -47,6 +50,7 @@ async def check_receiver(
     """Return the findings on certificates, addresses, logins, packs, and the store's directory or
     the service, in that order. *environ* may have the endpoints and the access token of S2.
     """
+    missing = _missing_libraries(config)
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
         login_needed = config.listen.auth is not None and name != "listen"
@@ -56,7 +60,9 @@ async def check_receiver(
             else [_plain(name, where[0], login_needed)]
         )
         findings += before
-        if all(finding.ok for finding in before):
+        if name in missing:
+            findings.append(missing[name])
+        elif all(finding.ok for finding in before):
             findings += await _address(name, where, settings, transport)
     findings += await _logins(config, clock, disk)
     findings += _unpacking(config.sink)
@@ -68,6 +74,24 @@ async def check_receiver(
     if isinstance(stream, IggyAddress):
         return [*findings, *await _iggy(stream, config.sink, transport)]
     return [*findings, *check_store(config, stream, disk)]
+
+
+def _missing_libraries(config: ReceiverConfig) -> dict[str, Finding]:
+    """Return, by their names, the tables that listen and lack a library that is not installed."""
+    listen = config.listen
+    found: dict[str, Finding] = {}
+    for face, require in (
+        (listen.controller, require_grpc),
+        (listen.s2, require_s2),
+        (listen.iggy, require_iggy),
+    ):
+        if face is None:
+            continue
+        try:
+            require(face.address)
+        except ConfigError as error:
+            found[face.table] = Finding(f"{face.table}.address", False, error.mistakes[0].remedy)
+    return found
 
 
 async def require_usable_certificates(config: ReceiverConfig, transport: Transport) -> None:

@@ -66,19 +66,21 @@ def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
     """Add the file at *path*, and the full keys, to a `ConfigError` raised inside.
 
     Code that can't use an address or a certificate knows neither the file nor the table: it names
-    the file "listen" or "tls", the last word of the key, and the value.
+    the file "listen" or "tls", the last word of the key, and the value. Code that knows the table
+    names that in place of the file, such as "listen.s2".
     """
     try:
         yield
     except ConfigError as error:
+        keys = dict(_leaves(msgspec.to_builtins(config), ""))
+        knows_table = error.file not in ("listen", "tls")
         # it names a file and its keys already
-        if error.file not in ("listen", "tls"):
+        if knows_table and any(f"{error.file}.{each.key}" not in keys for each in error.mistakes):
             raise
 
-        keys = dict(_leaves(msgspec.to_builtins(config), ""))
         keyed_mistakes = [
-            (_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake)
-            for mistake in error.mistakes
+            ((not knows_table and _key_of(each, keys)) or f"{error.file}.{each.key}", each)
+            for each in error.mistakes
         ]
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
         raise kind(

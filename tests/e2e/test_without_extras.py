@@ -105,7 +105,24 @@ def test_a_receiver_names_the_extra_of_its_sink(tmp_path: Path, port: int, servi
 def test_a_store_names_the_extra_of_its_face(tmp_path: Path, service: str) -> None:
     modules, _ = SERVICES[service]
     config = store_toml(tmp_path, service)
-    assert needs(service) in run("store", "run", "--config", config, without=modules, code=2)
+    output = run("store", "run", "--config", config, without=modules, code=2)
+    assert needs(service) in output
+    assert f"{config}: listen.{service}.address = 127.0.0.1:" in output
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_receiver_names_the_extra_of_its_face(tmp_path: Path, port: int, service: str) -> None:
+    modules, _ = SERVICES[service]
+    config = receiver_toml(tmp_path, port, f"file://{tmp_path}/store#logs/events")
+    with open(config, "a") as file:
+        file.write(f'[listen.{service}]\naddress = "127.0.0.1:{free_port()}"\n')
+    checked = run("receiver", "check", "--config", config, without=modules, code=1)
+    (fault,) = (line for line in checked.splitlines() if line.startswith("NOT OK"))
+    assert f"listen.{service}.address: " in fault
+    assert needs(service) in fault
+    output = run("receiver", "run", "--config", config, without=modules, code=2)
+    assert needs(service) in output
+    assert f"{config}: listen.{service}.address = 127.0.0.1:" in output
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -339,6 +339,18 @@ def test_a_tables_own_message_is_about_the_value_it_quotes_or_the_key_it_begins_
     assert mistakes(file, f"[listen]\n{text}\n", Places) == [expected]
 
 
+class Faces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    listen: Places
+
+
+def test_mistakes_found_with_the_table_alone_get_the_files_path() -> None:
+    faces = Faces(listen=Places(listen=Place(address="a:1")))
+    error = ConfigError("listen.listen", [Mistake("address", "a:1", "a library is missing")])
+    with pytest.raises(ConfigError) as raised, name_keys_in_errors("receiver.toml", faces):
+        raise error
+    assert str(raised.value) == ("receiver.toml: listen.listen.address = a:1: a library is missing")
+
+
 def test_mistakes_found_without_the_file_get_its_path_and_the_full_key() -> None:
     tls = ServerTlsConfig(cert="/a/b.pem", key="/a/b.key", clients="any")
     places = Places(listen=Place(address="a:1"), tls=tls)
@@ -354,6 +366,14 @@ def test_mistakes_found_without_the_file_get_its_path_and_the_full_key() -> None
         (
             ConfigError("tls", [Mistake("ca", "/elsewhere", "gone")]),
             "receiver.toml: tls.ca = /elsewhere: gone",
+        ),
+        (
+            ConfigError("listen", [Mistake("path", "not as in the file", "gone")]),
+            "receiver.toml: listen.path = not as in the file: gone",
+        ),
+        (
+            ConfigError("tls.inner", [Mistake("cert", "/a/b.pem", "gone")]),
+            "tls.inner: cert = /a/b.pem: gone",
         ),
         (ConfigError("/a/store", [Mistake("store", "", "in use")]), "/a/store: store: in use"),
     ):

@@ -58,7 +58,7 @@ async def serve_iggy(
     what is under way becomes durable and is answered, within some seconds; after an exception all
     is dropped at once. Raises `ConfigError` where it can't bind, or a library is missing.
     """
-    require_iggy(config)
+    require_iggy(config.address)
     logins = executors("logdrive-iggy-logins")
     service, server = _make_face(catalog, numbering, config, host, users, logins)
     async with contextlib.AsyncExitStack() as stack:
@@ -114,8 +114,8 @@ def _make_face(
     return service, server
 
 
-def require_iggy(config: IggyFaceConfig) -> None:
-    """Raise `ConfigError` where a library is missing that Iggy's protocol needs."""
-    with libraries_of("Iggy", "listen.iggy", "address", config.address):
+def require_iggy(address: str) -> None:
+    """Raise `ConfigError` where a library is missing that Iggy's protocol needs at *address*."""
+    with libraries_of("Iggy", IggyFaceConfig.table, "address", address):
         import logdrive.services.iggy.server.handlers.handlers
         import logdrive.services.iggy.server.server  # noqa: F401

@@ -30,15 +30,9 @@ async def serve_controller(
     if config is None:
         yield
         return
-    try:
-        from logdrive.services.pravega.server.controller.grpc_listener import serve_rpc_over_grpc
-        from logdrive.services.pravega.server.controller.listen import serve_controller_at
-    except ImportError as error:
-        remedy = (
-            f"the controller needs gRPC, and {error.name} is not installed: pip install "
-            "'logdrive[pravega]', or leave the table out"
-        )
-        raise ConfigError("listen", [Mistake("address", config.address, remedy)]) from error
+    require_grpc(config.address)
+    from logdrive.services.pravega.server.controller.grpc_listener import serve_rpc_over_grpc
+    from logdrive.services.pravega.server.controller.listen import serve_controller_at
 
     segment_store = config.advertised_address(face)
     async with serve_controller_at(
@@ -57,3 +51,16 @@ async def serve_controller(
             segments=f"{segment_store[0]}:{segment_store[1]}",
         )
         yield
+
+
+def require_grpc(address: str) -> None:
+    """Raise `ConfigError` where gRPC is not installed, which a controller at *address* needs."""
+    try:
+        import logdrive.services.pravega.server.controller.grpc_listener
+        import logdrive.services.pravega.server.controller.listen  # noqa: F401
+    except ImportError as error:
+        remedy = (
+            f"the controller needs gRPC, and {error.name} is not installed: pip install "
+            "'logdrive[pravega]', or leave the table out"
+        )
+        raise ConfigError(ControllerConfig.table, [Mistake("address", address, remedy)]) from error

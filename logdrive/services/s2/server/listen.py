@@ -65,10 +65,10 @@ async def serve_s2(
     way become durable and are acknowledged, within some seconds; after an exception all is dropped
     at once. Raises `ConfigError` where it can't bind, or a library is missing.
     """
-    with libraries_of("S2", "listen.s2", "address", f"{address[0]}:{address[1]}"):
-        from logdrive.net.http.server import ALPN, HttpServer
-        from logdrive.services.s2.server.routes import Routes
-        from logdrive.services.s2.server.service import S2Service
+    require_s2(f"{address[0]}:{address[1]}")
+    from logdrive.net.http.server import ALPN, HttpServer
+    from logdrive.services.s2.server.routes import Routes
+    from logdrive.services.s2.server.service import S2Service
 
     service = S2Service(catalog, numbering, users=users, clock=host.clock, random=host.random)
     await service.start()
@@ -91,6 +91,14 @@ async def serve_s2(
         close=service.logs.close,
     ):
         yield bound
+
+
+def require_s2(address: str) -> None:
+    """Raise `ConfigError` where a library is missing that S2's protocol needs at *address*."""
+    with libraries_of("S2", S2FaceConfig.table, "address", address):
+        import logdrive.net.http.server
+        import logdrive.services.s2.server.routes
+        import logdrive.services.s2.server.service  # noqa: F401
 
 
 async def _drain(service: "S2Service", server: "HttpServer") -> None:
