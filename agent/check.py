@@ -5,6 +5,7 @@ port for a moment, and changes no file.
 """
 
 import asyncio
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -25,13 +26,22 @@ from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
 from logdrive.check import Finding
-from logdrive.errors import ConfigError, LogdriveError, StorageError, file_error_text, os_error_text
+from logdrive.errors import (
+    ConfigError,
+    LogdriveError,
+    StorageError,
+    TransientError,
+    file_error_text,
+    os_error_text,
+)
 from logdrive.host.disk import Disk
-from logdrive.host.transport import Transport
+from logdrive.host.transport import ByteStream, ClientTls, Transport
 from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.model.numbers import position_of
 
 _UNREADABLE = "can't be read"
+_REFUSAL_SECONDS = 1.0
+"""Limit on waiting for a receiver to refuse our certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,10 @@ async def check_agent(
     ]
     return AgentCheckReport(
         files,
-        findings + [await _check_receiver(config, host, transport) for host in config.output.hosts],
+        findings
+        + await asyncio.gather(
+            *(_check_receiver(config, host, transport) for host in config.output.hosts)
+        ),
     )
 
 
@@ -262,8 +275,8 @@ async def _check_receiver(config: AgentConfig, host: str, transport: Transport) 
         )
         async with asyncio.timeout(settings.connect_seconds):
             stream = await transport.connect(name, port, tls)
-        peer = stream.peer
-        await stream.close()
+        choice = choose_dialect(settings.dialect, stream.peer)
+        await _close_unless_refused(stream, tls if choice is not None else None)
     except TimeoutError:
         return Finding(
             label, ok=False, detail=f"no connection within {settings.connect_seconds:g} s"
@@ -276,7 +289,6 @@ async def _check_receiver(config: AgentConfig, host: str, transport: Transport) 
             detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "),
         )
 
-    choice = choose_dialect(settings.dialect, peer)
     if choice is None:
         return Finding(label, ok=False, detail=NOT_LOGDRIVE)
     if tls is None:
@@ -289,3 +301,24 @@ async def _check_receiver(config: AgentConfig, host: str, transport: Transport) 
         detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}",
         warn=choice.fell_back,
     )
+
+
+async def _close_unless_refused(stream: ByteStream, tls: ClientTls | None) -> None:
+    """Close *stream*. Raises `TransientError` if the receiver refuses our certificate before.
+
+    Under TLS 1.3 it sees our certificate, or that we have none, only after our handshake. One that
+    accepts us says nothing.
+    """
+    try:
+        if tls is not None:
+            async with asyncio.timeout(_REFUSAL_SECONDS):
+                if not await stream.read():
+                    raise TransientError("it closed the connection before anything was sent")
+    except TimeoutError:
+        pass
+    except TransientError as error:
+        how = "see" if tls is not None and tls.cert is not None else "set"
+        raise TransientError(f"{error}; {how} output.tls.cert and output.tls.key") from error
+    finally:
+        with contextlib.suppress(TransientError):
+            await stream.close()
