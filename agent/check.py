@@ -7,7 +7,8 @@ port for a moment, and changes no file.
 import asyncio
 import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from agent.config.agent_table import LOCK_NAME, STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
@@ -24,6 +25,7 @@ from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.checkpoint.file import Checkpoint, CheckpointDamagedError, CheckpointFile
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
+from agent.sources.place import FileKey
 from logdrive.address import host_port
 from logdrive.check import Finding
 from logdrive.errors import (
@@ -60,6 +62,9 @@ class CheckedFile:
     plan: str
     """From where it would be read, or why it would not be."""
 
+    names: list[str] = field(default_factory=list)
+    """Other paths that match it, links to it: it is read once."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentCheckReport:
@@ -85,7 +90,8 @@ async def check_agent(
     listing = DirectoryListing(disk)
     inputs = FileInputs(config.input)
     matches = list(inputs.scan_files(listing))
-    files = [_check_file(config, match, checkpoint, taken, disk) for match in matches]
+    named = _group_by_file(matches)
+    files = [_check_file(config, names, checkpoint, taken, disk) for names in named]
     runs = _is_running(config.agent.state_dir, disk)
     findings = [_check_state_dir(config.agent.state_dir, disk, runs=runs), finding, *taken_findings]
 
@@ -97,7 +103,7 @@ async def check_agent(
     findings += [
         Finding(f"input[{number}]", ok=False, detail=_why_without_files(table, files, listing))
         for number, table in enumerate(config.input)
-        if not any(match.settings is table for match in matches)
+        if not any(names[0].settings is table for names in named)
     ]
 
     # other inputs, and ports
@@ -130,7 +136,7 @@ def _why_without_files(
 ) -> str:
     """Return why an input has no file, and what to do if others have those that it matches."""
     alone = {printable_path(path) for path, _ in FileInputs([table]).scan_paths(listing)}
-    others = [file for file in files if file.path in alone]
+    others = [file for file in files if not alone.isdisjoint((file.path, *file.names))]
     owners = sorted({file.input for file in others})
     if not owners:
         return "no file matches its paths now"
@@ -199,13 +205,24 @@ def _check_taken(
     return taken, [Finding("positions", ok=True, detail=detail)]
 
 
+def _group_by_file(matches: Iterable[MatchedFile]) -> list[list[MatchedFile]]:
+    """Return the matches of each file, in their order: by the first a run would read it."""
+    grouped: dict[FileKey, list[MatchedFile]] = {}
+    for match in matches:
+        grouped.setdefault((match.stat.device, match.stat.inode), []).append(match)
+    return list(grouped.values())
+
+
 def _check_file(
     config: AgentConfig,
-    match: MatchedFile,
+    names: list[MatchedFile],
     checkpoint: Checkpoint | None,
     taken: TakenPositions,
     disk: Disk,
 ) -> CheckedFile:
+    """Check a file under the first of its *names*."""
+    match = names[0]
+    others = [printable_path(other.path) for other in names[1:]]
     number = next(index for index, table in enumerate(config.input) if table is match.settings)
     try:
         file = disk.open(match.path)
@@ -214,7 +231,8 @@ def _check_file(
             line_end = match.settings.line_end_bytes
             has_first_line = FirstLine.find_in(head, line_end=line_end) is not None
             key = match.stat.device, match.stat.inode
-            position = taken.find(key, [match.path], lambda size: file.pread(size, 0))
+            paths = [name.path for name in names]
+            position = taken.find(key, paths, lambda size: file.pread(size, 0))
         finally:
             file.close()
         start = position.offset if position is not None else 0
@@ -225,7 +243,7 @@ def _check_file(
         )
     except OSError as error:
         plan = f"{_UNREADABLE}: {os_error_text(error)}"
-    return CheckedFile(printable_path(match.path), number, match.stat.size, plan)
+    return CheckedFile(printable_path(match.path), number, match.stat.size, plan, others)
 
 
 def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None, taken: int) -> str:

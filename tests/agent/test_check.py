@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+from pathlib import Path
 
 import msgspec
 
 from agent.check import check_agent
 from agent.config.config import AgentConfig
+from logdrive.host.disk import SystemDisk
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
@@ -52,6 +54,29 @@ def test_an_input_whose_files_belong_to_one_before_is_told_so() -> None:
         assert not finding.ok
         assert finding.detail.startswith("input[0] has all 1 files that match its paths")
         assert finding.detail.endswith("write this one before")
+
+    run(main())
+
+
+def test_a_file_with_several_names_is_listed_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        world, logs = World(), tmp_path / "logs"
+        logs.mkdir()
+        (logs / "x.log").write_bytes(lines(0, 1))
+        (logs / "y.log").hardlink_to(logs / "x.log")
+        (logs / "z.log").symlink_to("x.log")
+        (logs / "other.log").write_bytes(lines(0, 1))
+        world.settings["agent"]["state_dir"] = str(tmp_path / "state")
+        world.settings["input"] = [{"paths": [f"{logs}/[ox]*"]}, {"paths": [f"{logs}/[yz]*"]}]
+        config = msgspec.convert(world.settings, AgentConfig)
+        transport = world.network.host("agent")
+        checked = await check_agent(config, disk=SystemDisk(), transport=transport)
+        assert [(file.path, file.names) for file in checked.files] == [
+            (f"{logs}/other.log", []),
+            (f"{logs}/x.log", [f"{logs}/y.log", f"{logs}/z.log"]),
+        ]
+        finding = {finding.name: finding for finding in checked.findings}["input[1]"]
+        assert finding.detail.startswith("input[0] has all 1 files that match its paths")
 
     run(main())
 

@@ -10,6 +10,7 @@ import click
 from agent.app import run_agent as follow
 from agent.check import AgentCheckReport, check_agent
 from agent.config.config import AgentConfig
+from agent.inputs.files.paths.pattern_check import join_paths
 from agent.reload import Reloader
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.log_forms import LogForm
@@ -147,7 +148,8 @@ def check(
         emit_json({"ok": ok} | asdict(checked))
         return 0 if ok else 1
     for file in checked.files:
-        click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
+        more = f"; also named {join_paths(file.names)}" if file.names else ""
+        click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}{more}")
     for finding in checked.findings:
         click.echo(str(finding))
     return 0 if ok else 1
