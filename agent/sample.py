@@ -1,8 +1,10 @@
 """`logdrive agent check --sample`: what each step of an input does to the lines of a file.
 
-Only the beginning of the file is read. Nothing is sent, and no state of the agent is touched.
+Only the beginning of the file is read, and unpacked if its name says that it is compressed. Nothing
+is sent, and no state of the agent is touched.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,10 +19,12 @@ from agent.events.event import Event, SourceAbout
 from agent.events.formats.auto import AutoFormat
 from agent.events.formats.line_format import LineFormat
 from agent.events.processors.counters import RuleCounters
+from agent.inputs.files.compressed.codecs import DamagedError, IncompleteError, open_unpacker
 from agent.inputs.files.paths.globs import FileInputs
+from agent.inputs.files.paths.suffixes import suffix_of
 from agent.sources.paths import printable_path
 from logdrive.errors import ConfigError, Mistake, os_error_text
-from logdrive.host.disk import Disk
+from logdrive.host.disk import Disk, File
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 
 _MOST_EVENTS: Final = 65_536
@@ -232,16 +236,32 @@ def _show(event: Event) -> EventShown:
 
 
 def _read_sample(path: str, disk: Disk) -> tuple[bytes, bool]:
-    """Return the first bytes of the file, and whether it may have more. Raises `ConfigError`."""
+    """Return the first bytes of the file, unpacked, and whether it may have more.
+
+    Raises `ConfigError`.
+    """
+    suffix = suffix_of(path)
     try:
-        file = disk.open(path)
-        try:
-            data = file.pread(CHUNK_BYTES, 0)
-        finally:
-            file.close()
+        with contextlib.closing(disk.open(path)) as file:
+            data = _unpack(file, suffix) if suffix else file.pread(CHUNK_BYTES, 0)
     except OSError as error:
         raise ConfigError("--sample", [Mistake(path, "", os_error_text(error))]) from error
+    except DamagedError as error:
+        remedy = f"it can't be unpacked as {suffix} ({error}): name it otherwise if it is plain"
+        raise ConfigError("--sample", [Mistake(path, "", remedy)]) from error
+    except IncompleteError as error:
+        remedy = f"its bytes end before {suffix} does: it was cut, or is still being written"
+        raise ConfigError("--sample", [Mistake(path, "", remedy)]) from error
     return data, len(data) == CHUNK_BYTES
+
+
+def _unpack(file: File, suffix: str) -> bytes:
+    unpacker, data = open_unpacker(file, suffix), bytearray()
+    while piece := unpacker.read(CHUNK_BYTES - len(data)):
+        data += piece
+        if len(data) == CHUNK_BYTES:
+            break
+    return bytes(data)
 
 
 def _find_table(config: AgentConfig, path: str, key: str | None) -> tuple[str, EventsTable]:

@@ -1,9 +1,14 @@
 """`agent check --sample` shows what a run would do to the lines of a file, and sends nothing."""
 
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 
 from agent.config.config import AgentConfig
 from agent.sample import SampleReport, check_sample
@@ -26,10 +31,12 @@ def _config(*inputs: dict[str, Any]) -> AgentConfig:
     )
 
 
-def _sample(config: AgentConfig, data: bytes, key: str | None = None) -> SampleReport:
+def _sample(
+    config: AgentConfig, data: bytes, key: str | None = None, path: str = LOG
+) -> SampleReport:
     disk = MemoryDisk(["/logs"])
-    disk.write(LOG, data)
-    return check_sample(config, LOG, key, disk=disk, monotonic=lambda: 0.0)
+    disk.write(path, data)
+    return check_sample(config, path, key, disk=disk, monotonic=lambda: 0.0)
 
 
 def test_each_step_is_shown_with_what_it_does_to_each_event() -> None:
@@ -131,3 +138,31 @@ def test_a_file_of_no_input_and_one_that_is_not_there_are_errors() -> None:
         _sample(config, b"a\n")
     with pytest.raises(ConfigError, match=r"/logs/app\.log: No such file"):
         check_sample(_config({}), LOG, None, disk=MemoryDisk(["/logs"]), monotonic=lambda: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".xz", lzma.compress),
+        (".zst", zstandard.ZstdCompressor().compress),
+    ],
+)
+def test_a_compressed_file_is_unpacked_up_to_what_is_sampled(
+    suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    config, path = _config({"processor": [{"exclude": {"pattern": "^b"}}]}), f"{LOG}{suffix}"
+    report = _sample(config, pack(b"a\nb\n") + pack(b"c\n"), path=path)
+    assert (report.bytes, len(report.events), report.sent) == (6, 3, 2)
+    report = _sample(config, pack((b"line" * 31 + b"end\n") * (CHUNK_BYTES // 64)), path=path)
+    assert report.bytes == CHUNK_BYTES, "twice as much is in the file"
+
+
+def test_a_file_that_can_not_be_unpacked_is_told() -> None:
+    for data, message in (
+        (b"plain text\n" * 9, "it can't be unpacked as .gz"),
+        (gzip.compress(b"line\n")[:-3], "its bytes end before .gz does"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            _sample(_config({}), data, path=f"{LOG}.gz")

@@ -107,7 +107,8 @@ def run(path: str, log_level: str, log_format: LogForm) -> None:
     "--sample",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Show instead what each step of an input does to the first lines of FILE.",
+    help="Show instead what each step of an input does to the first lines of FILE, which may be "
+    "compressed: .gz, .bz2, .xz or .zst.",
 )
 @click.option(
     "--input",
