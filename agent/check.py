@@ -112,12 +112,7 @@ async def check_agent(
     findings += await ports.check_metrics(config.control)
 
     # files
-    if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
-        detail = (
-            f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a "
-            "user who may, or exclude them"
-        )
-        findings.append(Finding("files", ok=True, detail=detail, warn=True))
+    findings += _count_unreadable(files)
     findings += [
         Finding(name, ok=True, detail=text, warn=True)
         for name, text in check_patterns(matches, inputs, checkpoint, listing)
@@ -129,6 +124,18 @@ async def check_agent(
             *(_check_receiver(config, host, transport) for host in config.output.hosts)
         ),
     )
+
+
+def _count_unreadable(files: list[CheckedFile]) -> list[Finding]:
+    """Return a warning if some of *files* can't be read."""
+    unreadable = sum(file.plan.startswith(_UNREADABLE) for file in files)
+    if not unreadable:
+        return []
+    detail = (
+        f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a user who "
+        "may, or exclude them"
+    )
+    return [Finding("files", ok=True, detail=detail, warn=True)]
 
 
 def _why_without_files(
