@@ -18,6 +18,7 @@ from agent.inputs.check_others import check_other_inputs
 from agent.inputs.check_ports import PortCheck
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.pattern_check import check_patterns
+from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.taken_positions import TakenPositions
 from agent.inputs.local.ports import LocalInputs
 from agent.parts import resolve_agent_id
@@ -233,6 +234,10 @@ def _check_file(
     number = next(index for index, table in enumerate(config.input) if table is match.settings)
     try:
         file = disk.open(match.path)
+        if suffix_of(match.path):
+            file.close()
+            plan = _describe_compressed(match, checkpoint)
+            return CheckedFile(printable_path(match.path), number, match.stat.size, plan, others)
         try:
             head = file.pread(FIRST_LINE_BYTES, 0)
             line_end = match.settings.line_end_bytes
@@ -251,6 +256,19 @@ def _check_file(
     except OSError as error:
         plan = f"{_UNREADABLE}: {os_error_text(error)}"
     return CheckedFile(printable_path(match.path), number, match.stat.size, plan, others)
+
+
+def _describe_compressed(match: MatchedFile, checkpoint: Checkpoint | None) -> str:
+    """Say what is done with a compressed file, which only a run unpacks (rule G5)."""
+    is_new = checkpoint is not None and match.stat.modified_ns >= 1_000_000 * (
+        checkpoint.scanned or checkpoint.written
+    )
+    sent = is_new or match.settings.unknown_compressed == "ship"
+    unknown = "sent whole" if sent else 'not sent (unknown_compressed = "skip")'
+    return (
+        "compressed: what was not sent of the file that it was is read from it; if nothing is "
+        f"known of that, it is {unknown}"
+    )
 
 
 def _describe_plan(match: MatchedFile, checkpoint: Checkpoint | None, taken: int) -> str:

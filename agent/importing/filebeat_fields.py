@@ -31,6 +31,9 @@ def take_fields(
     """
     fields = settings.take_table("fields")
     is_under_root = settings.take("fields_under_root") is True
+    for name in [name for name, value in fields.items() if value is None]:
+        imported.add_remark(settings.key(f"fields.{name}"), "is left out: it has no value")
+        del fields[name]
     if not fields:
         return
     key = settings.key("fields_under_root")

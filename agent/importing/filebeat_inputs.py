@@ -242,8 +242,11 @@ def _take_multiline(
     if not _is_usable(str(pattern), f"{where}.pattern", imported):
         return
     table: dict[str, Any] = {key: str(pattern)}
-    if (most := flat.pop("max_lines", None)) is not None:
-        table["max_lines"] = int(most)
+    most = flat.pop("max_lines", None)
+    if isinstance(most, int):
+        table["max_lines"] = most
+    elif most is not None:
+        imported.add_remark(f"{where}.max_lines", f"is no number: {most!r}")
     if (seconds := duration_seconds(flat.pop("timeout", None))) is not None:
         table["max_seconds"] = seconds
     if flush := flat.pop("flush_pattern", None):

@@ -43,6 +43,24 @@ def test_each_file_is_listed_with_the_position_from_which_it_would_be_read() -> 
     run(main())
 
 
+def test_a_compressed_file_is_no_text_and_what_becomes_of_it_is_said__G5() -> None:
+    async def main() -> list[str]:
+        world = World()
+        world.disk.now_ns = lambda: world.clock.now_ms() * 1_000_000
+        world.write(b"\x1f\x8bold\n", "/logs/old.log.1.gz")
+        await world.ships(lines(0, 10))
+        await world.clock.sleep(100)
+        await world.stop()
+        world.write(b"\x1f\x8bnew\n", "/logs/new.log.1.gz")
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+        return [file.plan for file in checked.files if file.path.endswith(".gz")]
+
+    new, old = run(main())
+    assert "if nothing is known of that, it is sent whole" in new
+    assert 'not sent (unknown_compressed = "skip")' in old
+
+
 def test_an_input_whose_files_belong_to_one_before_is_told_so() -> None:
     async def main() -> None:
         world = World()

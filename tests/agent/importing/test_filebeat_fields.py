@@ -98,3 +98,9 @@ def test_fields_that_can_not_be_added_stay_below_and_a_note_says_so() -> None:
     made = imported(f"- {{type: log, paths: [/a], fields: {{a..b: c}}, {UNDER_ROOT}}}\n")
     assert "processor" not in made.document["input"][0]
     assert "empty part" in remarks(made)["filebeat.inputs[0].fields_under_root"]
+
+
+def test_a_field_without_a_value_is_left_out_and_a_note_says_so() -> None:
+    made = imported("- {type: log, paths: [/a], fields: {a: null, b: 1}}\n")
+    assert made.document["input"][0]["fields"] == {"b": 1}
+    assert remarks(made)["filebeat.inputs[0].fields.a"] == "is left out: it has no value"
