@@ -108,14 +108,18 @@ class AgentSummary:
     def undelivered(self, problem: str) -> dict[str, Any]:
         """Return what was not acknowledged, as fields of a log line; {} for nothing.
 
-        Refused sources count. *problem* is the connection's, "" for none.
+        Refused sources count, and files that no handle was left for. *problem* is the connection's,
+        "" for none.
         """
         sources = [source for source in self._registry.sources if source.is_behind]
-        if not sources:
+        lacking = [file for file in self._followed.values() if file.lacks_handle]
+        if not sources and not lacking:
             return {}
-        problems = (source.registration.problem for source in sources)
+        problems = [source.registration.problem for source in sources]
+        problems += [file.trouble for file in lacking]
         return {
             "sources_left": len(sources),
+            "files_without_handle": len(lacking),
             "bytes_left": sum(source.unacknowledged_bytes for source in sources),
             "reason": problem or next(filter(None, problems), "there was not enough time"),
         }

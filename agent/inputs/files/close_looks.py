@@ -87,7 +87,9 @@ class CloseLooks:
                 return
 
             followed.generation.on_stat(stat, now)
-            if followed.generation.first_line is None:
+            # one that was closed just now has its turn later
+            is_open = followed.generation.file is not None
+            if followed.generation.first_line is None and is_open:
                 self._beginnings.begin_source(followed, stat)
             if followed.dropped:
                 return
@@ -130,7 +132,11 @@ class CloseLooks:
 
         # a file at rest is not opened if that would close another one
         has_grown = generation.may_have_grown(stat)
-        may_have_first_line = generation.first_line is None and not generation.is_read_up_to(stat)
+        may_have_first_line = (
+            generation.first_line is None
+            and not generation.is_read_up_to(stat)
+            and (followed.held or not followed.is_looked_at)
+        )
         if self._open_files.has_room or has_grown or may_have_first_line:
             self._open_files.open_file(generation)
         return stat

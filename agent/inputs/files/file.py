@@ -197,16 +197,18 @@ class Generation(FileContent):
 
     def may_have_grown(self, stat: FileStat) -> bool:
         """Return whether a closed file, whose status is *stat* now, may have bytes not seen yet."""
+        size = self.seen if self._tail is None else self._tail.size
+        # one of the same size may have been rewritten; what is shorter needs no handle to be known
+        rewritten = stat.size == size and stat.modified_ns != self.modified_ns
         if self._tail is None:
-            return stat.size > self.seen
-        return (stat.size, stat.modified_ns) != (self._tail.size, self.modified_ns)
+            return stat.size > size or (rewritten and size > 0)
+        return stat.size != size or rewritten
 
     def is_read_up_to(self, stat: FileStat) -> bool:
         """Return whether all of the file, whose status is *stat* now, is read that is written."""
-        if self._tail is None:
-            return self.position == stat.size
-        # a change may be what was written in place of NULs, and a closed file can't be searched
-        return self.position == self.seen and not self.may_have_grown(stat)
+        # a change may be what was written in place of NULs, or of all that was read
+        size = stat.size if self._tail is None else self.seen
+        return self.position == size and not self.may_have_grown(stat)
 
     def release_last_event(self) -> None:
         """Let `read_lines` return a last event of whole lines, until the file grows (rule P3)."""

@@ -73,6 +73,13 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
     dropped: bool = False
     """Whether the file is followed no more."""
 
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether all that was seen of a file without a source was looked at, and is known if it
+        goes: a first line that is not complete, or what it may be a copy of.
+        """
+        return self.held or len(self.head) == self.generation.seen
+
     def set_source(self, source: Source) -> None:
         """Set the source, once there is a first line; the head is not needed any more."""
         self.source = source

@@ -111,18 +111,15 @@ class OpenFiles:
 
         Above `max_open_files` it must be idle; in a shortage it need not be.
         """
-        generation, source = followed.generation, followed.source
+        generation = followed.generation
         now = self._clock.monotonic()
         idle = now - generation.grown_at > self._close_idle_seconds
         short = self.is_short(now)
         if not (short or (idle and self.is_crowded)):
             return
 
-        # not all acknowledged; of a file without a first line nothing is kept, so it must be empty,
-        # but for what is set aside and not written
-        waits = source.unacknowledged if source is not None else generation.seen
         # deleted files can't be opened again; others must have been read to the end
-        if waits or not stat.links or not generation.is_read_up_to(stat):
+        if not stat.links or not _is_done(followed, stat, short=short):
             return
 
         # a file that was moved out of sight can't be opened again: it is closed last
@@ -137,3 +134,16 @@ class OpenFiles:
     def warn_if_due(self, now: float) -> None:
         """Warn of files that could not be opened, if that is due. Call it often."""
         self._shortage.warn_if_due(now)
+
+
+def _is_done(followed: FollowedFile, stat: FileStat, *, short: bool) -> bool:
+    """Return whether nothing is to be read of an open file now, or to be sent again."""
+    generation, source = followed.generation, followed.source
+    if source is not None:
+        return not source.unacknowledged and generation.is_read_up_to(stat)
+    # the checkpoint has nothing of it; but who lacks a handle can't wait for its first line, or for
+    # what it may be a copy of to differ
+    if short and followed.is_looked_at and not generation.may_have_grown(stat):
+        return True
+    # empty, but for what is set aside and not written
+    return not generation.seen and generation.is_read_up_to(stat)

@@ -235,3 +235,75 @@ def test_the_warning_of_too_few_handles_says_how_many_there_are__P4() -> None:
         ] == [16]
 
     run(main())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_more_files_than_handles_that_are_copied_and_truncated_are_sent_once__G5(
+    restarts: bool,
+) -> None:
+    """What is written after a truncation is as long as what was there before."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.now_ns = lambda: world.clock.now_ms() * 1_000_000
+        world.settings["input"][0]["paths"] = ["/logs/*"]
+        reader = await world.reader()
+        paths = [f"/logs/{number:02d}.log" for number in range(3 * FILES)]
+        written: list[bytes] = []
+
+        def write(text: bytes, path: str) -> None:
+            written.extend(text.splitlines())
+            world.write(text, path)
+
+        for path in paths:
+            write(lines(0, 3, prefix=f"{path} 0"), path)
+        world.start(open_files=32)
+        await world.settle()
+        for cycle in range(1, 4):
+            if restarts:
+                await world.kill()
+            for path in paths:
+                write(lines(3, 2, prefix=f"{path} {cycle - 1}"), path)
+                world.write(world.disk.content(path), f"{path}.{cycle}")
+                world.truncate(path)
+                write(lines(0, 3, prefix=f"{path} {cycle}"), path)
+            if restarts:
+                world.start(open_files=32)
+            await world.clock.sleep(120)
+        await world.clock.sleep(300)
+        await world.settle()
+        stored = [line for source in reader.stored.values() for line in source.content.splitlines()]
+        assert sorted(stored) == sorted(written)
+        assert [gap for source in reader.stored.values() for gap in source.gaps] == []
+        await world.stop()
+
+    run(main())
+
+
+def test_files_without_a_first_line_keep_no_handle_from_others__P3() -> None:
+    """Nor are they lost: what is known of them is sent if they go."""
+
+    async def main() -> None:
+        world = World()
+        world.settings["input"][0]["paths"] = ["/logs/*"]
+        await world.reader()
+        started = [f"/logs/{number:02d}.pid" for number in range(3 * FILES)]
+        for path in started:
+            world.write(path.encode(), path)
+        world.start(open_files=32)
+        await world.clock.sleep(30)
+        paths = [f"/logs/{number:02d}.log" for number in range(FILES)]
+        for path in paths:
+            world.write(lines(0, 5, prefix=path), path)
+        await world.clock.sleep(60)
+        for path in paths:
+            assert contents(world.stored(path)) == [lines(0, 5, prefix=path)]
+
+        for path in started:
+            world.disk.remove(path)
+        await world.clock.sleep(300)
+        for path in started:
+            assert contents(world.stored(path)) == [path.encode()]
+        await world.stop()
+
+    run(main())

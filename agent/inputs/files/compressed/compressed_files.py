@@ -265,7 +265,8 @@ class CompressedFiles:
         try:
             if first_line is not None:
                 suspect = Suspect(job.path, survey, rests=True)
-                self._copies.look_at_living(suspect, first_line)
+                if not self._copies.look_at_living(suspect, first_line):
+                    return None
                 judged = self._copies.recognizer.judge_unpacked(job.path, survey, first_line)
                 came_late = job.match is not None and not job.match.at_start
                 is_unknown = judged.life is None and came_late

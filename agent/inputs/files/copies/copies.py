@@ -129,18 +129,26 @@ class Copies:
             # nobody copies to what has lost its name
             now - generation.grown_at >= REST_SECONDS or generation.unnamed_since is not None,
         )
-        self.look_at_living(suspect, first_line)
+        could_look = self.look_at_living(suspect, first_line)
         if followed.dropped or followed.source is not None or generation.file is None:
+            return None
+        if not could_look:
+            followed.set_held(True)
             return None
         return self.recognizer.judge(suspect, first_line)
 
-    def look_at_living(self, suspect: Suspect, first_line: FirstLine) -> None:
+    def look_at_living(self, suspect: Suspect, first_line: FirstLine) -> bool:
         """Look at the files that *suspect* may be a copy of: one that was truncated, or replaced,
         must not be taken for a living one.
+
+        Returns False if there was no handle for one of them: it has its turn later.
         """
+        lacking = False
         for source in self.recognizer.living_like(suspect, first_line):
             if (other := self._followed_by(source)) is not None:
                 self._look_at(other)
+                lacking |= other.lacks_handle and not other.dropped
+        return not lacking
 
     def finds_unread(self, path: str, first_line: FirstLine) -> bool:
         """Look at the files without a source that *path*, which has *first_line*, may be a copy of.
