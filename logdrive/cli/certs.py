@@ -12,7 +12,7 @@ from logdrive.address import RECEIVER_PORT
 from logdrive.cli.bundle import write_bundle
 from logdrive.errors import os_error_text
 from logdrive.host.clock import SystemClock
-from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
+from logdrive.net.certificates import FILES, add_clients, write_certificates
 from logdrive.net.identity import certificate_names
 
 _MAX_PEM_BYTES = 65_536
@@ -30,6 +30,10 @@ give each further host its own with `logdrive certs {directory} --client NAME`.
 Only their owner can read the keys: `chown` them to the user that runs the receiver or agent.
 """
 _REMEDY = "choose another directory, add a client with --client NAME, or replace all with --force"
+_KEY_GONE = (
+    "{key} is missing: clients can only be added where the CA's key is. Run this in the directory "
+    "that it was moved to, with ca.pem beside it"
+)
 _REMEDY_FOR_CLIENT = (
     "copy it and its key to that agent, or remove both to get new ones from the same CA"
 )
@@ -104,7 +108,7 @@ def certs(
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     # an existing CA is kept: replacing it would void all certificates that it signed
-    adding = bool(clients) and not force and has_authority(directory)
+    adding = bool(clients) and not force and os.path.lexists(os.path.join(directory, FILES[0]))
     if bundle is not None:
         _check_bundle(bundle, clients)
 
@@ -168,6 +172,9 @@ def _add_clients(
     directory: str, names: tuple[str, ...], clients: tuple[str, ...], days: int, now: datetime
 ) -> list[str]:
     """Make the clients' certificates; return the paths of the first client's cert and key."""
+    key = os.path.join(directory, FILES[1])
+    if not os.path.lexists(key):  # as on a receiver's host from which it was taken
+        raise click.UsageError(_KEY_GONE.format(key=key))
     if names:
         raise click.UsageError(
             f"{directory} has a CA and a server certificate already: --name is only for new ones"

@@ -101,11 +101,6 @@ def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datet
     return paths
 
 
-def has_authority(directory: str) -> bool:
-    """Return whether *directory* has a CA certificate and its key."""
-    return all(os.path.lexists(os.path.join(directory, name)) for name in FILES[:2])
-
-
 def _authority_in(directory: str) -> Issued:
     certificate_path, key_path = (os.path.join(directory, name) for name in FILES[:2])
     with open(certificate_path, "rb") as certificate_file, open(key_path, "rb") as key_file:

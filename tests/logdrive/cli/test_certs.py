@@ -165,3 +165,13 @@ def test_a_ca_that_cannot_sign_is_said(tmp_path: Path) -> None:
     assert (code, "is not the key of" in output) == (2, True)
     (tmp_path / "ca.key").write_text("nothing")
     assert "in PEM form" in make(str(tmp_path), "--client", "web-1")[1]
+
+
+def test_a_client_is_not_added_where_the_key_of_the_ca_is_gone(tmp_path: Path) -> None:
+    make(str(tmp_path))
+    (tmp_path / "ca.key").unlink()
+    before = sorted(tmp_path.iterdir())
+    code, output = make(str(tmp_path), "--client", "web-2", "--bundle", str(tmp_path / "w2.pem"))
+    assert (code, f"{tmp_path / 'ca.key'} is missing" in output) == (2, True), output
+    assert "--client NAME" not in output
+    assert sorted(tmp_path.iterdir()) == before
