@@ -7,14 +7,14 @@ waits for its other half.
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.file_stamp import FileStamp, read_stamp
 from logdrive.model.units import MIB
-from logdrive.net.client_pems import Validity, check_ca_pem, check_client_pem
+from logdrive.net.client_pems import Validity, check_ca_pem, check_client_pem, check_key_pem
 from logdrive.net.settings import ClientTlsConfig
 
 _SECONDS: Final = 30.0
@@ -28,6 +28,7 @@ _LAST_PART: Final = 5
 _WARN_SECONDS: Final = 86_400.0
 """Seconds between two warnings of one file."""
 
+T = TypeVar("T")
 Stamps = tuple[FileStamp | None, ...]
 """The state of each file; None for one that is missing."""
 
@@ -144,10 +145,9 @@ class CertificateWatch:
         yield table.ca, _checked(table.ca, lambda: check_ca_pem(self._read(table.ca)))
         if table.cert is not None and table.key is not None:
             cert, key = table.cert, table.key
-            yield (
-                cert,
-                _checked(cert, lambda: check_client_pem(self._read(cert), self._read(key))),
-            )
+            validity = _checked(cert, lambda: check_client_pem(self._read(cert)))
+            _checked(key, lambda: check_key_pem(self._read(key), self._read(cert)))
+            yield cert, validity
 
     def _read(self, path: str) -> bytes:
         file = self._disk.open(path)
@@ -161,7 +161,7 @@ def _paths(table: ClientTlsConfig) -> Iterator[str]:
     return (path for path in (table.ca, table.cert, table.key) if path is not None)
 
 
-def _checked(path: str, check: Callable[[], Validity]) -> Validity:
+def _checked(path: str, check: Callable[[], T]) -> T:
     try:
         return check()
     except ValueError as error:

@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+
+CA_DEMAND: Final = "it must hold the CA's certificate in PEM form"
+CERT_DEMAND: Final = "it must hold the certificate, then those that signed it, in PEM form"
+KEY_DEMAND: Final = "it must hold the certificate's private key in PEM form, without a passphrase"
+"""What is said of a file that is something else: the library's own words end in a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +32,36 @@ def check_ca_pem(pem: bytes) -> Validity:
 
     Raises ValueError if *pem* is no PEM with certificates.
     """
-    return max((_validity(each) for each in _certificates(pem)), key=lambda valid: valid.ends)
+    authorities = _certificates(pem, CA_DEMAND)
+    return max((_validity(each) for each in authorities), key=lambda valid: valid.ends)
 
 
-def check_client_pem(certificate_pem: bytes, key_pem: bytes) -> Validity:
-    """Return how long our certificate, the first in *certificate_pem*, is valid.
+def check_client_pem(pem: bytes) -> Validity:
+    """Return how long our certificate, the first in *pem*, is valid.
 
-    Raises ValueError if there is none, or if *key_pem* is not its private key.
+    Raises ValueError if *pem* is no PEM with certificates.
     """
-    certificate = _certificates(certificate_pem)[0]
+    return _validity(_certificates(pem, CERT_DEMAND)[0])
+
+
+def check_key_pem(pem: bytes, certificate_pem: bytes) -> None:
+    """Raise ValueError if *pem* is not the private key of the first certificate in the other."""
     try:
-        key = serialization.load_pem_private_key(key_pem, password=None)
+        key = serialization.load_pem_private_key(pem, password=None)
     # TypeError: the key has a passphrase
-    except (TypeError, UnsupportedAlgorithm) as error:
-        raise ValueError("the key has a passphrase, or is of an unknown kind") from error
-    if key.public_key() != certificate.public_key():
-        raise ValueError("the key is not that of the certificate")
-    return _validity(certificate)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(KEY_DEMAND) from error
+    if key.public_key() != _certificates(certificate_pem, CERT_DEMAND)[0].public_key():
+        raise ValueError("it is not the private key of the certificate")
 
 
-def _certificates(pem: bytes) -> list[x509.Certificate]:
-    certificates = x509.load_pem_x509_certificates(pem)
+def _certificates(pem: bytes, demand: str) -> list[x509.Certificate]:
+    try:
+        certificates = x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise ValueError(demand) from error
     if not certificates:
-        raise ValueError("there is no certificate")
+        raise ValueError(demand)
     return certificates
 
 

@@ -17,6 +17,7 @@ from OpenSSL import SSL, crypto
 
 from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.host.transport import ClientTls, ServerTls
+from logdrive.net.client_pems import CA_DEMAND, CERT_DEMAND, KEY_DEMAND
 from logdrive.net.signers import signers_to_send
 from logdrive.net.verification import Handshake, is_address, verify_certificate
 
@@ -93,7 +94,7 @@ def _context(method: int) -> SSL.Context:
 
 
 def _trust(context: SSL.Context, path: str) -> None:
-    with _loading("ca", path, "it must hold the CA's certificate in PEM form"):
+    with _loading("ca", path, CA_DEMAND):
         context.load_verify_locations(path)
     # a certificate that is not a root may be named as CA
     store = context.get_cert_store()
@@ -102,13 +103,9 @@ def _trust(context: SSL.Context, path: str) -> None:
 
 
 def _present(context: SSL.Context, cert: str, key: str) -> None:
-    with _loading(
-        "cert", cert, "it must hold the certificate, then those that signed it, in PEM form"
-    ):
+    with _loading("cert", cert, CERT_DEMAND):
         context.use_certificate_chain_file(cert)
-    with _loading(
-        "key", key, "it must hold the certificate's private key in PEM form, without a passphrase"
-    ):
+    with _loading("key", key, KEY_DEMAND):
         context.use_privatekey(_private_key(key))
     try:
         context.check_privatekey()

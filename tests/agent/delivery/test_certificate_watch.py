@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 import structlog
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from structlog.testing import capture_logs
@@ -58,6 +59,22 @@ def watching(
     return CertificateWatch(
         lambda: ClientTlsConfig(**TLS), on_change, disk=disk, clock=clock, log=log
     )
+
+
+def reason_after(change: Callable[[MemoryDisk], None]) -> str:
+    """Return why the files can't be used after *change*, as a watch logs it."""
+
+    async def main() -> str:
+        disk = MemoryDisk(["/tls"])
+        watch = watching(disk, VirtualClock(), lambda: None)
+        watch.look()
+        change(disk)
+        with capture_logs() as log:
+            watch.look(at_once=True)
+        (reason,) = (line["reason"] for line in log)
+        return str(reason)
+
+    return run(main())
 
 
 async def reader_with_tls(world: World) -> Any:
@@ -138,6 +155,28 @@ def test_a_half_written_pair_is_waited_for() -> None:
         await world.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("damaged", "said"),
+    [
+        ("ca", "/tls/ca.pem: it must hold the CA's certificate in PEM form"),
+        ("cert", "/tls/client.pem: it must hold the certificate, then those that signed it, in"),
+        ("key", "/tls/client.key: it must hold the certificate's private key in PEM form, without"),
+    ],
+)
+def test_the_file_that_is_damaged_is_named(damaged: str, said: str) -> None:
+    def damage(disk: MemoryDisk) -> None:
+        put(disk, TLS[damaged], b"-----BEGIN PRIVATE KEY-----\nhalf")
+
+    reason = reason_after(damage)
+    assert reason.startswith(said)
+    assert "http" not in reason
+
+
+def test_a_key_of_another_certificate_is_named() -> None:
+    reason = reason_after(lambda disk: renewed(disk, halves="key"))
+    assert reason == "/tls/client.key: it is not the private key of the certificate"
 
 
 def test_certificates_are_taken_only_once_they_rest() -> None:
