@@ -35,6 +35,7 @@ from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
+from logdrive.store.errors import name_store_in_errors
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store
 from logdrive.store.streams.catalog import Catalog
@@ -210,6 +211,7 @@ async def _open_embedded(
         open_access(
             config.listen.auth, disk=host.disk, clock=host.clock, random=host.random
         ) as access,
+        name_store_in_errors("receiver", "sink.uri", config.sink.uri),
         store_runs as store,
         _serve_face(config, store, host, access.verifier if access else None) as face,
     ):

@@ -53,10 +53,9 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The [control] table."""
 
     @property
-    def spooled(self) -> list[SpooledTable]:
-        """The tables of inputs whose bytes are spooled."""
-        stdin = [self.stdin] if self.stdin is not None else []
-        return [*stdin, *self.pipe, *self.socket, *self.syslog]
+    def spooled(self) -> dict[str, SpooledTable]:
+        """The tables of inputs whose bytes are spooled, by the keys that they have in the file."""
+        return {key: table for key, table in self.tables() if isinstance(table, SpooledTable)}
 
     def tables(self) -> Iterator[tuple[str, EventsTable]]:
         """Yield each input's table, with the key that it has in the file."""

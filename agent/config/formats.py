@@ -49,17 +49,17 @@ class FormatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         """Refuse combinations of keys that can't work."""
         if self.key and self.fields != "under":
-            raise ValueError('key is for fields = "under" alone')
+            raise ValueError('key: it is for fields = "under" alone')
         if self.content is not None and self.type not in (*_CONTAINERS, "syslog", "auto"):
-            raise ValueError(f"{self.type} has no content of another form")
+            raise ValueError(f"content: {self.type} has no content of another form")
         if self.content in (*_CONTAINERS, "csv", "key_value", "auto"):
-            raise ValueError(f"content can't be {self.content}")
+            raise ValueError(f"content: it can't be {self.content}")
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError("two columns have the same name")
+            raise ValueError("columns: two have the same name")
         if self.delimiter == self.quote:
-            raise ValueError("delimiter and quote must differ")
+            raise ValueError("delimiter: it and quote must differ")
         if self.type == "key_value" and self.pair_separator == self.value_separator:
-            raise ValueError("pair_separator and value_separator must differ")
+            raise ValueError("pair_separator: it and value_separator must differ")
 
 
 def format_table(setting: FormatName | FormatTable | None) -> FormatTable | None:

@@ -20,7 +20,8 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -30,6 +31,10 @@ from logdrive.config.environment import apply_environment
 from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
 T = TypeVar("T", bound=msgspec.Struct)
+_PROGRAMS: Final = ("agent", "receiver", "store")
+"""What errors with full keys name in place of the file."""
+_PARTS: Final = ("listen", "tls")
+"""What errors with the last word of a key name in place of the file."""
 _PLACE = re.compile(
     r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
 )
@@ -65,27 +70,29 @@ def parse_config(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - read
 def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
     """Add the file at *path*, and the full keys, to a `ConfigError` raised inside.
 
-    Code that can't use an address or a certificate knows neither the file nor the table: it names
-    the file "listen" or "tls", the last word of the key, and the value. Code that knows the table
-    names that in place of the file, such as "listen.s2".
+    Code of a program knows its keys, and not the file: it names the file "agent", "receiver" or
+    "store". Code that knows the table names that, such as "listen.s2". Code that can't use an
+    address or a certificate knows neither: it names the file "listen" or "tls", the last word of
+    the key, and the value.
     """
     try:
         yield
     except ConfigError as error:
-        keys = dict(_leaves(msgspec.to_builtins(config), ""))
-        knows_table = error.file not in ("listen", "tls")
-        # it names a file and its keys already
-        if knows_table and any(f"{error.file}.{each.key}" not in keys for each in error.mistakes):
-            raise
-
-        keyed_mistakes = [
-            ((not knows_table and _key_of(each, keys)) or f"{error.file}.{each.key}", each)
-            for each in error.mistakes
-        ]
+        mistakes = error.mistakes
+        if error.file not in _PROGRAMS:
+            keys = dict(_leaves(msgspec.to_builtins(config), ""))
+            is_part = error.file in _PARTS
+            # it names a file and its keys already
+            if not is_part and any(f"{error.file}.{each.key}" not in keys for each in mistakes):
+                raise
+            mistakes = [
+                replace(
+                    each, key=(is_part and _key_of(each, keys)) or f"{error.file}.{each.key}"
+                )
+                for each in mistakes
+            ]
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
-        raise kind(
-            path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in keyed_mistakes]
-        ) from error
+        raise kind(path, mistakes) from error
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:

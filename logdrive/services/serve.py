@@ -14,6 +14,7 @@ from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.services.s2.server.listen import serve_s2_face
 from logdrive.store.engine import Store
+from logdrive.store.errors import name_store_in_errors
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store, wait_for_any
 from logdrive.store.streams.catalog import Catalog
@@ -49,6 +50,7 @@ async def serve_store(
     )
     async with (
         logins as access,
+        name_store_in_errors("store", "store.path", config.store.path),
         store_runs as store,
         _serve_faces(config.listen, store, host, access) as address,
     ):

@@ -4,19 +4,31 @@
 `TransientError`.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
 from logdrive.errors import LogdriveError, Mistake, StorageError, TransientError, UnavailableError
+
+_IN_USE: Final = (
+    "another process has this store open: stop it (a receiver, or a pipeline that follows)"
+)
 
 
 class StoreInUseError(UnavailableError):
     """Another process holds the store; `endpoint.json` may name its network address."""
 
     def __init__(self, path: str) -> None:
-        remedy = (
-            "stop it (a receiver, or a pipeline that follows), or read through its network face"
-        )
-        super().__init__(
-            path, [Mistake("store", "", f"another process has this store open: {remedy}")]
-        )
+        remedy = f"{_IN_USE}, or read through its network face"
+        super().__init__(path, [Mistake("store", "", remedy)])
+
+
+class StoreDirectoryError(StorageError):
+    """The store's directory can't be made or written to."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"the store's directory {path} can't be used: {reason}")
+        self.reason = reason
 
 
 class StoreDamagedError(StorageError):
@@ -87,3 +99,21 @@ class OverloadedError(TransientError):
     def __init__(self, size: int, reason: str) -> None:
         super().__init__(reason)
         self.size = size
+
+
+@asynccontextmanager
+async def name_store_in_errors(program: str, key: str, value: str) -> AsyncIterator[None]:
+    """Say of a store that can't be opened inside which *key* of *program*'s file names it.
+
+    Raises `UnavailableError`, which `name_keys_in_errors` gives the file.
+    """
+    try:
+        yield
+    except StoreInUseError as error:
+        remedy = f"{_IN_USE}, or name another directory"
+        raise UnavailableError(program, [Mistake(key, value, remedy)]) from error
+    except StoreDirectoryError as error:
+        remedy = (
+            f"its directory can't be used ({error.reason}): name one that this user may write to"
+        )
+        raise UnavailableError(program, [Mistake(key, value, remedy)]) from error

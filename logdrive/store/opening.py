@@ -6,9 +6,9 @@ from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
-from logdrive.errors import StorageError, file_error_text
+from logdrive.errors import file_error_text
 from logdrive.host.disk import Disk
-from logdrive.store.errors import StoreInUseError
+from logdrive.store.errors import StoreDirectoryError, StoreInUseError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.recovery import Recovered, recover
 
@@ -28,9 +28,7 @@ def open_and_recover(
     except BlockingIOError:
         raise StoreInUseError(path) from None
     except OSError as error:
-        raise StorageError(
-            f"the store's directory {path} can't be used: {file_error_text(error)}"
-        ) from error
+        raise StoreDirectoryError(path, file_error_text(error)) from error
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.errors import ConfigError, StorageError, TransientError
-from logdrive.store.errors import StoreInUseError
+from logdrive.errors import ConfigError, StorageError, TransientError, UnavailableError
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
     AckFrame,
@@ -253,7 +252,8 @@ async def test_a_failed_sync_ends_the_receiver_and_nothing_more_is_acknowledged(
 async def test_a_store_that_another_process_has_is_one_clear_error() -> None:
     disk = MemoryDisk()
     async with receiver(disk=disk):
-        with pytest.raises(StoreInUseError):
+        named = r"sink\.uri = file:///store.*: another process has this store open"
+        with pytest.raises(UnavailableError, match=named):
             async with receiver(disk=disk, config=configuration(address="127.0.0.1:5045")):
                 pass
 

@@ -232,7 +232,7 @@ class SystemInputs:
                 raise OSError(errno.EBADF, "it is open for writing only")
             return DescriptorInput(0, owned=False, has_end=True)
         except OSError as error:
-            _refuse("stdin", "0", error, "start the agent behind a pipe, as in `app | logdrive …`")
+            _refuse("", "", error, "start the agent behind a pipe, as in `app | logdrive …`")
 
     def open_pipe(self, path: str, mode: int) -> ByteInput:
         """Return the named pipe *path*. Raises `ConfigError`."""

@@ -3,7 +3,7 @@
 Imported only where something is spooled: the store's engine takes memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ _READS_BYTES: Final = 4 * MIB
 
 
 def make_spool_input(
-    tables: Sequence[SpooledTable],
+    tables: Mapping[str, SpooledTable],
     directory: str,
     registry: SourceRegistry,
     send_queue: SendQueue,
@@ -34,7 +34,7 @@ def make_spool_input(
     local: LocalInputs,
     log: Any,
 ) -> SpoolInput:
-    """Return the input of all spooled *tables*; nothing is opened yet."""
+    """Return the input of all spooled *tables*, by their keys; nothing is opened yet."""
     spool = Spool(directory, local, disk=host.disk, clock=host.clock, random=host.random)
     spool_input = SpoolInput(
         tables, spool, registry, send_queue, local=local, clock=host.clock, log=log

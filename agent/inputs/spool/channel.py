@@ -62,6 +62,7 @@ class SpoolChannel:
 
     def __init__(
         self,
+        key: str,
         table: SpooledTable,
         make_stream: Callable[[SpooledTable], Awaitable[SpooledStream]],
         on_grown: Callable[[SpooledStream], None],
@@ -71,10 +72,12 @@ class SpoolChannel:
         clock: Clock,
         log: Any,
     ) -> None:
-        """Make a stream with the first bytes; *on_grown* is called after each block, *on_ended* for
-        a stream to which nothing is added any more. *has_room* says whether the disk has room for
-        so many bytes.
+        """Make a stream with the first bytes of *table*, whose key in the file is *key*.
+
+        *on_grown* is called after each block, *on_ended* for a stream to which nothing is added any
+        more. *has_room* says whether the disk has room for so many bytes.
         """
+        self.key = key
         self.table = table
         self.stream: SpooledStream | None = None  # the one that is appended to
         self._former: list[SpooledStream] = []  # those that were, and are not all sent

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Final
@@ -15,6 +16,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
+from logdrive.store.errors import name_store_in_errors
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store
 
@@ -78,7 +80,9 @@ class Spool:
             limits=LIMITS,
             random=self._random,
         )
-        self._store = await self._open.enter_async_context(store)
+        state_dir = os.path.dirname(self.path)
+        async with name_store_in_errors("agent", "agent.state_dir", state_dir):
+            self._store = await self._open.enter_async_context(store)
 
     def has_room(self, size: int) -> bool:
         """Return whether the disk has room for *size* bytes more."""

@@ -14,7 +14,8 @@ durable, is lost with the process; nothing else is, and nothing comes twice.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from agent.config.spooled import PipeTable, SocketTable, SpooledTable, StdinTable
@@ -30,13 +31,15 @@ from agent.sources.queue import SendQueue
 from agent.sources.readable import InputKind, SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
-from logdrive.errors import TransientError
+from logdrive.errors import ConfigError, TransientError, UnavailableError
 from logdrive.host.clock import Clock
 from logdrive.model.numbers import is_closed
 from logdrive.records.runs import REMOVED, GapOrEndMark
 
 _LOOK_SECONDS: Final = 0.25
 """Seconds between two looks at what was acknowledged and what waits."""
+_KEYS: Final = {"address": "listen"}
+"""The table's key by the transport's."""
 _STOP_SECONDS: Final = 10.0
 """Limit on the time that a stop waits for the disk."""
 
@@ -48,7 +51,7 @@ class SpoolInput:
 
     def __init__(
         self,
-        tables: Sequence[SpooledTable],
+        tables: Mapping[str, SpooledTable],
         spool: Spool,
         registry: SourceRegistry,
         send_queue: SendQueue,
@@ -57,10 +60,13 @@ class SpoolInput:
         clock: Clock,
         log: Any,
     ) -> None:
-        """Read *tables*; none of them where only what an earlier run left is to be sent."""
+        """Read *tables*, by their keys in the file; none of them where only what an earlier run
+        left is to be sent.
+        """
         self.finished = asyncio.Event()
         self.channels = [
             SpoolChannel(
+                key,
                 table,
                 self._make_stream,
                 self._on_grown,
@@ -69,7 +75,7 @@ class SpoolInput:
                 clock=clock,
                 log=log,
             )
-            for table in tables
+            for key, table in tables.items()
         ]
         self._readers: list[tuple[Reader, SpoolChannel]] = []
         self._spool = spool
@@ -96,8 +102,9 @@ class SpoolInput:
             self._restore(stream, known.pop(_key_of(stream), None))
         for entry in known.values():
             self._restore_lost(entry)
-        for reader, _ in self._readers:
-            await reader.open()
+        for reader, channel in self._readers:
+            with _naming(channel.key):
+                await reader.open()
 
     async def run(self) -> None:
         """Read until cancelled. Raises `StorageError` once the spool can keep nothing more."""
@@ -276,6 +283,21 @@ class SpoolInput:
         )
         self._registry.mark_changed()
         self._enqueue(source)
+
+
+@contextlib.contextmanager
+def _naming(table: str) -> Iterator[None]:
+    """Add the key of *table* to a `ConfigError` of what can't be opened or bound, raised inside."""
+    try:
+        yield
+    except ConfigError as error:
+        above = f"{table}.tls" if error.file == "tls" else table
+        mistakes = [
+            replace(mistake, key=f"{above}.{_KEYS.get(mistake.key, mistake.key)}".rstrip("."))
+            for mistake in error.mistakes
+        ]
+        kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
+        raise kind("agent", mistakes) from error
 
 
 def _key_of(stream: SpooledStream) -> tuple[str, int]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import click
 import pytest
@@ -16,9 +17,9 @@ from logdrive.host.disk import SystemDisk
 from tests.support.installation import command
 
 
-def _logdrive(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _logdrive(*arguments: str, stdin: IO[str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=60, check=False
+        command(*arguments), stdin=stdin, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -159,6 +160,7 @@ def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: s
 
 
 _STORE = '[store]\npath = "{}"\n[listen.pravega]\naddress = "{}"\n'
+_SYSLOG = '[[syslog]]\nprotocol = "{protocol}"\nlisten = "{listen}"\n'
 _AGENT = (
     '[agent]\nid = "x"\nstate_dir = "{}"\n[output]\nhosts = ["127.0.0.1:1"]\ntls = "off"\n'
     '[[input]]\npaths = ["/nowhere/*"]\n'
@@ -178,13 +180,59 @@ def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path
                 _STORE.format(tmp_path / "free", address),
                 f"listen.pravega.address = {address}: Address already in use",
             ),
-            ("store", _STORE.format(held, "127.0.0.1:0"), "another process has this store open"),
-            ("agent", _AGENT.format(held), "another agent runs with it"),
+            (
+                "store",
+                _STORE.format(held, "127.0.0.1:0"),
+                f"store.path = {held}: another process has this store open",
+            ),
+            (
+                "agent",
+                _AGENT.format(held),
+                f"agent.state_dir = {held}: another agent runs with it",
+            ),
+            (
+                "agent",
+                f'{_AGENT.format(tmp_path / "a")}[control]\nmetrics = "{address}"\n',
+                f"control.metrics = {address}: Address already in use",
+            ),
+            (
+                "agent",
+                f"{_AGENT.format(tmp_path / 'b')}{_SYSLOG.format(protocol='tcp', listen=address)}",
+                f"syslog[0].listen = {address}: Address already in use",
+            ),
         ):
             (path := tmp_path / "config.toml").write_text(text)
             done = _logdrive(program, "run", "--config", str(path))
             assert done.returncode == 1, done.stderr
-            assert said in done.stderr
+            assert f"{path}: {said}" in done.stderr
+
+
+def test_what_an_agent_can_not_open_is_named_by_file_and_key(tmp_path: Path) -> None:
+    (missing := tmp_path / "missing").mkdir()
+    missing.rmdir()
+    for number, (table, said) in enumerate(
+        (
+            (f'[[pipe]]\npath = "{missing}/p"\n', f"pipe[0].path = {missing}/p: "),
+            (f'[[socket]]\npath = "{missing}/s"\n', f"socket[0].path = {missing}/s: "),
+            (
+                _SYSLOG.format(protocol="udp", listen="192.0.2.1:15044"),
+                "syslog[0].listen = 192.0.2.1:15044: ",
+            ),
+            ("[stdin]\n", "stdin: it can't be used (it is open for writing only): "),
+        )
+    ):
+        (path := tmp_path / "agent.toml").write_text(_AGENT.format(tmp_path / f"{number}") + table)
+        with open(tmp_path / "written", "w") as write_only:
+            done = _logdrive("agent", "run", "--config", str(path), stdin=write_only)
+        assert done.returncode == 2, done.stderr
+        assert f"{path}: {said}" in done.stderr
+
+
+def test_a_store_whose_directory_can_not_be_made_is_named_by_file_and_key(tmp_path: Path) -> None:
+    (path := tmp_path / "store.toml").write_text(_STORE.format("/proc/store", "127.0.0.1:0"))
+    done = _logdrive("store", "run", "--config", str(path))
+    assert done.returncode == 1, done.stderr
+    assert f"{path}: store.path = /proc/store: its directory can't be used" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,10 @@ def test_mistakes_found_without_the_file_get_its_path_and_the_full_key() -> None
             ConfigError("tls.inner", [Mistake("cert", "/a/b.pem", "gone")]),
             "tls.inner: cert = /a/b.pem: gone",
         ),
+        (
+            ConfigError("agent", [Mistake("agent.state_dir", "/a", "in use")]),
+            "receiver.toml: agent.state_dir = /a: in use",
+        ),
         (ConfigError("/a/store", [Mistake("store", "", "in use")]), "/a/store: store: in use"),
     ):
         with pytest.raises(ConfigError) as raised, name_keys_in_errors("receiver.toml", places):

@@ -37,6 +37,7 @@ class SlowChannel(SpoolChannel):
             raise AssertionError
 
         super().__init__(
+            "socket[0]",
             table,
             never,  # type: ignore[arg-type]
             print,
@@ -236,7 +237,7 @@ def test_a_socket_that_another_program_made_is_not_removed_at_the_end(tmp_path: 
 
 
 @pytest.mark.parametrize(("redirection", "reason"), [("<&-", "closed"), ("0>/dev/null", "writing")])
-def test_a_standard_input_that_can_t_be_read_is_named(redirection: str, reason: str) -> None:
+def test_why_a_standard_input_can_t_be_read_is_said(redirection: str, reason: str) -> None:
     program = (
         "from agent.inputs.local.system import SystemInputs\n"
         "from logdrive.errors import ConfigError\n"
@@ -249,7 +250,7 @@ def test_a_standard_input_that_can_t_be_read_is_named(redirection: str, reason: 
         timeout=30,
         check=True,
     )
-    assert b"stdin" in done.stdout
+    assert b"start the agent behind a pipe" in done.stdout
     assert reason.encode() in done.stdout
 
 
