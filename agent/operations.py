@@ -52,6 +52,7 @@ class Operations:
             parts.send_queue,
             tailer=parts.tailer,
             restorer=parts.restorer,
+            rematcher=parts.rematcher,
             clock=host.clock,
             log=log,
         )

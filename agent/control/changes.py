@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -16,6 +17,8 @@ from agent.control.messages import (
     SkipRequest,
 )
 from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import FollowedFile
+from agent.inputs.files.rematch import Rematcher
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.start_position import find_last_line_end
 from agent.inputs.files.tail import Tailer
@@ -41,6 +44,7 @@ class SourceChanges:
         *,
         tailer: Tailer,
         restorer: Restorer,
+        rematcher: Rematcher,
         clock: Clock,
         log: Any,
     ) -> None:
@@ -48,6 +52,7 @@ class SourceChanges:
         self._send_queue = send_queue
         self._tailer = tailer
         self._restorer = restorer
+        self._rematcher = rematcher
         self._clock = clock
         self._log = log
 
@@ -158,44 +163,73 @@ class SourceChanges:
     def _forget(self, request: ForgetRequest) -> Change:
         found = find_source(self._registry, request.source)
         if isinstance(found, Source):
-            raise ControlError(self._why_not_forgotten(found))
+            return self._forget_out_of_sight(request, found)
         path, position = (
             printable_path(path_from_text(found.path)),
             max(0, position_of(found.number)),
         )
         seen = max(found.seen, position)
-        ended = found.done is not None
-        text = (
-            f"{path} has ended and is acknowledged: the checkpoint forgets it now, so it is not "
-            "offered again if a receiver's store goes back in time"
-            if ended
-            else f"{path} is given up: what of it was not acknowledged, {seen - position:,} bytes "
-            "and what may have come since, is a gap `forgotten`, which the audit counts as lost. "
-            "If the file comes back, it is sent from its beginning"
-        )
-        change = Change(
-            action="forget",
-            path=path,
-            origin=str(found.origin),
-            start=position,
-            end=seen,
-            text=text,
-        )
-        if ended:
+        if found.done is not None:
+            text = (
+                f"{path} has ended and is acknowledged: the checkpoint forgets it now, so it is "
+                "not offered again if a receiver's store goes back in time"
+            )
+            change = _forgotten(path, found.origin, position, seen, text)
             return self._do(request, change, lambda: self._registry.drop_ended(found.origin))
+        change = _forgotten(path, found.origin, position, seen, _given_up(path, seen - position))
         return self._do(request, change, lambda: self._restorer.give_up_absent(found.origin))
 
-    def _why_not_forgotten(self, source: Source) -> str:
+    def _forget_out_of_sight(self, request: ForgetRequest, source: Source) -> Change:
+        """Give up a living source whose file no input would find again."""
+        path, followed = self._path(source), self._find_followed(source)
+        generation = followed.generation
+        try:
+            now = self._restorer.find_name(generation.place)
+        except OSError as error:
+            raise ControlError(f"{path} can't be looked for: {os_error_text(error)}") from error
+        if now.named:
+            raise ControlError(
+                f"{printable_path(now.path)} is there and an input names it, so it would be found "
+                "again: take it out of `paths`, reload, and forget it then; or leave out what it "
+                "holds: `source skip`"
+            )
+        if generation.unnamed_since is not None:
+            why = "was removed, and would end by itself once all of it is sent"
+        else:
+            where = printable_path(now.path) or "another place"
+            why = f"was moved to {where}, which no input names"
+        position, seen = source.position, max(generation.seen, source.position)
+        text = f"the file of {path} {why}; it is still read. {_given_up(path, seen - position)}"
+        return self._do(
+            request,
+            _forgotten(path, source.origin, position, seen, text),
+            lambda: self._rematcher.let_go(
+                followed, lambda gone: self._restorer.give_up_absent(gone.origin)
+            ),
+        )
+
+    def _find_followed(self, source: Source) -> FollowedFile:
+        """Return the file of a living source that may be given up. Raises `ControlError`."""
         path = self._path(source)
         if source.ended is not None:
-            return (
+            raise ControlError(
                 f"{path} has ended, and its end record waits for a receiver: it is forgotten "
                 "keep_ended_days after that has it"
             )
-        return (
-            f"{path} is there and an input names it, so it would be found again: take it out of "
-            "`paths`, reload, and forget it then; or leave out what it holds: `source skip`"
-        )
+        if source.living is None or source.ending is not None:
+            raise ControlError(
+                f"{path} is gone, and its rest is read from a copy, or one is looked for: it ends "
+                "by itself"
+            )
+        followed = None
+        if isinstance(source.living, Generation):
+            followed = self._tailer.followed_of(source)
+        if followed is None:
+            raise ControlError(
+                f"{path} is no file that was moved or removed: it ends by itself once its input "
+                "has ended, and all is sent"
+            )
+        return followed
 
     def _do(self, request: ChangeRequest, change: Change, action: Callable[[], None]) -> Change:
         if request.dry_run:
@@ -239,3 +273,15 @@ class SourceChanges:
 
     def _path(self, source: Source) -> str:
         return printable_path(self._registry.path_of(source))
+
+
+def _forgotten(path: str, origin: UUID, start: int, end: int, text: str) -> Change:
+    return Change(action="forget", path=path, origin=str(origin), start=start, end=end, text=text)
+
+
+def _given_up(path: str, size: int) -> str:
+    return (
+        f"{path} is given up: what of it was not acknowledged, {size:,} bytes and what may have "
+        "come since, is a gap `forgotten`, which the audit counts as lost. If the file comes back "
+        "under its name, it is sent from its beginning"
+    )

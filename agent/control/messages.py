@@ -78,7 +78,7 @@ class ResendRequest(ChangeRequest, frozen=True, kw_only=True, tag="resend"):
 
 
 class ForgetRequest(ChangeRequest, frozen=True, kw_only=True, tag="forget"):
-    """Give up a source whose file is gone, or that no input names."""
+    """Give up a source whose file no input would find again."""
 
 
 Request = StatusRequest | SkipRequest | ResendRequest | ForgetRequest

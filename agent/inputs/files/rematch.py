@@ -12,6 +12,7 @@ Both wait until nothing of the source is in flight, so that nothing is sent agai
 found by the next scan.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.inputs.files.followed import FollowedFile
@@ -67,7 +68,7 @@ class Rematcher:
 
         if settings is None:
             result.let_go += 1
-            self._let_go(followed)
+            self.let_go(followed)
             return
         # a reload before this one may have let it go, while something of it was in flight
         if source is not None:
@@ -82,8 +83,13 @@ class Rematcher:
         if source is not None and self._registry.attributes_of(source) != said:
             self._send_queue.register_again(source, now)
 
-    def _let_go(self, followed: FollowedFile) -> None:
-        """Follow a file no more, once nothing of it is in flight."""
+    def let_go(
+        self, followed: FollowedFile, then: Callable[[Source], None] = lambda source: None
+    ) -> None:
+        """Follow a file no more, once nothing of it is in flight; its source is absent then.
+
+        *then* is called with that source, unless it has ended meanwhile.
+        """
         if followed.source is None:
             self._tailer.unfollow(followed)
             return
@@ -94,9 +100,10 @@ class Rematcher:
                 self._registry.set_aside(source)
                 self._send_queue.forget(source)
                 self._tailer.unfollow(followed)
+                then(source)
                 return
             self._tailer.enqueue_source(source)
             if followed.source is not source and not followed.dropped:
-                self._let_go(followed)  # the next generation of the same file
+                self.let_go(followed)  # the next generation of the same file
 
         self._send_queue.release(followed.source, set_aside)

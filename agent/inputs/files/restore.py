@@ -15,6 +15,7 @@ doubles no line; the added generation has no byte, and tells the audit that its 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -52,6 +53,17 @@ from logdrive.records.runs import (
 
 _FILE_GONE: Final = (TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO)
 """Why generations end of which there may be copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundName:
+    """Where a followed file is now."""
+
+    path: str
+    """Its name, "" if it has none that is known."""
+
+    named: bool
+    """Whether an input names it, so that a scan finds it."""
 
 
 class Restorer:
@@ -144,6 +156,17 @@ class Restorer:
         entry = self._registry.take_forgotten(origin)
         self._unnamed.pop(origin, None)
         self._restore_ended(entry, GapOrEndMark(FORGOTTEN, exact=False))
+
+    def find_name(self, place: FileLocation) -> FoundName:
+        """Look for the file of *place* where it was, and where inputs look. Raises OSError."""
+        locator = Locator(self._disk, self._fingerprinter, self._inputs)
+        location = locator.find_file(place)
+        if location is not None and self._inputs.settings_for(location[0]) is not None:
+            return FoundName(location[0], named=True)
+        # it may be in another directory that an input names
+        if (matched := locator.find_in_inputs(place)) is not None:
+            return FoundName(matched[0], named=True)
+        return FoundName(location[0] if location is not None else "", named=False)
 
     def _restore_living(self, entry: CheckpointEntry, locator: Locator) -> None:
         """Restore an entry whose file existed when the checkpoint was written."""

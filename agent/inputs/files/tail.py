@@ -202,6 +202,12 @@ class Tailer:
         """Follow a file no more, as no input asks for it; its source is the caller's."""
         self._endings.unfollow(followed)
 
+    def followed_of(self, source: Source) -> FollowedFile | None:
+        """Return the file that *source* is read from, None if it is not read any more."""
+        generation = source.generation
+        followed = self.followed.get(generation.place.key) if generation is not None else None
+        return followed if followed is not None and followed.generation is generation else None
+
     def enqueue_source(self, source: Source) -> None:
         """Enqueue a source whose file is gone: no look would do it."""
         self._send_queue.enqueue(source, self._clock.monotonic())
@@ -316,13 +322,13 @@ class Tailer:
 
         Returns False if the file can't be read now.
         """
-        followed = self._find_followed(source)
+        followed = self.followed_of(source)
         if followed is None:
             return True
 
         self.looks.look_at(followed)
         # the look may have ended it, or found its rest in a copy
-        followed = self._find_followed(source)
+        followed = self.followed_of(source)
         if followed is None:
             return True
         generation = followed.generation
@@ -341,7 +347,7 @@ class Tailer:
         """
         if not self.verify_source(source) or not source.readable:
             return None
-        followed = self._find_followed(source)
+        followed = self.followed_of(source)
         if followed is None or followed.ending is not None:
             return None
         self._endings.end_resent(followed)
@@ -352,7 +358,7 @@ class Tailer:
 
     def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Handle the *error* that reading *source* raised."""
-        followed = self._find_followed(source)
+        followed = self.followed_of(source)
         if followed is None:
             return
         generation = followed.generation
@@ -363,9 +369,3 @@ class Tailer:
             self.compressed.seek(generation, source)
         else:
             self.looks.on_error(followed, error)
-
-    def _find_followed(self, source: Source) -> FollowedFile | None:
-        """Return the file that *source* is read from, None if it is not read any more."""
-        generation = source.generation
-        followed = self.followed.get(generation.place.key) if generation is not None else None
-        return followed if followed is not None and followed.generation is generation else None

@@ -130,7 +130,7 @@ def resend(name: str, config: str | None, socket: str | None, *, dry_run: bool, 
 )
 @_change_options
 def forget(name: str, config: str | None, socket: str | None, *, dry_run: bool, yes: bool) -> int:
-    """Give up SOURCE, whose file can't be looked for, or that no input names any more.
+    """Give up SOURCE, whose file is moved or can't be looked for, or that no input names any more.
 
     A gap record says which bytes were not sent; the audit counts them as lost. One that has ended
     leaves the checkpoint before its time.

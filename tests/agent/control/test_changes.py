@@ -327,6 +327,99 @@ def test_what_is_there_is_not_forgotten() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("receiver_answers", [True, False])
+@pytest.mark.parametrize("follows", [False, True], ids=["alone", "another at its path"])
+def test_a_file_moved_to_where_no_input_looks_is_given_up__A4(
+    receiver_answers: bool, follows: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        world.disk.make_directory("/old")
+        await world.ships(lines(0, 10))
+        world.disk.replace(LOG, "/old/app.log")
+        if not receiver_answers:
+            await world.crash_reader()
+            world.write(lines(10, 10), "/old/app.log")
+        if follows:
+            world.write(lines(0, 5, prefix="next"))
+        await world.clock.sleep(15)
+        assert world.agent is not None
+        origin = str(next(iter(world.agent.registry.sources)).origin)
+        tried = await ask(world, "forget", source=origin, dry_run=True)
+        assert tried.change is not None, tried.error
+        assert "was moved to" in tried.change.text
+        assert (await ask(world, "forget", source=origin)).ok
+        if not receiver_answers:
+            await world.reader()
+        await world.settle(200)
+        stored = world.stored()
+        seen = 120 if receiver_answers else 240
+        assert stored[0].ended == (seen, "forgotten")
+        assert stored[0].content == lines(0, 10)
+        assert contents(stored[1:]) == ([lines(0, 5, prefix="next")] if follows else [])
+        await world.stop()
+
+    run(main())
+
+
+def test_a_moved_file_that_comes_back_after_it_was_given_up_is_sent_again__A4() -> None:
+    async def main() -> None:
+        world = World()
+        world.disk.make_directory("/old")
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.disk.replace(LOG, "/old/app.log")
+        world.write(lines(10, 10), "/old/app.log")
+        await world.clock.sleep(15)
+        assert (await ask(world, "forget", source=LOG)).ok
+        await world.reader()
+        await world.settle(200)
+        world.disk.replace("/old/app.log", LOG)
+        await world.clock.sleep(15)
+        await world.settle(200)
+        old, new = world.stored()
+        assert (old.ended, new.content) == ((240, "forgotten"), lines(0, 20))
+        assert new.attributes["resend"] is True
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_moved_to_where_an_input_looks_is_not_forgotten() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        world.disk.replace(LOG, "/logs/app.log.1")
+        answer = await ask(world, "forget", source=LOG)
+        assert "/logs/app.log.1 is there and an input names it" in answer.error
+        assert contents(world.stored()) == [lines(0, 10)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_removed_file_that_is_not_read_is_given_up__A4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(15)
+        world.disk.remove(LOG)
+        await world.clock.sleep(15)
+        tried = await ask(world, "forget", source=LOG, dry_run=True)
+        assert tried.change is not None, tried.error
+        assert "was removed, and would end by itself" in tried.change.text
+        assert (await ask(world, "forget", source=LOG)).ok
+        await world.reader()
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert (stored.content, stored.ended) == (lines(0, 10), (240, "forgotten"))
+        await world.stop()
+
+    run(main())
+
+
 @pytest.mark.parametrize("do", ["skip", "resend"])
 def test_a_source_of_which_no_receiver_has_said_anything_is_left_alone(do: str) -> None:
     """Without a checkpoint, only the receiver knows which count it has (rule G3)."""
