@@ -1,7 +1,7 @@
 """Status of the agent and of each source: for people, and for --json."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,9 @@ ENDING, ENDED, ABSENT = "ending", "ended", "absent"
 """States beside those of `SourceState`: its end record waits for its acknowledgement; it was
 acknowledged; the file of the checkpoint's entry can't be looked for, or no input names it.
 """
+
+
+_ABSENT_PROBLEM: Final = "its file can't be looked for, or no input names it"
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +202,7 @@ def describe_entry(entry: CheckpointEntry) -> SourceStatus:
         bytes=0,
         gap_bytes=0,
         acknowledged_ms=entry.acknowledged,
-        problem=entry.ended or "",
+        problem=entry.ended or ("" if ended else _ABSENT_PROBLEM),
         lag_bytes=0 if ended else max(0, entry.seen - position),
     )
 

@@ -10,7 +10,7 @@ from agent.control.messages import (
     decode_request,
     encode_answer,
 )
-from agent.control.selection import select_sources
+from agent.control.selection import select_sources, select_unreadable
 from agent.health import AgentHealth
 from agent.status import SourceReporter
 from agent.version import agent_version
@@ -44,6 +44,7 @@ class ControlDesk:
         now = self._clock.monotonic()
         reporter = SourceReporter(registry, health.followed, health.lag, now)
         matching, sources = await select_sources(request, registry, reporter, health.lag, now)
+        unreadable = select_unreadable(request, health.followed)
         total = health.total
 
         return AgentStatus(
@@ -77,6 +78,7 @@ class ControlDesk:
                 )
                 for name, counter in health.rules()
             ],
-            matching=matching,
+            matching=matching + len(unreadable),
             sources=sources,
+            unreadable_files=unreadable[: request.limit - len(sources)],
         )

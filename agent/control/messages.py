@@ -53,7 +53,7 @@ class StatusRequest(_Request, frozen=True, kw_only=True, tag="status"):
     """Only sources of which something is unacknowledged."""
 
     problems: bool = False
-    """Only sources with which something went wrong."""
+    """Only sources with which something went wrong, and absent ones; files that can't be read."""
 
     gone: bool = False
     """Ended and absent sources of the checkpoint, too."""
@@ -110,6 +110,16 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Places in which it replaced something."""
 
 
+class UnreadableFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can't be read, and of which nothing ever was."""
+
+    path: str
+    """Its name."""
+
+    problem: str
+    """Why it can't be read."""
+
+
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The agent as a whole, and the sources that were asked for. Sizes are in bytes."""
 
@@ -135,7 +145,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Files followed."""
 
     unreadable: int = 0
-    """Files that can't be read now; the log names them. One that never could has no source."""
+    """Files that can't be read now."""
 
     living: int
     """Sources that have not ended."""
@@ -171,10 +181,15 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What processors did."""
 
     matching: int
-    """Sources that match the request."""
+    """Sources, and files without one, that match the request."""
 
     sources: list[SourceStatus]
     """The first of them."""
+
+    unreadable_files: list[UnreadableFile] = []
+    """Files without a source that can't be read, where problems are asked for: the first of them,
+    behind the sources.
+    """
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,11 +6,12 @@ those that are shown are described.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from agent.control.messages import StatusRequest
+from agent.control.messages import StatusRequest, UnreadableFile
+from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.paths.globs import PathPattern
 from agent.lag import LagMeter
 from agent.sources.paths import printable_path
@@ -52,11 +53,32 @@ async def select_sources(
         await asyncio.sleep(0)
 
     shown = [reporter.describe(source) for _, _, source in best if source in registry.sources]
-    if request.gone:
+    if request.gone or request.problems:
         gone = _gone(request, registry)
         matching += len(gone)
         shown += gone[: request.limit - len(shown)]
     return matching, shown
+
+
+def select_unreadable(
+    request: StatusRequest, files: Iterable[FollowedFile]
+) -> list[UnreadableFile]:
+    """Return the files that can't be read, and have no source that says so, for *request*.
+
+    They have problems, and none of the states of sources.
+    """
+    if not request.problems or request.behind or request.state is not None:
+        return []
+    pattern = PathPattern(request.path) if request.path is not None else None
+    unreadable = [
+        UnreadableFile(path=printable_path(file.generation.place.name), problem=file.trouble)
+        for file in files
+        if file.trouble and file.source is None
+    ]
+    return sorted(
+        (file for file in unreadable if pattern is None or pattern.matches_path(file.path)),
+        key=lambda file: file.path,
+    )
 
 
 def _ranking(
@@ -93,11 +115,10 @@ def _filter(
 
 def _gone(request: StatusRequest, registry: SourceRegistry) -> Sequence[SourceStatus]:
     """Return the entries that are no sources now and that *request* asks for."""
-    if request.behind or request.problems:
+    if request.behind:
         return []
-    entries = [
-        describe_entry(entry) for entry in (*registry.absent.values(), *registry.ended.values())
-    ]
+    ended = [] if request.problems else registry.ended.values()
+    entries = [describe_entry(entry) for entry in (*registry.absent.values(), *ended)]
     pattern = PathPattern(request.path) if request.path is not None else None
     return [
         entry

@@ -14,8 +14,8 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def sum_line(status: AgentStatus) -> Iterable[str]:
-    """Yield the figures of the whole agent, in two lines."""
+def sum_line(status: AgentStatus, *, problems: bool) -> Iterable[str]:
+    """Yield the figures of the whole agent, in two lines; *problems* says that these are shown."""
     where = f"connected to {status.host}" if status.host else "not connected"
     yield (
         f"agent {status.agent} {status.phase} for {duration(status.uptime_seconds)}, {where}; "
@@ -23,10 +23,11 @@ def sum_line(status: AgentStatus) -> Iterable[str]:
     )
     unreadable = f" ({status.unreadable:,} can't be read)" if status.unreadable else ""
     gone = f", {status.absent:,} absent" if status.absent else ""
+    hint = "" if problems or not (unreadable or gone) else "; --problems names them"
     yield (
         f"{status.files:,} files{unreadable}, {status.living:,} sources, {status.behind:,} behind "
         f"by {size(status.lag_bytes)} and {duration(status.lag_seconds)}; {size(status.rate)}/s; "
-        f"{status.events:,} events acknowledged, {size(status.bytes)}{gone}"
+        f"{status.events:,} events acknowledged, {size(status.bytes)}{gone}{hint}"
     )
 
 
@@ -55,6 +56,13 @@ def source_table(sources: Sequence[SourceStatus]) -> Table:
             f"[red]{_text(source.problem)}[/]" if source.problem else "",
         )
     return table
+
+
+def unreadable_lines(status: AgentStatus) -> Iterable[str]:
+    """Yield the files that can't be read and have no source, a line each."""
+    for file in status.unreadable_files:
+        path, problem = escape_unprintable(file.path), escape_unprintable(file.problem)
+        yield f"{path} can't be read: {problem}"
 
 
 def rule_lines(status: AgentStatus) -> Iterable[str]:

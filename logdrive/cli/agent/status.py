@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agent.control.client import NoAgentError, ask_agent
 from agent.control.messages import MOST_SOURCES, AgentStatus, SourceOrder, StatusRequest
-from logdrive.cli.agent.source_table import rule_lines, source_table, sum_line
+from logdrive.cli.agent.source_table import rule_lines, source_table, sum_line, unreadable_lines
 from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
 from logdrive.printable import escape_unprintable
@@ -53,7 +53,11 @@ _HEAD_LINES: Final = 6
 )
 @click.option("--state", help="Only sources in this state, such as open or paused.")
 @click.option("--behind", is_flag=True, help="Only sources with unacknowledged lines.")
-@click.option("--problems", is_flag=True, help="Only sources with which something went wrong.")
+@click.option(
+    "--problems",
+    is_flag=True,
+    help="Only sources with which something went wrong, absent ones, and files that can't be read.",
+)
 def status(
     config: str | None,
     socket: str | None,
@@ -90,7 +94,7 @@ def status(
         emit_json(msgspec.to_builtins(answer))
     else:
         console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-        console.print(_shown(answer))
+        console.print(_shown(answer, problems=problems))
     return 0
 
 
@@ -118,7 +122,7 @@ def _watch(target: str, request: StatusRequest, every: float, *, as_json: bool, 
                 room = max(1, console.height - _HEAD_LINES)
                 request = msgspec.structs.replace(request, limit=min(room, MOST_SOURCES))
             try:
-                shown = _shown(ask_status(target, request))
+                shown = _shown(ask_status(target, request), problems=request.problems)
             except NoAgentError as error:
                 # it may be restarted: the screen says so, and goes on
                 shown = Group(Text(escape_unprintable(str(error)), style="red"))
@@ -126,12 +130,13 @@ def _watch(target: str, request: StatusRequest, every: float, *, as_json: bool, 
             time.sleep(every)
 
 
-def _shown(status: AgentStatus) -> Group:
-    """Return what the screen shows."""
-    more = status.matching - len(status.sources)
-    parts = [Text(line) for line in sum_line(status)]
+def _shown(status: AgentStatus, *, problems: bool) -> Group:
+    """Return what the screen shows; *problems* says that they were asked for."""
+    more = status.matching - len(status.sources) - len(status.unreadable_files)
+    parts = [Text(line) for line in sum_line(status, problems=problems)]
     if status.problem:
         parts.append(Text(f"connection: {escape_unprintable(status.problem)}", style="red"))
     parts += [Text(line) for line in rule_lines(status)]
     table = source_table(status.sources)
-    return Group(*parts, table, *([Text(f"… and {more:,} more")] if more > 0 else []))
+    unreadable = [Text(line, style="red") for line in unreadable_lines(status)]
+    return Group(*parts, table, *unreadable, *([Text(f"… and {more:,} more")] if more > 0 else []))

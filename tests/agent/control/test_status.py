@@ -64,12 +64,38 @@ def test_files_that_can_not_be_read_are_counted_although_they_have_no_source(
         status = (await ask(world, "status")).status
         assert status is not None
         assert (status.files, status.unreadable, status.living) == (1, 1, 0)
+        assert status.unreadable_files == []
+        status = (await ask(world, "status", problems=True)).status
+        assert status is not None
+        (file,) = status.unreadable_files
+        assert (file.path, file.problem, status.matching) == (LOG, "Permission denied", 1)
+        status = (await ask(world, "status", problems=True, path="/logs/other*")).status
+        assert status is not None
+        assert (status.unreadable_files, status.matching) == ([], 0)
         monkeypatch.undo()
         await world.clock.sleep(30)  # until it is tried again
         await world.settle()
         status = (await ask(world, "status")).status
         assert status is not None
         assert (status.files, status.unreadable, status.living) == (1, 0, 1)
+        await world.stop()
+
+    run(main())
+
+
+def test_absent_sources_are_among_those_with_problems() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.settings["input"] = [{"paths": ["/logs/other*"]}]
+        world.start()
+        await world.clock.sleep(5)
+        status = (await ask(world, "status", problems=True)).status
+        assert status is not None
+        (source,) = status.sources
+        assert (source.path, source.state, status.matching) == (LOG, "absent", 1)
+        assert "no input names it" in source.problem
         await world.stop()
 
     run(main())

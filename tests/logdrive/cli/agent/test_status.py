@@ -9,7 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from agent.control.client import NoAgentError
-from agent.control.messages import AgentStatus, ControlAnswer, Request, RuleStatus, StatusRequest
+from agent.control.messages import (
+    AgentStatus,
+    ControlAnswer,
+    Request,
+    RuleStatus,
+    StatusRequest,
+    UnreadableFile,
+)
 from agent.status import SourceStatus
 from logdrive.cli.agent import status
 from logdrive.cli.agent.source_table import duration, size
@@ -116,6 +123,18 @@ def test_figures_rules_and_sources_are_shown_safely(monkeypatch: pytest.MonkeyPa
         assert word in text
     assert "… and 1 more" in text
     assert agent.asked == [StatusRequest(limit=1, sort="age", behind=True)]
+
+
+def test_files_that_can_not_be_read_are_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "1 absent; --problems names them" in _run(monkeypatch, _Agent(_STATUS)).output
+    unreadable = [UnreadableFile(path="/var/log/a\x1b[2J", problem="Permission denied")]
+    agent = _Agent(msgspec.structs.replace(_STATUS, unreadable_files=unreadable))
+    text = _run(monkeypatch, agent, "--problems").output
+    assert r"/var/log/a\x1b[2J can't be read: Permission denied" in text
+    assert "names them" not in text
+    assert "more" not in text
 
 
 def test_a_path_on_the_command_line_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
