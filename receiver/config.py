@@ -19,7 +19,7 @@ from logdrive.address import (
     is_loopback,
     sink_address,
 )
-from logdrive.config.bounds import Count, Positive
+from logdrive.config.bounds import Count, Positive, checked
 from logdrive.host.transport import ClientTls, ServerTls
 from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
@@ -51,7 +51,7 @@ MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
 class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen] table: where agents and Beats connect, and where the store's faces listen."""
 
-    address: str  # host:port
+    address: Annotated[str, checked(host_port)]  # host:port
     tls: Literal["off"] | ServerTlsConfig
     name: str = "default"  # of the listener, for routes
     identity: str | None = None  # of every client, in place of its certificate's (rule D6)
@@ -98,7 +98,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     service.
     """
 
-    uri: str
+    uri: Annotated[str, checked(sink_address)]
     segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4  # of a stream that is created
     unpack: Unpack = "no"  # how what packs hold is stored
 

@@ -1,6 +1,6 @@
 """The `format` key of an input: what form its lines have."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -10,6 +10,14 @@ FormatName = Literal[
 """A form of lines."""
 
 _CONTAINERS = ("cri", "docker")
+_ONE_FORM: Final = {
+    "columns": ("csv", []),
+    "delimiter": ("csv", ","),
+    "quote": ("csv", '"'),
+    "pair_separator": ("key_value", " "),
+    "value_separator": ("key_value", "="),
+}
+"""Keys that one form alone has, each with that form and its default."""
 _Mark = Annotated[str, msgspec.Meta(min_length=1, max_length=1)]
 
 
@@ -47,7 +55,10 @@ class FormatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What stands between key and value of `key_value`."""
 
     def __post_init__(self) -> None:
-        """Refuse combinations of keys that can't work."""
+        """Refuse keys that the form does not have, and combinations that can't work."""
+        for key, (form, default) in _ONE_FORM.items():
+            if form != self.type and getattr(self, key) != default:
+                raise ValueError(f'{key}: it is for type = "{form}" alone')
         if self.key and self.fields != "under":
             raise ValueError('key: it is for fields = "under" alone')
         if self.content is not None and self.type not in (*_CONTAINERS, "syslog", "auto"):

@@ -6,7 +6,7 @@ import msgspec
 
 from agent.config.encodings import EAST_ASIAN, UNIT_BYTES, UTF8, WITHOUT_MARK, canonical_encoding
 from agent.patterns import check_pattern
-from logdrive.config.bounds import Positive
+from logdrive.config.bounds import Positive, checked
 from logdrive.model.units import KIB
 
 LONGEST_EVENT_BYTES = 512 * KIB
@@ -20,24 +20,28 @@ TracePreset = Literal["java", "python", "go", "ruby", "dotnet"]
 """A language whose stack traces are known."""
 
 
+Pattern = Annotated[str, checked(check_pattern)]
+"""A pattern that is looked for in lines."""
+
+
 class MultilineTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [input.multiline] table: which lines are one event."""
 
     preset: TracePreset | tuple[TracePreset, ...] | None = None
     """Lines of the stack traces of a language, or of several, join the line before them."""
 
-    start: str | None = None
+    start: Pattern | None = None
     """Lines that begin an event; others go on with the one before. This and the other patterns are
     looked for anywhere in a line.
     """
 
-    continue_: str | None = msgspec.field(default=None, name="continue")
+    continue_: Pattern | None = msgspec.field(default=None, name="continue")
     """Lines that go on with the event before; others begin one."""
 
-    end: str | None = None
+    end: Pattern | None = None
     """Lines that end an event."""
 
-    goes_on: str | None = None
+    goes_on: Pattern | None = None
     """Lines with which an event does not end, so that the next line belongs to it, too."""
 
     max_lines: Annotated[int, msgspec.Meta(ge=2, le=100_000)] = 500
@@ -84,7 +88,7 @@ class MultilineTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class LinesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Keys of each table of an input: how its bytes are cut into events. By default into lines."""
 
-    encoding: str = UTF8
+    encoding: Annotated[str, checked(canonical_encoding)] = UTF8
     """The encoding of the bytes, by one of Python's names for it."""
 
     line_end: Annotated[str, msgspec.Meta(min_length=1)] = "\n"

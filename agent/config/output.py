@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from logdrive.address import host_port
-from logdrive.config.bounds import Positive
+from logdrive.config.bounds import Positive, checked
 from logdrive.model.units import KIB, MIB
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.wire.lumberjack.limits import WINDOW_BYTES, WINDOWS_IN_FLIGHT
@@ -24,10 +24,15 @@ class BackoffTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Limit on any pause."""
 
 
+def _check_hosts(hosts: list[str]) -> None:
+    for host in hosts:
+        host_port(host)  # raises ValueError
+
+
 class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [output] table: the receivers, and how lines are sent to them."""
 
-    hosts: Annotated[list[str], msgspec.Meta(min_length=1)]
+    hosts: Annotated[list[str], msgspec.Meta(min_length=1), checked(_check_hosts)]
     """Receivers as host:port."""
 
     tls: Literal["off"] | ClientTlsConfig
@@ -71,8 +76,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def __post_init__(self) -> None:
         """Refuse invalid addresses, and combinations of keys that can't work."""
-        for host in self.hosts:
-            host_port(host)  # raises ValueError
+        _check_hosts(self.hosts)
 
         if self.dialect == "auto" and self.tls == "off":
             raise ValueError(

@@ -6,7 +6,7 @@ import msgspec
 import orjson
 
 from agent.patterns import check_pattern
-from logdrive.config.bounds import Count, Positive
+from logdrive.config.bounds import Count, Positive, checked
 from logdrive.model.limits import ATTRIBUTES_DEPTH
 from logdrive.model.units import KIB
 
@@ -31,7 +31,7 @@ MESSAGE = "message"
 class MatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which events `include` keeps and `exclude` drops."""
 
-    pattern: str
+    pattern: Annotated[str, checked(check_pattern)]
     """What is searched for."""
 
     field: FieldName = MESSAGE
@@ -48,7 +48,7 @@ class RedactTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     presets: list[RedactPreset] = []
     """Rules that are known by name."""
 
-    pattern: str | None = None
+    pattern: Annotated[str, checked(check_pattern)] | None = None
     """A rule of one's own. With groups only these are replaced, else all that matches."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,32}$")] = "pattern"

@@ -10,7 +10,7 @@ from agent.config.encodings import UNIT_BYTES
 from agent.config.events import EventsTable
 from agent.config.formats import FormatName, FormatTable
 from logdrive.address import host_port
-from logdrive.config.bounds import Count, Positive
+from logdrive.config.bounds import Count, Positive, checked
 from logdrive.model.units import GIB, KIB, MIB
 from logdrive.net.settings import ServerTlsConfig
 
@@ -27,6 +27,11 @@ MessageLimit = Annotated[int, msgspec.Meta(ge=480, le=MESSAGE_BYTES)]
 
 Mode = Annotated[str, msgspec.Meta(pattern="^0?[0-7]{3}$")]
 """Permission bits of a file, in octal digits."""
+
+
+def _check_absolute(path: str) -> None:
+    if not path.startswith("/"):
+        raise ValueError(f"{path!r} must be an absolute path, as in /run/app/log")
 
 
 class SpooledTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -73,7 +78,7 @@ class StdinTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=
 class PipeTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One [[pipe]] table: a named pipe."""
 
-    path: str
+    path: Annotated[str, checked(_check_absolute)]
     """The pipe's absolute path; it is made where it is missing."""
 
     mode: Mode = "0660"
@@ -85,7 +90,7 @@ class PipeTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=T
     def __post_init__(self) -> None:
         """Refuse a relative path."""
         super().__post_init__()
-        _require_absolute(self.path)
+        _check_absolute(self.path)
 
     @property
     def name(self) -> str:
@@ -96,7 +101,7 @@ class PipeTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=T
 class SocketTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One [[socket]] table: a Unix socket."""
 
-    path: str
+    path: Annotated[str, checked(_check_absolute)]
     """The socket's absolute path; one that nothing listens at is replaced."""
 
     kind: Literal["stream", "datagram"] = "stream"
@@ -117,7 +122,7 @@ class SocketTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only
     def __post_init__(self) -> None:
         """Refuse a relative path, and one that a socket's address has no room for."""
         super().__post_init__()
-        _require_absolute(self.path)
+        _check_absolute(self.path)
         if len(self.path.encode()) > 107:
             raise ValueError("the path of a Unix socket has at most 107 bytes")
         if self.kind == "datagram":
@@ -142,7 +147,7 @@ class SyslogTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only
     format: FormatName | FormatTable | None = "syslog"
     """The form of the messages."""
 
-    listen: str
+    listen: Annotated[str, checked(host_port)]
     """Address to listen at, host:port; 514 is the default port, 6514 with TLS."""
 
     protocol: Literal["udp", "tcp", "tls"]
@@ -185,8 +190,3 @@ class SyslogTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only
         """Its name."""
         host, port = self.address
         return f"syslog:{self.protocol}:{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _require_absolute(path: str) -> None:
-    if not path.startswith("/"):
-        raise ValueError(f"{path!r} must be an absolute path, as in /run/app/log")

@@ -1,9 +1,10 @@
 """Finds all mistakes in a parsed document, where msgspec stops at the first one.
 
-Each table is walked here, and each value converted by itself, from the leaves up. A table as a
-whole (its `__post_init__`) is checked only if all its values are right. Its error is about one key
-if it begins with the `repr` of that key's value, or with the key's name and a colon; otherwise it
-is about the table.
+Each table is walked here, and each value converted by itself, from the leaves up; one that fits its
+type is also given to the check that the type brings along (`logdrive.config.bounds.checked`). A
+table as a whole (its `__post_init__`) is checked only if all its values are right. Its error is
+about one key if it begins with the `repr` of that key's value, or with the key's name and a colon;
+otherwise it is about the table.
 """
 
 import difflib
@@ -15,6 +16,7 @@ import msgspec
 import orjson
 from msgspec import inspect
 
+from logdrive.config.bounds import value_checks
 from logdrive.config.words import describe_type
 from logdrive.errors import Mistake
 
@@ -104,7 +106,8 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
     for name, value in table.items():
         path = f"{key}.{name}" if key else name
         if name in fields:
-            yield from _value(value, fields[name].type, path)
+            mistakes = list(_value(value, fields[name].type, path))
+            yield from mistakes or _checked({name: value}, fields[name].type, key or "file")
         else:
             yield Mistake(
                 path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
@@ -116,6 +119,20 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
             yield Mistake(
                 f"{key}.{name}" if key else name, "", f"this key is missing: write {words}"
             )
+
+
+def _checked(pair: dict[str, Any], python_type: Any, key: str) -> Iterator[Mistake]:
+    """Yield what the checks of a type say of a value that fits it; *pair* is its name and it."""
+    for check in value_checks(inspect.type_info(python_type)):
+        try:
+            check(*pair.values())
+        except ValueError as error:
+            mistake = _about(pair, key, str(error))
+            # it does not quote the value, in which there may be a password
+            if mistake.key == key:
+                (name,) = pair
+                mistake = Mistake(name if key == "file" else f"{key}.{name}", "", str(error))
+            yield mistake
 
 
 def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mistake:
@@ -139,8 +156,8 @@ def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mist
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
-    """Return the mistake that a `__post_init__` reported for *table* at *key*, with the key of the
-    value that it is about.
+    """Return the mistake that a check or a `__post_init__` reported for *table* at *key*, with the
+    key of the value that it is about.
     """
     for name, value in table.items():
         path = name if key == "file" else f"{key}.{name}"

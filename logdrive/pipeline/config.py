@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from logdrive.address import host_port
+from logdrive.config.bounds import checked
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.bronze.follower import TableForm
 from logdrive.pipeline.plan import DRIVER_BYTES, MOST_BYTES, TRIGGER_SECONDS
@@ -74,7 +75,7 @@ class TablesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [metrics] table: where Prometheus fetches figures."""
 
-    address: str  # host:port
+    address: Annotated[str, checked(host_port)]  # host:port
 
     def __post_init__(self) -> None:
         """Refuse a malformed address."""

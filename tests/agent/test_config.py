@@ -40,7 +40,7 @@ MINIMAL = (
             "write",
         ),
         (('tls = "off"', 'tls = "off"\nwindow = 1'), "output.window", "no such key"),
-        (('paths = ["/l/*"]', 'paths = ["/l/*"]\nstart = "24"'), "input[0]", "24h"),
+        (('paths = ["/l/*"]', 'paths = ["/l/*"]\nstart = "24"'), "input[0].start", "24h"),
         (('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {1 << 64}}}'), "input[0]", "JSON"),
         (
             ('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {"[" * 31}{"]" * 31}}}'),
@@ -68,6 +68,36 @@ def test_mistakes_name_their_key_and_remedy(
     (mistake,) = caught.value.mistakes
     assert mistake.key == key
     assert remedy in mistake.remedy
+
+
+def test_wrong_values_of_a_table_are_reported_at_once_beside_wrong_types(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    wrong = """paths = ["/l/*", "l"]
+quiet_seconds = "3"
+start = "yesterday"
+format = "jsn"
+encoding = "utf-99"
+multiline = { start = "[", end = 3, goes_on = "(" }
+processor = [{ exclude = { pattern = "(?=x)", field = 1 } }]
+"""
+    text = MINIMAL.replace('paths = ["/l/*"]', wrong)
+    path.write_text(text.replace('tls = "off"', 'tls = "of"').replace('"h"', '"h:x"'))
+    with pytest.raises(ConfigError) as caught:
+        load_config(str(path), AgentConfig, {})
+    assert [mistake.key for mistake in caught.value.mistakes] == [
+        "input[0].paths[1]",
+        "input[0].quiet_seconds",
+        "input[0].start",
+        "input[0].format",
+        "input[0].encoding",
+        "input[0].multiline.start",
+        "input[0].multiline.end",
+        "input[0].multiline.goes_on",
+        "input[0].processor[0].exclude.pattern",
+        "input[0].processor[0].exclude.field",
+        "output.hosts[0]",
+        "output.tls",
+    ]
 
 
 REST = MINIMAL.replace('[[input]]\npaths = ["/l/*"]\n', "")

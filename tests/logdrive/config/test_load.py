@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logdrive.config.bounds import checked
 from logdrive.config.environment import apply_environment
 from logdrive.config.load import load_config, name_keys_in_errors
 from logdrive.errors import ConfigError, Mistake
@@ -349,6 +350,35 @@ def test_mistakes_found_with_the_table_alone_get_the_files_path() -> None:
     with pytest.raises(ConfigError) as raised, name_keys_in_errors("receiver.toml", faces):
         raise error
     assert str(raised.value) == ("receiver.toml: listen.listen.address = a:1: a library is missing")
+
+
+def _even(number: int) -> None:
+    if number % 2:
+        raise ValueError("it must be even")
+
+
+def _lower(words: list[str]) -> None:
+    for word in words:
+        if not word.islower():
+            raise ValueError(f"{word!r} must be in lower case")
+
+
+class Checked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    number: Annotated[int, checked(_even)] | None = None
+    words: Annotated[list[str], msgspec.Meta(min_length=1), checked(_lower)]
+    text: str = ""
+
+
+def test_a_value_that_its_types_check_refuses_is_found_beside_other_mistakes(file: Path) -> None:
+    assert mistakes(file, 'number = 3\nwords = ["a", "B"]\ntext = 1', Checked) == [
+        "number: it must be even",
+        'words[1] = "B": must be in lower case',
+        "text = 1: write a text",
+    ]
+    assert mistakes(file, 'number = "3"\nwords = []', Checked) == [
+        'number = "3": write a whole number',
+        'words = []: write a list of texts, as in ["a", "b"], at least 1',
+    ]
 
 
 def test_mistakes_found_without_the_file_get_its_path_and_the_full_key() -> None:
