@@ -103,7 +103,9 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
         port = parts.port if parts.port is not None else default_port
     except ValueError:
         raise ValueError(f"{shown!r} has no port between 0 and 65535: write host:port") from None
-    if not parts.hostname or parts.path or parts.username:
+    # a part behind ? or # would be dropped, and so would a newline
+    unfit = not text.isprintable() or any(character in " ,?#\\" for character in text)
+    if not parts.hostname or parts.path or parts.username or unfit:
         raise ValueError(f"{shown!r} is not an address: write host:port")
     return parts.hostname, port
 

@@ -1,13 +1,44 @@
-"""Addresses of streams of S2 and topics of Iggy: how they are written, and what is refused."""
+"""Addresses of hosts, streams of S2 and topics of Iggy: how they are written, what is refused."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.address import IGGY_PORT, S2_PORT, IggyAddress, S2Address, sink_address
+from logdrive.address import (
+    IGGY_PORT,
+    S2_PORT,
+    IggyAddress,
+    S2Address,
+    host_port,
+    sink_address,
+)
 from logdrive.wire.s2.names import is_basin, is_stream
 
 BASIN = "my-basin"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("h", ("h", 5044)),
+        ("h:1", ("h", 1)),
+        ("10.0.0.1:1", ("10.0.0.1", 1)),
+        ("[::1]:1", ("::1", 1)),
+        ("my_host.example", ("my_host.example", 5044)),
+        ("zürich:1", ("zürich", 1)),
+    ],
+)
+def test_a_host_and_its_port(text: str, parts: tuple[str, int]) -> None:
+    assert host_port(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "\t", "a b", " a:1", "a\n:1", "a\0:1", "a,b:1", "a?b", "a#b:1", "a/b", ":1", "a:b"],
+)
+def test_what_is_no_host_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write host:port"):
+        host_port(text)
 
 
 def test_the_port_may_be_left_out_and_so_may_the_host() -> None:

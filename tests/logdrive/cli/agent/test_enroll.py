@@ -212,6 +212,15 @@ def test_a_broken_agent_toml_is_named_before_anything_is_written(
     assert files(etc) == before
 
 
+@pytest.mark.parametrize("receiver", [" ", "a b", "a:b", "a:1 "])
+def test_a_receiver_that_is_no_address_is_refused_before_anything_is_written(
+    bundle: Path, tmp_path: Path, receiver: str
+) -> None:
+    refused = run("agent", "enroll", bundle, "--to", receiver, "--dir", tmp_path / "etc")
+    assert (refused.exit_code, "write host:port" in refused.output) == (2, True)
+    assert not (tmp_path / "etc").exists()
+
+
 def _without_key(data: bytes, _: bytes) -> bytes:
     return data.partition(b"-----BEGIN PRIVATE KEY")[0]
 
