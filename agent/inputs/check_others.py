@@ -97,7 +97,7 @@ def _check_entries(config: AgentConfig, checkpoint: Checkpoint | None) -> Iterat
     """Warn of the checkpoint's sources whose input is no more in the configuration."""
     entries = checkpoint.entries if checkpoint is not None else []
     living = [entry for entry in entries if entry.done is None and entry.ended is None]
-    named = {table.name for table in config.spooled}
+    named = {table.name for table in config.spooled.values()}
     spooled = [
         path
         for path in (path_from_text(e.path) for e in living if e.input == InputKind.SPOOL.value)
