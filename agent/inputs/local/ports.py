@@ -26,11 +26,14 @@ class ByteInput(Protocol):
         ...
 
     def end(self) -> None:
-        """Let `read` return b"" once nothing waits to be read."""
+        """Take nothing more, and let `read` return what waits, then b"".
+
+        Writers get an error from then on, lest they write what nothing reads.
+        """
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, if it is open."""
         ...
 
 
@@ -53,11 +56,14 @@ class DatagramInput(Protocol):
         ...
 
     def end(self) -> None:
-        """Let `receive` return [] once no datagram waits."""
+        """Let `receive` return what waits, then [].
+
+        It is closed in the same step: what is sent then is refused, not kept for no reader.
+        """
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, if it is open."""
         ...
 
 

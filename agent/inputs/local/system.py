@@ -5,7 +5,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import select
 import socket
 import stat
 import struct
@@ -13,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from agent.inputs.local.descriptors import DescriptorInput, Readiness
 from agent.inputs.local.ports import (
     ByteInput,
     DatagramInput,
@@ -20,7 +20,7 @@ from agent.inputs.local.ports import (
     PathIdentity,
     RunningProgram,
 )
-from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
+from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.host.transport import Accept, ListenerLimits, Peer
 from logdrive.model.units import KIB, MIB
@@ -34,8 +34,6 @@ _SOCKET_BYTES: Final = 4 * MIB
 """The kernel's buffer for datagrams that wait, as far as the system allows it."""
 _BACKLOG: Final = 100
 """Connections to a Unix socket that wait to be accepted."""
-_PIPE_BYTES: Final = 1 * MIB
-"""The kernel's buffer of a pipe, as far as the system allows it."""
 _SO_MEMINFO: Final = 55
 """Linux's socket option SO_MEMINFO, which Python does not name; of its figures, drops are the last.
 """
@@ -45,82 +43,6 @@ _STREAM_BYTES: Final = 256 * KIB
 """Limit on one read of a program's output."""
 
 
-class _Readiness:
-    """Waits until a descriptor can be read, or `end` was called."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._waiter: asyncio.Future[None] | None = None
-        self.ended = False
-
-    async def wait(self) -> None:
-        """Return once there may be something to read, or `end` was called."""
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        loop.add_reader(self._descriptor, self._wake)
-        try:
-            await self._waiter
-        finally:
-            loop.remove_reader(self._descriptor)
-            self._waiter = None
-
-    def end(self) -> None:
-        self.ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-class DescriptorInput:
-    """Standard input or a pipe, without making it non-blocking: others may share it."""
-
-    def __init__(self, descriptor: int, *, owned: bool, has_end: bool) -> None:
-        """Read *descriptor*; close it if it is *owned*. One without an end has a writer always."""
-        self._descriptor = descriptor
-        self._owned = owned
-        self._has_end = has_end
-        self._readiness = _Readiness(descriptor)
-        # epoll takes no regular file, which can always be read
-        self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        self._last = _PIPE_BYTES  # how much is read after `end`: what a pipe may hold
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-
-    async def read(self, limit: int) -> bytes:
-        """Return what is there; see `ByteInput`."""
-        while not (self._readiness.ended and self._last <= 0):
-            if self._is_file or self._can_read():
-                try:
-                    data = os.read(self._descriptor, limit)
-                except OSError as error:  # a terminal that is gone, or a disk that fails
-                    raise TransientError(os_error_text(error)) from error
-                if data or self._has_end:
-                    self._last -= len(data) if self._readiness.ended else 0
-                    return data
-            if self._readiness.ended:
-                break
-            await self._readiness.wait()
-        return b""
-
-    def _can_read(self) -> bool:
-        """Return whether a read would return at once."""
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-
-    def end(self) -> None:
-        """Let `read` return b"" once nothing waits to be read."""
-        self._readiness.end()
-
-    def close(self) -> None:
-        """Close it, if it is ours."""
-        if self._owned:
-            os.close(self._descriptor)
-            self._owned = False
-
-
 class SocketInput:
     """A bound socket for datagrams."""
 
@@ -128,7 +50,7 @@ class SocketInput:
         self._socket = bound
         self._path = path  # of a Unix socket
         self._identity = _identity_of(path) if path else None
-        self._readiness = _Readiness(bound.fileno())
+        self._readiness = Readiness(bound.fileno())
         self._last = 2 * _SOCKET_BYTES  # how much is read after `end`: what may wait
 
     async def receive(self, limit: int) -> list[tuple[bytes, str]]:
@@ -139,6 +61,7 @@ class SocketInput:
                 self._last -= _BATCH_BYTES if self._readiness.ended else 0
                 return found
             if self._readiness.ended:
+                self.close()  # at once: the kernel would take what comes, and nothing reads it
                 return []
             await self._readiness.wait()
 
@@ -164,7 +87,11 @@ class SocketInput:
             return 0
 
     def end(self) -> None:
-        """Let `receive` return [] once no datagram waits."""
+        """Let `receive` return what waits, then close it."""
+        if self._path:
+            # senders are refused from now on; UDP has no such thing
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RD)
         self._readiness.end()
 
     def close(self) -> None:
@@ -230,7 +157,7 @@ class SystemInputs:
                 raise OSError(errno.EBADF, "it is closed")
             if fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
                 raise OSError(errno.EBADF, "it is open for writing only")
-            return DescriptorInput(0, owned=False, has_end=True)
+            return DescriptorInput(0, has_end=True)
         except OSError as error:
             _refuse("", "", error, "start the agent behind a pipe, as in `app | logdrive …`")
 
@@ -251,7 +178,7 @@ class SystemInputs:
                 error,
                 "name a pipe, or a path in a directory, that the agent's user may read and write",
             )
-        return DescriptorInput(descriptor, owned=True, has_end=False)
+        return DescriptorInput(descriptor, has_end=False)
 
     def bind_udp(self, host: str, port: int) -> DatagramInput:
         """Return a bound UDP socket. Raises `ConfigError`."""

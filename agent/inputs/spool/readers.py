@@ -47,7 +47,7 @@ class Reader(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Let `run` return once it has handed over what waits to be read."""
+        """Take no more from writers; let `run` return once it has handed over what waits."""
         ...
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class BytesReader:
             former.end()
 
     async def stop(self) -> None:
-        """End the input once nothing waits in it."""
+        """Close the input; what was in it is handed over."""
         self._stopped = True
         if self._input is not None:
             self._input.end()
@@ -160,7 +160,7 @@ class DatagramReader:
                 dropped_before = dropped
 
     async def stop(self) -> None:
-        """End the input once no datagram waits."""
+        """Close the socket once no datagram waits."""
         if self._input is not None:
             self._input.end()
 

@@ -7,6 +7,9 @@ is freed a little later. A source ends with its input: at the end of standard in
 table names the input any more; its segment is deleted when its end record is acknowledged and the
 checkpoint says so.
 
+A stop takes what is in the kernel's buffers, and closes pipes and datagram sockets before the spool
+is sent: what is written then is refused, not lost.
+
 After a restart, or a crash at any point, the segments say what there is: those of inputs that go on
 are appended to, the others are sent and ended. A line that a reader had read, and that was not yet
 durable, is lost with the process; nothing else is, and nothing comes twice.

@@ -16,7 +16,8 @@ import pytest
 import structlog
 
 from agent.config.spooled import SocketTable
-from agent.inputs.local.system import DescriptorInput, SystemInputs
+from agent.inputs.local.descriptors import DescriptorInput
+from agent.inputs.local.system import SystemInputs
 from agent.inputs.spool import kept_open
 from agent.inputs.spool.blocks import Senders
 from agent.inputs.spool.channel import SpoolChannel
@@ -260,7 +261,7 @@ def test_a_standard_input_that_fails_has_ended_and_what_came_is_kept(tmp_path: P
         tty.setraw(slave)
         channel = SlowChannel(SocketTable(path=str(tmp_path / "unused")))
         channel.room.set()
-        reader = BytesReader(lambda: DescriptorInput(slave, owned=True, has_end=True), channel)
+        reader = BytesReader(lambda: DescriptorInput(slave, has_end=True), channel)
         await reader.open()
         running = asyncio.ensure_future(reader.run())
         os.write(terminal, b"typed\n")
@@ -275,5 +276,28 @@ def test_a_standard_input_that_fails_has_ended_and_what_came_is_kept(tmp_path: P
 
     def fail(descriptor: int, limit: int) -> bytes:
         raise OSError(errno.EIO, "it is gone")
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+@pytest.mark.parametrize("kind", range(2), ids=["pipe", "datagrams"])
+def test_a_stop_refuses_writers_while_what_came_waits_for_the_disk(
+    tmp_path: Path, kind: int
+) -> None:
+    async def story() -> None:
+        reader, channel, write = kinds(tmp_path / "input")[kind]
+        await reader.open()
+        running = asyncio.ensure_future(reader.run())
+        await asyncio.sleep(0)
+        write(b"first\n")
+        await asyncio.sleep(0.1)
+        write(b"second\n")
+        await reader.stop()
+        with pytest.raises(OSError):  # noqa: PT011 - each kind of input has its own
+            write(b"too late\n")
+        channel.room.set()
+        await running
+        reader.close()
+        assert channel.text == b"first\nsecond\n"
 
     asyncio.run(asyncio.wait_for(story(), 30))
