@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import socket
 import stat
 import struct
@@ -41,6 +42,8 @@ _MEMINFO: Final = struct.Struct("9I")
 _DROPS: Final = 8
 _STREAM_BYTES: Final = 256 * KIB
 """Limit on one read of a program's output."""
+_END_SECONDS: Final = 1.0
+"""A program whose output has ended is killed after so long."""
 
 
 class SocketInput:
@@ -122,17 +125,27 @@ class SystemProgram:
         self._process = process
         assert process.stderr is not None
         self._said = asyncio.ensure_future(_last_words(process.stderr))
+        self._at_end = False  # whether its output has ended
 
     async def read(self) -> bytes:
         """Return what it has written; see `RunningProgram`."""
         assert self._process.stdout is not None
-        return await self._process.stdout.read(_STREAM_BYTES)
+        data = await self._process.stdout.read(_STREAM_BYTES)
+        self._at_end = not data
+        return data
 
     async def end(self) -> str:
         """End it; return the last of what it said."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._process.returncode is None:
-                self._process.kill()
+        if self._at_end:
+            # it is about to end by itself, with a status of its own
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await self._process.wait()
+        if self._process.returncode is None:
+            # asyncio's own `kill` would take the status of a program that has just ended away from
+            # the thread that waits for it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
         status = await self._process.wait()
         said = await self._said
         return said or (f"it ended with {status}" if status else "")

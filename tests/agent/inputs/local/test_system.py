@@ -1,6 +1,7 @@
 """Real pipes, standard input and datagrams at a stop: what the kernel took is read, then none is.
 
-Each writer notes what the kernel took of it, and writes until it is refused.
+Each writer notes what the kernel took of it, and writes until it is refused. And real programs: how
+they end.
 """
 
 import asyncio
@@ -197,3 +198,42 @@ def test_a_udp_port_that_was_ended_is_closed_once_what_waited_is_received() -> N
                 sender.send(b"as the sender is told")
 
     asyncio.run(asyncio.wait_for(story(), 30))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo out", ""),
+        ("echo out; exit 3", "it ended with 3"),
+        ("echo out; echo why >&2; exit 3", "why"),
+        ("echo out; exec >&-; sleep 0.2; exit 3", "it ended with 3"),
+    ],
+)
+def test_a_program_that_ends_says_why_by_itself(
+    script: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        for _ in range(10):
+            program = await SystemInputs().start_program(["/bin/sh", "-c", script])
+            assert await program.read() == b"out\n"
+            assert await program.read() == b""
+            assert await program.end() == reason
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    assert not caplog.records, "asyncio lost a process"
+
+
+def test_a_program_that_goes_on_is_killed_also_one_that_has_just_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        program = await SystemInputs().start_program(["/bin/sh", "-c", "echo out; exec sleep 60"])
+        assert await program.read() == b"out\n"
+        assert await program.end() == "it ended with -9"
+        for _ in range(20):
+            program = await SystemInputs().start_program(["/bin/sh", "-c", "echo out"])
+            assert await program.read() == b"out\n"
+            assert await program.end() in ("", "it ended with -9")
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    assert not caplog.records, "asyncio lost a process"
