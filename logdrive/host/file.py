@@ -27,6 +27,7 @@ class FileStat:
     modified_ns: int  # last change, ns since 1970
     birth_ns: int  # ns since 1970; 0 if the file system keeps no birth time (rule G2)
     is_file: bool  # whether it is a regular file
+    is_directory: bool  # whether it is a directory; pipes, sockets and devices are neither
 
 
 class Stage(Protocol):
@@ -111,6 +112,7 @@ def file_stat(result: StatResult) -> FileStat:
         modified_ns=result.modified_ns,
         birth_ns=result.birth_ns,
         is_file=stat.S_ISREG(result.mode),
+        is_directory=stat.S_ISDIR(result.mode),
     )
 
 

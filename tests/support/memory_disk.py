@@ -191,7 +191,7 @@ class MemoryDisk:
     def stat(self, path: str) -> FileStat:
         """Return the stat of *path*."""
         if path in self._directories:
-            return FileStat(self.device, 0, 0, 2, 0, 0, is_file=False)
+            return FileStat(self.device, 0, 0, 2, 0, 0, is_file=False, is_directory=True)
         if path not in self._files:
             raise self._missing(path)
         return self._stat(self._files[path])
@@ -542,6 +542,7 @@ class MemoryDisk:
             node.modified_ns,
             born_ns,
             is_file=True,
+            is_directory=False,
         )
 
     def _missing(self, path: str) -> OSError:

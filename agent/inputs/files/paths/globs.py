@@ -232,7 +232,7 @@ class DirectoryListing:
                     continue
                 path = os.path.join(directory, name)
                 stat = self.stat_or_none(path)
-                if stat is not None and not stat.is_file:
+                if stat is not None and stat.is_directory:
                     names.append(name)
                     self._keys[path] = _key(stat)
             self._directories[directory] = sorted(names)

@@ -1,12 +1,14 @@
 """Patterns name the same files whether directories are listed or a path is asked about."""
 
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
 from agent.config.files import InputTable
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, PathPattern
-from logdrive.host.disk import FileStat
+from logdrive.host.disk import FileStat, SystemDisk
 from tests.support.memory_disk import MemoryDisk
 
 FILES = [
@@ -96,3 +98,18 @@ def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(
     found = list(PathPattern("/logs/**/*.log").expand_paths(DirectoryListing(disk)))
     assert "/logs/app/deep/er/d.log" in found
     assert not {*looked} & {*FILES}
+
+
+def test_pipes_sockets_and_devices_below_a_pattern_are_passed_over(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "a.log").write_text("line\n")
+    os.mkfifo(below / "pipe.log")
+    (below / "device.log").symlink_to("/dev/null")
+    (below / "again").symlink_to(below)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(below / "socket.log"))
+        listing = DirectoryListing(SystemDisk())
+        inputs = FileInputs([InputTable(paths=[f"{tmp_path}/**/*"])])
+        assert [match.path for match in inputs.scan_files(listing)] == [str(below / "a.log")]
+    assert (listing.errors, listing.forbidden) == ({}, {})
