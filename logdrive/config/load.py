@@ -86,9 +86,7 @@ def name_keys_in_errors(path: str, config: msgspec.Struct) -> Iterator[None]:
             if not is_part and any(f"{error.file}.{each.key}" not in keys for each in mistakes):
                 raise
             mistakes = [
-                replace(
-                    each, key=(is_part and _key_of(each, keys)) or f"{error.file}.{each.key}"
-                )
+                replace(each, key=(is_part and _key_of(each, keys)) or f"{error.file}.{each.key}")
                 for each in mistakes
             ]
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
