@@ -53,7 +53,7 @@ from receiver.router import RouteKey
 
 _CORRECTIONS = 3
 """Limit on P frames in a row without an accepted run; after them the source is refused (E 6, or E 3
-if the sink failed).
+if the sink failed meanwhile).
 """
 
 
@@ -93,7 +93,7 @@ class Registration:
         self._writer = services.writers.claim_writer(sink, self.source, self)
 
         self._corrections = 0  # P frames since the last run that became durable
-        self._failure: str | None = None  # of the sink, if that was why the last run was dropped
+        self._failure: str | None = None  # the sink's last one since then, None without any
         # grows with each dropped run: appends submitted before it tell nothing new by failing
         self._era = 0
         self._answered_in = 0  # the window in which the last P was sent
@@ -197,7 +197,8 @@ class Registration:
         try:
             future = self._writer.append_run(self, batch, run.records + 1, run.previous, run.number)
         except (NotOpenError, TransientError) as error:
-            self._refuse(window, error)
+            self._note_failure(error)
+            self._refuse(window)
             return
         except NumberConflictError:
             self._refuse(window)
@@ -218,13 +219,16 @@ class Registration:
     ) -> None:
         error = self._link.on_append_settled(batch_bytes, future)
         if error is None:
-            self._corrections = 0
+            self._corrections, self._failure = 0, None
             self._link.acks.release_window(window)
-        elif isinstance(error, StorageError):
-            pass  # the receiver ends, and the window is never acknowledged
+            return
+        if isinstance(error, StorageError):
+            return  # the receiver ends, and the window is never acknowledged
+        # in any state: a run behind it may have been dropped before this call
+        self._note_failure(error)
         # the first append of this era that fails; those behind it fail with it
-        elif self.state is RegistrationState.LIVE and era == self._era:
-            self._refuse(window, error)
+        if self.state is RegistrationState.LIVE and era == self._era:
+            self._refuse(window)
         elif self.state is RegistrationState.ASKING:
             self._unanswered.append(window)
         # no P or E can name a freed index: the peer learns it by losing the connection
@@ -236,14 +240,13 @@ class Registration:
 
     # Refusing ------------------------------------------------------------------------------------
 
-    def _refuse(self, window: OpenWindow, failure: BaseException | None = None) -> None:
-        """Hold *window*, which has a dropped run, until a P with the durable number is sent.
-
-        *failure* is the sink's error, if that is the reason.
-        """
-        self.state = RegistrationState.ASKING
+    def _note_failure(self, error: BaseException) -> None:
         # as text, since the error itself keeps the run that failed in memory
-        self._failure = None if failure is None else str(failure)
+        self._failure = str(error)
+
+    def _refuse(self, window: OpenWindow) -> None:
+        """Hold *window*, which has a dropped run, until a P with the durable number is sent."""
+        self.state = RegistrationState.ASKING
         self._era += 1
         self._unanswered.append(window)
         self._link.start_task(self._correct())

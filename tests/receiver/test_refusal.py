@@ -2,9 +2,13 @@
 (`docs/protocols/delivery.md` part 7).
 """
 
+import asyncio
 import errno
+from collections.abc import Callable
 from random import Random
 from uuid import UUID
+
+import pytest
 
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT
@@ -17,7 +21,8 @@ from logdrive.wire.lumberjack.frames import (
     SourceFrame,
 )
 from tests.receiver.peers import NativePeer, at, content, run_of
-from tests.receiver.world import in_virtual_time, ledger, receiver
+from tests.receiver.world import SYNC_SECONDS, in_virtual_time, ledger, receiver
+from tests.support.memory_disk import MemoryDisk
 
 A, B = UUID(int=0xA), UUID(int=0xB)
 
@@ -175,6 +180,52 @@ async def test_e3_three_runs_full_disk_did_not_take_end_source_for_second_and_no
         await peer.register(2, A)  # a little later the writer tries again, under a new index
         await peer.acknowledged(await peer.send_window(lines(2, 0, 100)))
     assert set((await ledger(world.disk)).by_data()) == {content(100), content(40)}
+
+
+class _FillingDisk(MemoryDisk):
+    """Calls `on_full` when a write finds no room, before the writer learns of it."""
+
+    on_full: Callable[[], None] = staticmethod(lambda: None)
+
+    def _room_for(self, size: int) -> tuple[int, int]:
+        room, error = super()._room_for(size)
+        if error:
+            self.on_full()
+        return room, error
+
+
+def _after_turns(turns: int, call: Callable[[], None]) -> None:
+    """Call *call* after so many turns of the event loop."""
+    if turns:
+        asyncio.get_running_loop().call_soon(_after_turns, turns - 1, call)
+    else:
+        call()
+
+
+@pytest.mark.parametrize("turns", range(6))
+@in_virtual_time
+async def test_e3_also_where_a_run_is_dropped_before_the_failure_of_the_one_before_is_known(
+    turns: int,
+) -> None:
+    disk = _FillingDisk()
+    async with receiver(disk=disk) as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        disk.capacity = 0
+        [connection] = world.network.connections()
+        disk.on_full = lambda: _after_turns(turns, connection.resume)
+        for _ in (1, 2, 3):
+            await peer.send_window(lines(0, 0, 100))
+            await asyncio.sleep(SYNC_SECONDS / 2)
+            # comes just before, or just after the failure of the first run
+            connection.stall()
+            last = await peer.send_window(lines(0, 100, 200))
+            frames = []
+            while (frame := await peer.next()) != AckFrame(last):
+                frames.append(frame)
+        refusals = [frame for frame in frames if isinstance(frame, RefusalFrame)]
+        assert [frame.code for frame in refusals] == [RefusalCode.TRY_LATER]
+        assert "space" in refusals[0].text
 
 
 @in_virtual_time

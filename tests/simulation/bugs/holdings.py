@@ -75,8 +75,8 @@ HOLDINGS = (
         "receiver.dialects.registration",
         (
             (
-                "        self._failure = None if failure is None else str(failure)\n",
-                "        self._failure = failure\n",
+                "        self._failure = str(error)\n",
+                "        self._failure = error  # type: ignore[assignment]\n",
             ),
         ),
     ),

@@ -19,8 +19,8 @@ RECEIVER = (
                 "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
             ),
             (
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
+                "        if self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window)\n",
+                "        if self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
             ),
         ),
     ),
@@ -49,8 +49,8 @@ RECEIVER = (
                 "        if True:\n            self.state = RegistrationState.LIVE\n",
             ),
             (
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
+                "        if self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window)\n",
+                "        if self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release_window(window)\n",
             ),
         ),
     ),
