@@ -338,7 +338,7 @@ class Connector:
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
 
     async def _wait_to_reconnect(self, seconds: float) -> None:
-        """Wait for *seconds*; after an idle connection only until there is something to send."""
+        """Wait for *seconds*; after an idle connection only until there is work."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 if self._policy.closed_idle:
@@ -347,11 +347,17 @@ class Connector:
                     await self._finished.wait()
 
     async def _wait_for_work(self) -> None:
-        """Wait until a source has something to send."""
-        send_queue = self._services.send_queue
-        while not send_queue and not self._finished.is_set():
+        """Wait until a source has something to send, or a refused one may be asked for again."""
+        send_queue, clock = self._services.send_queue, self._services.clock
+        while not self._finished.is_set():
             send_queue.clear_wake()
-            await send_queue.wait_for_wake()
+            retry_at = send_queue.retry_paused(clock.monotonic())
+            if send_queue:
+                return
+            seconds = None if retry_at is None else retry_at - clock.monotonic()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await send_queue.wait_for_wake()
 
 
 def _codec(settings: OutputTable) -> Codec | None:

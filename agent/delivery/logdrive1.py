@@ -134,13 +134,8 @@ class Logdrive1Sender:
 
     def retry_refused(self) -> float | None:
         """Let refused sources register again whose pause is over; return when the next one ends."""
-        now, send_queue = self._services.clock.monotonic(), self._services.send_queue
-        for source in list(send_queue.paused):
-            source.registration.end_pause_if_due(now)
-            if source.state is not SourceState.PAUSED:
-                del send_queue.paused[source]
-                send_queue.enqueue_registration(source)
-        return min((source.registration.retry_at for source in send_queue.paused), default=None)
+        services = self._services
+        return services.send_queue.retry_paused(services.clock.monotonic())
 
     def _unregister_idle(self, frames: list[bytes]) -> None:
         """Free the indices of idle sources, as a connection may have only so many live ones."""

@@ -13,7 +13,7 @@ _LONG_PAUSE_SECONDS: Final = 60.0
 """Added to the pause after an error that will not pass soon."""
 _IDLE_SECONDS: Final = 60.0
 """A connection that the receiver closed while idle is made again after this time at most, or as
-soon as there is something to send.
+soon as there is something to send, or a refused source to be asked for.
 """
 _TOO_OFTEN: Final = 3
 """After this many connections in a row that ended before the first frame, it is no restart of the

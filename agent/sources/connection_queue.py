@@ -93,6 +93,18 @@ class ConnectionQueue:
         self._to_register[source] = None
         self.wake()
 
+    def retry_paused(self, now: float) -> float | None:
+        """Let refused sources register again whose pause is over; return when the next one ends.
+
+        Times are monotonic, in seconds; None without a further pause.
+        """
+        for source in list(self.paused):
+            source.registration.end_pause_if_due(now)
+            if source.state is not SourceState.PAUSED:
+                del self.paused[source]
+                self.enqueue_registration(source)
+        return min((source.registration.retry_at for source in self.paused), default=None)
+
     def remove(self, source: Source) -> None:
         """Take *source* out."""
         self._to_register.pop(source, None)

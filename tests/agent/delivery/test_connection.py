@@ -6,6 +6,7 @@ import pytest
 
 from agent.delivery.logdrive1 import refusal_pause_seconds
 from agent.sources.connection_queue import ConnectionQueue
+from agent.sources.registration import SourceState
 from logdrive.host.transport import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
@@ -189,6 +190,29 @@ def test_a_connection_closed_while_idle_is_made_again_when_there_is_data() -> No
             await stream.close()
         world.write(lines(10, 10))
         await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_connection_closed_while_sources_are_refused_is_made_again_when_their_pause_is_over() -> (
+    None
+):
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        reader.refuse = lambda frame: (3, "full")
+        world.network.cut("agent")
+        world.write(lines(10, 10))
+        await world.clock.sleep(2)
+        assert world.agent is not None
+        [source] = world.agent.registry.sources
+        assert source.state is SourceState.PAUSED
+        reader.refuse = lambda frame: None
+        for stream in reader.streams:
+            await stream.close()
+        await world.clock.sleep(source.registration.retry_at - world.clock.monotonic() + 0.1)
         assert contents(world.stored()) == [lines(0, 20)]
         await world.stop()
 
