@@ -66,7 +66,9 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Seconds of silence after which a receiver that owes an acknowledgement is given up."""
 
     stall_seconds: Positive = 300.0
-    """The same for a receiver that sends only keepalives."""
+    """The same for a receiver that sends only keepalives; and after which one that refuses sources,
+    as with a full disk, and stores nothing, is left where `hosts` has others.
+    """
 
     max_connection_seconds: Annotated[float, msgspec.Meta(ge=1)] | None = None
     """Age at which a connection is made anew, with nothing in flight; without it, never."""

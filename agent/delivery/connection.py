@@ -95,14 +95,21 @@ class Connector:
         self.session: SenderSession | None = None
         # The host that we are connected to, "" for none.
         self.host = ""
-        # What went wrong last, for people; "" for nothing.
-        self.problem = ""
+        # The host of the last session, "" before the first.
+        self._last_host = ""
+        # Why the last connection failed, or was not made, for people; "" once one is made.
+        self._failure = ""
         self._counts = counts
 
     @property
     def is_settled(self) -> bool:
         """Whether no window is in flight and no answer awaited."""
         return self.session is None or self.session.is_settled
+
+    @property
+    def problem(self) -> str:
+        """What went wrong last, for people; "" for nothing."""
+        return self._failure or (self.session.problem if self.session is not None else "")
 
     def retire(self, reason: str) -> None:
         """Make the connection anew for *reason*, once nothing is in flight on the one there is."""
@@ -163,8 +170,8 @@ class Connector:
                 raise RetiredError("other settings came while it was made")
             choice = self._choose(host, stream.peer)
             dialect = self._open_dialect(choice)
-            session = self._open_session(dialect, stream)
-            self.session, self.host, self.problem = session, host, ""
+            session = self._open_session(host, dialect, stream)
+            self.session, self.host, self._failure = session, host, ""
             self._counts.made += 1
             self._log_connected(host, choice)
             await session.run()
@@ -207,8 +214,9 @@ class Connector:
         finally:
             self.session, self.host = None, ""
             self._changed.set()
-            # A receiver that accepts a connection and answers nothing is no success.
-            if session is not None and session.progress:
+            # A receiver that accepts a connection and answers nothing, or takes nothing, is no
+            # success.
+            if session is not None and session.progress and not session.problem:
                 self._policy.on_progress()
             await self._close(stream)
 
@@ -284,8 +292,13 @@ class Connector:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _open_session(self, dialect: SendingDialect, stream: ByteStream) -> SenderSession:
-        """Return the session of a new connection, which gets its sources."""
+    def _open_session(
+        self, host: str, dialect: SendingDialect, stream: ByteStream
+    ) -> SenderSession:
+        """Return the session of a new connection to *host*, which gets its sources."""
+        if host != self._last_host:
+            self._services.send_queue.on_other_receiver()
+            self._last_host = host
         services, oldest = self._services, self._services.settings.max_connection_seconds
         spread, queue = services.spread, services.send_queue
         spread.on_up(queue, failed_before=self._policy.has_failed)
@@ -324,7 +337,7 @@ class Connector:
             # others may be up that were not when this one was chosen
             self._turn = services.random.randrange(len(self.hosts))
             return
-        self.problem = str(error)
+        self._failure = str(error)
         self._changed.set()
         if self._policy.closed_idle:
             log.info("connection closed by the receiver while idle", host=host)

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from agent.config.output import OutputTable
 from agent.delivery.reader import SourceReader
+from agent.delivery.refusals import ReceiverRefusals
 from agent.delivery.spread import SourceSpread
 from agent.delivery.window import WindowRoom
 from agent.sources.connection_queue import ConnectionQueue
@@ -111,6 +112,8 @@ class SendingDialect(Protocol):
     """The limits of a window."""
     frame_reader: FrameReader
     """Cuts what is read into frames."""
+    refusals: ReceiverRefusals
+    """The refusals of sources for the peer's own state; the session clears them."""
     reconnect_at: float | None
     """When to end a settled connection and look for a better dialect (monotonic seconds)."""
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
+from agent.delivery.refusals import ReceiverRefusals, is_receivers_own, refusal_pause_seconds
 from agent.delivery.source_indices import SourceIndices
 from agent.delivery.window import WindowRoom
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
@@ -16,7 +17,6 @@ from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import NO_CONNECTION, Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
-from logdrive.net.retry import Exponential
 from logdrive.records.run_pack import FramePart, RunPack
 from logdrive.records.runs import Run
 from logdrive.wire.lumberjack.envelope import Codec
@@ -26,7 +26,6 @@ from logdrive.wire.lumberjack.frames import (
     VERSION_2,
     Frame,
     PositionFrame,
-    RefusalCode,
     RefusalFrame,
     RunFrame,
     SourceFrame,
@@ -34,34 +33,8 @@ from logdrive.wire.lumberjack.frames import (
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.reader import FrameReader
 
-_PATIENT_CODES: Final = (
-    RefusalCode.NOT_ALLOWED,
-    RefusalCode.NO_ROUTE,
-    RefusalCode.NO_PROGRESS,
-    RefusalCode.BAD_ATTRIBUTES,
-)
-"""Reasons of refusals that will not pass soon."""
-_SOON: Final = Exponential(1.0, 3600.0)
-"""Pauses of a refused source, in seconds."""
-_LATER: Final = Exponential(60.0, 3600.0)
-"""Pauses after refusals that will not pass soon, in seconds."""
-_UNREADABLE: Final = Exponential(1.0, 60.0)
-"""Pauses while a file can't be read, which concerns nobody else, in seconds."""
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 """With fewer indices left, idle sources give theirs back."""
-
-
-def refusal_pause_seconds(code: int | None, refusals: int, luck: float) -> float:
-    """Return for how many seconds a refused source pauses.
-
-    *code* is the reason, None for a file that can't be read; *refusals* says how often in a row it
-    was refused before. *luck*, in [0, 1), makes the pause up to half as long again, so that sources
-    do not all come back at once.
-    """
-    pauses = _LATER if code in _PATIENT_CODES else _SOON
-    if code is None:
-        pauses = _UNREADABLE
-    return pauses.after(refusals + 1) * (1 + luck / 2)
 
 
 class Logdrive1Sender:
@@ -79,6 +52,7 @@ class Logdrive1Sender:
         self._indices = SourceIndices(services.send_queue.wake)
         # The sequence number of the last J or Z frame.
         self._sequence = 0
+        self.refusals = ReceiverRefusals()
         # Whether a Z frame was sent.
         self.packs_sent = False
 
@@ -339,7 +313,10 @@ class Logdrive1Sender:
         )
         services.send_queue.remove(source)
         self._indices.give_up(source)
-        source.on_refused(reason, services.clock.monotonic() + seconds)
+        now, of_receiver = services.clock.monotonic(), is_receivers_own(code)
+        if of_receiver:
+            self.refusals.note(reason, now)
+        source.on_refused(reason, now + seconds, of_receiver=of_receiver)
         services.send_queue.paused[source] = None
         services.send_queue.wake()
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import DialectChoice
+from agent.delivery.refusals import ReceiverRefusals
 from agent.delivery.window import WindowRoom
 from agent.sources.first_run import log_start_decision
 from agent.sources.registration import SourceState
@@ -53,6 +54,7 @@ class LumberjackSender:
         self.room = WindowRoom(4 * MIB, full, marks=False)
         self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         self.reconnect_at: float | None = None  # set while sources wait for `logdrive/1`
+        self.refusals = ReceiverRefusals()  # there are none
         self.awaits_answer = False  # nothing but acknowledgements comes back
         self.open_sources = 0  # sources that may send
 

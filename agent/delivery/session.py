@@ -50,7 +50,7 @@ class SenderSession:
     """Serves one connection; discard it afterwards.
 
     *on_idle* is called when the session has done all that it can do for now, *on_proved* when its
-    first window is acknowledged. At *retire_at* (monotonic seconds) it ends as after `retire`.
+    first run is stored. At *retire_at* (monotonic seconds) it ends as after `retire`.
     """
 
     def __init__(
@@ -91,11 +91,20 @@ class SenderSession:
         self.frame_received = False
         # Whether a window was acknowledged.
         self.acknowledged = False
+        # Whether a run was.
+        self._proved = False
+        # Whether it began on trial; it may have got its share since, with nothing to send.
+        self._on_trial = services.send_queue.on_trial
 
     @property
     def in_flight(self) -> int:
         """Windows built and not acknowledged."""
         return len(self._acks)
+
+    @property
+    def problem(self) -> str:
+        """Why the receiver stores nothing now, for people; "" where it does, or nothing waits."""
+        return self._dialect.refusals.reason
 
     @property
     def is_settled(self) -> bool:
@@ -265,21 +274,33 @@ class SenderSession:
 
     def _on_ack(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.on_ack(ack.sequence, version=ack.version, offset=offset):
-            if not self.acknowledged:
-                self.acknowledged = True
-                self._on_proved()
+            self.acknowledged = True
             faults.reach("agent.ack.before_apply")
             self._sizer.on_window_acknowledged(self._services.clock.monotonic())
-            self._acknowledge_runs(runs)
+            if self._acknowledge_runs(runs):
+                self._on_stored()
             faults.reach("agent.ack.after_apply")
             self._note_progress()
 
-    def _acknowledge_runs(self, runs: SentRuns) -> None:
-        now_ms = self._services.clock.now_ms()
+    def _on_stored(self) -> None:
+        self._dialect.refusals.clear()
+        if not self._proved:
+            self._proved = True
+            self._on_proved()
+
+    def _acknowledge_runs(self, runs: SentRuns) -> bool:
+        """Acknowledge *runs*; return whether any of them is stored.
+
+        A window is acknowledged, too, that has none but refused ones.
+        """
+        now_ms, stored = self._services.clock.now_ms(), False
         for source, epoch, run in runs:
-            if source.on_acknowledged(epoch, run, now_ms) and source.state is SourceState.DONE:
-                self._dialect.on_source_finished(source)
+            if source.on_acknowledged(epoch, run, now_ms):
+                stored = True
+                if source.state is SourceState.DONE:
+                    self._dialect.on_source_finished(source)
         self._services.registry.mark_changed()
+        return stored
 
     def _acknowledge_without_frames(self, runs: SentRuns) -> None:
         """Let runs that the dialect can't carry be acknowledged with the window before them."""
@@ -315,6 +336,27 @@ class SenderSession:
                     f"the receiver acknowledged nothing for {settings.stall_seconds:g} s",
                     idle=False,
                 )
+            self._check_refusals(now)
+
+    def _check_refusals(self, now: float) -> None:
+        """End a connection whose receiver refuses sources and stores nothing; others may take them.
+
+        One that began on trial and stored nothing is ended at once: it failed before.
+        """
+        refusals, settings = self._dialect.refusals, self._services.settings
+        queue = self._services.send_queue
+        if refusals.since is None:
+            return
+        # what was refused has gone, or was taken with nothing left to send
+        if self.is_settled and not queue and not queue.waits_for_receiver:
+            refusals.clear()
+            return
+        seconds = now - refusals.since
+        unproved = self._on_trial and not self._proved
+        if len(settings.hosts) > 1 and (unproved or seconds > settings.stall_seconds):
+            raise GivenUpError(
+                f"the receiver stored nothing for {seconds:.0f} s: {refusals.reason}", idle=False
+            )
 
 
 def _split_writes(parts: Sequence[Part]) -> Iterator[list[Part]]:

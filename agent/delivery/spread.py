@@ -244,6 +244,7 @@ class SourceSpread:
     def _take_over(self, source: Source, queue: ConnectionQueue) -> None:
         """Let *source*, with nothing in flight, live on the connection of *queue*."""
         before = source.connection
+        source.registration.on_other_receiver()
         self._send_queue.assign(source, queue)
         self._encoders.recast(source, before, queue.number)
 

@@ -93,6 +93,16 @@ class ConnectionQueue:
         self._to_register[source] = None
         self.wake()
 
+    @property
+    def waits_for_receiver(self) -> bool:
+        """Whether a source is paused for the receiver's own state."""
+        return any(source.registration.waits_for_receiver for source in self.paused)
+
+    def on_other_receiver(self) -> None:
+        """Let sources register that were paused for the state of another receiver."""
+        for source in self.paused:
+            source.registration.on_other_receiver()
+
     def retry_paused(self, now: float) -> float | None:
         """Let refused sources register again whose pause is over; return when the next one ends.
 

@@ -22,7 +22,8 @@ registry then takes it out of the living sources; if a store turns out to have l
 the registry makes a new source of its checkpoint entry (rule G6). DONE is final.
 
 An E frame for a source, or a file that can't be read when its P comes, is a `REFUSE`: the source is
-PAUSED, across connections, until its pause is over.
+PAUSED, across connections, until its pause is over. Where the receiver's own state was the reason,
+as a full disk, that is so when it goes to another receiver.
 
 A plain Lumberjack peer knows no registration: there, IDLE sources become OPEN by
 `OPEN_UNREGISTERED`.
@@ -78,7 +79,7 @@ class RegistrationEvent(Enum):
     REFUSE = auto()
     """An E frame came, or the file can't be read."""
     PAUSE_OVER = auto()
-    """The time until which it was refused has come."""
+    """The time until which it was refused has come, or it goes to another receiver."""
     DISCONNECT = auto()
     """The connection is lost, or the agent gives back the source's index."""
 
@@ -156,6 +157,8 @@ class _Trouble:
     """Refusals in a row."""
     retry_at: float = 0.0
     """When it may register again (monotonic seconds)."""
+    of_receiver: bool = False
+    """Whether the last refusal was for the receiver's own state."""
 
 
 _NO_TROUBLE: Final = _Trouble()
@@ -246,15 +249,26 @@ class SourceRegistration(msgspec.Struct, gc=False):  # in no cycle
         """Open the source to a peer that knows no registration."""
         self._change(RegistrationEvent.OPEN_UNREGISTERED)
 
-    def refuse(self, problem: str, retry_at: float) -> None:
-        """Pause the source until *retry_at*."""
+    def refuse(self, problem: str, retry_at: float, *, of_receiver: bool = False) -> None:
+        """Pause the source until *retry_at*, or, with *of_receiver*, until it goes to another."""
         self._search = None
         self._change(RegistrationEvent.REFUSE)
-        self._trouble = _Trouble(problem, self.refusals + 1, retry_at)
+        self._trouble = _Trouble(problem, self.refusals + 1, retry_at, of_receiver)
 
     def end_pause_if_due(self, now: float) -> None:
         """Let a paused source register again once its time has come."""
         if self.state is SourceState.PAUSED and now >= self.retry_at:
+            self._change(RegistrationEvent.PAUSE_OVER)
+
+    @property
+    def waits_for_receiver(self) -> bool:
+        """Whether it is PAUSED for its receiver's own state."""
+        return self.state is SourceState.PAUSED and self._trouble.of_receiver
+
+    def on_other_receiver(self) -> None:
+        """Let the source register at another receiver than the last, unless it was to blame."""
+        if self.waits_for_receiver:
+            self._trouble = replace(self._trouble, refusals=0)
             self._change(RegistrationEvent.PAUSE_OVER)
 
     def on_progress(self) -> None:

@@ -555,13 +555,14 @@ class Source:
         self.unacknowledged.give_up_in_flight()
         self.registration.disconnect()
 
-    def on_refused(self, reason: str, retry_at: float) -> None:
+    def on_refused(self, reason: str, retry_at: float, *, of_receiver: bool = False) -> None:
         """Pause it until *retry_at* because of *reason*: an E frame, or an unreadable file.
 
-        Runs that can be read again leave memory meanwhile.
+        *of_receiver* says whether the receiver's own state is the cause. Runs that can be read
+        again leave memory meanwhile.
         """
         self.unacknowledged.give_up_in_flight()
-        self.registration.refuse(reason, retry_at)
+        self.registration.refuse(reason, retry_at, of_receiver=of_receiver)
         self.drop_rereadable_runs()
 
     def drop_rereadable_runs(self) -> None:

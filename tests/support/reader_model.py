@@ -79,6 +79,8 @@ class ReaderModel:
         """Nothing is answered any more, not even by keepalives."""
         self.fail: Callable[[RunFrame], bool] = lambda run: False
         """Tells whether the sink fails a run."""
+        self.full = False
+        """The sink fails every run: after three of a source E 3 says so."""
         self.refuse: Callable[[SourceFrame], tuple[int, str] | None] = lambda frame: None
         """Tells with which E a source is refused."""
         self.number_for: Callable[[UUID, int], int] = lambda source, number: number
@@ -222,7 +224,7 @@ class _Connection:
             return
         stored = model.stored[source]
         follows = run.previous == max(stored.number, 0)
-        if not follows or model.fail(run):
+        if not follows or model.full or model.fail(run):
             model.refused_runs += 1
             if self.told[run.index] != stored.number or follows:
                 self._correct(run.index, source, stored)
@@ -237,7 +239,8 @@ class _Connection:
         self.corrections[index] = self.corrections.get(index, 0) + 1
         if self.corrections[index] == 3:
             self.sources[index] = None
-            self._put(RefusalFrame(index, 6, "no progress").encode())
+            code, text = (3, "no space left") if self.model.full else (6, "no progress")
+            self._put(RefusalFrame(index, code, text).encode())
 
     def _store(self, stored: Stored, received: RunReceived) -> None:
         run, payloads = received.run, received.payloads

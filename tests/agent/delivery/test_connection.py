@@ -4,7 +4,7 @@ refusing receivers are handled (D9, codes of E).
 
 import pytest
 
-from agent.delivery.logdrive1 import refusal_pause_seconds
+from agent.delivery.refusals import refusal_pause_seconds
 from agent.sources.connection_queue import ConnectionQueue
 from agent.sources.registration import SourceState
 from logdrive.host.transport import ByteStream
@@ -248,6 +248,8 @@ def test_pauses_of_a_refused_source_grow_and_depend_on_the_reason__E() -> None:
     assert [refusal_pause_seconds(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
     assert [refusal_pause_seconds(6, n, 0.0) for n in range(3)] == [60, 120, 240]
     assert refusal_pause_seconds(77, 0, 0.0) == 1, "unknown codes are taken as 9"
+    assert [refusal_pause_seconds(code, 40, 0.0) for code in (3, 9, 77)] == [60, 60, 60]
+    assert [refusal_pause_seconds(code, 40, 0.0) for code in (6, 8)] == [3600, 3600]
     assert refusal_pause_seconds(None, 9, 0.0) == 60, "a file may be readable again at any time"
     assert refusal_pause_seconds(5, 40, 0.999) <= 3600 * 1.5
 

@@ -80,6 +80,19 @@ def test_refusals_are_counted_until_a_run_is_acknowledged__E() -> None:
     assert registration.refusals == 0
 
 
+@pytest.mark.parametrize("of_receiver", [True, False])
+def test_a_pause_for_the_state_of_a_receiver_is_over_at_another_one__E3(of_receiver: bool) -> None:
+    registration = SourceRegistration()
+    registration.ask(0, many=False)
+    registration.refuse("full", 60.0, of_receiver=of_receiver)
+    registration.disconnect()
+    assert registration.waits_for_receiver is of_receiver
+    registration.on_other_receiver()
+    assert (registration.state is SourceState.IDLE) is of_receiver
+    assert registration.refusals == (0 if of_receiver else 1)
+    assert not registration.waits_for_receiver
+
+
 def test_a_disconnection_forgets_the_counts_that_were_asked_for__G3() -> None:
     registration = SourceRegistration()
     first = registration.ask(0, many=True)
