@@ -67,6 +67,13 @@ class ByteStream(Protocol):
         """Return once the transport has taken all *parts*; waits while the peer does not read."""
         ...
 
+    def refuse_more(self) -> None:
+        """Let what the peer writes from now on fail, over a Unix socket; `read` returns what came.
+
+        Over a network that can't be had: the peer may have sent more already.
+        """
+        ...
+
     async def close(self) -> None:
         """Send what was written, end TLS, and close, within a short time; may be called twice."""
         ...

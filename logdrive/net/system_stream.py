@@ -204,6 +204,15 @@ class SystemStream:
 
     # Ending --------------------------------------------------------------------------------------
 
+    def refuse_more(self) -> None:
+        """Let what the peer writes from now on fail, over a Unix socket; `read` returns what came.
+
+        There the kernel refuses it, and the end comes behind what is in its buffer.
+        """
+        if self._socket.family == socket.AF_UNIX and not self._released:
+            with contextlib.suppress(OSError):  # the peer has gone
+                self._socket.shutdown(socket.SHUT_RD)
+
     async def close(self) -> None:
         """End the stream, let the peer read what was written, and close, within two seconds."""
         if self._closing:

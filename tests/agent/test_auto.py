@@ -165,6 +165,7 @@ class _Read:
         self.peer, self._stream, self._first = stream.peer, stream, first
         self._came = came if came is not None else bytearray()
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort
+        self.refuse_more = stream.refuse_more
 
     async def read(self) -> bytes:
         first, self._first = self._first, b""

@@ -93,6 +93,10 @@ class _StreamBefore:
         """Write all *parts*."""
         await self._stream.write(parts)
 
+    def refuse_more(self) -> None:
+        """Refuse what the peer writes, as far as that can be had."""
+        self._stream.refuse_more()
+
     async def close(self) -> None:
         """Close the connection."""
         await self._stream.close()

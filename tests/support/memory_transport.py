@@ -49,6 +49,9 @@ class MemoryStream:
         """Close one direction only: the peer reads b"", and may go on writing."""
         self._outgoing.end()
 
+    def refuse_more(self) -> None:
+        """Do nothing: it is a network's connection."""
+
     async def close(self) -> None:
         """End the connection once all that was written has arrived.
 

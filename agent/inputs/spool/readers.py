@@ -199,7 +199,7 @@ class ConnectionReader:
         self._log = log
         self._listener: LocalListener | None = None
         self._stop = asyncio.Event()
-        self._open = 0  # connections
+        self._open = set[ByteStream]()
         self._none_open = asyncio.Event()
         self._none_open.set()
         self._turned_away = 0
@@ -225,6 +225,8 @@ class ConnectionReader:
         """Accept no more, and close what is open once the data that has come is read."""
         if self._listener is not None:
             await self._listener.close()
+        for stream in self._open:
+            stream.refuse_more()
         self._last_until = self._clock.monotonic() + _LAST_SECONDS
         self._stop.set()
 
@@ -232,15 +234,17 @@ class ConnectionReader:
         """Do nothing more: the listener was closed by `stop`, or ends with the process."""
 
     async def _accept(self, stream: ByteStream) -> None:
-        if self._open >= self._connections:
+        if len(self._open) >= self._connections:
             self._turn_away(stream)
             return
-        self._open += 1
+        self._open.add(stream)
         self._none_open.clear()
+        if self._stop.is_set():  # accepted before, and begun only now
+            stream.refuse_more()
         try:
             await self._read_connection(stream)
         finally:
-            self._open -= 1
+            self._open.discard(stream)
             if not self._open:
                 self._none_open.set()
 

@@ -109,6 +109,7 @@ class _Slow:
     def __init__(self, stream: ByteStream) -> None:
         self._stream, self.peer = stream, stream.peer
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort
+        self.refuse_more = stream.refuse_more
 
     async def read(self) -> bytes:
         data = await self._stream.read()

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tty
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import structlog
 
 from agent.config.spooled import SocketTable
 from agent.inputs.local.descriptors import DescriptorInput
+from agent.inputs.local.ports import LocalListener
 from agent.inputs.local.system import SystemInputs
 from agent.inputs.spool import kept_open
 from agent.inputs.spool.blocks import Senders
@@ -24,8 +25,9 @@ from agent.inputs.spool.channel import SpoolChannel
 from agent.inputs.spool.framing import LineFraming
 from agent.inputs.spool.readers import BytesReader, ConnectionReader, DatagramReader, Reader
 from logdrive.host.clock import SystemClock
-from logdrive.host.transport import ListenerLimits
+from logdrive.host.transport import Accept, Listener, ListenerLimits
 from logdrive.model.units import KIB, MIB
+from logdrive.net.tcp import SystemTransport
 
 LINE = b"x" * 99 + b"\n"
 
@@ -60,9 +62,15 @@ class SlowChannel(SpoolChannel):
 
 def reader_at(path: Path, limits: ListenerLimits) -> tuple[ConnectionReader, SlowChannel]:
     """Return a reader of a Unix socket, not open yet, and what it hands over to."""
+    return reader_of(path, partial(SystemInputs().listen_unix, str(path), 0o600, limits=limits))
+
+
+def reader_of(
+    path: Path, listen: Callable[[Accept], Awaitable[LocalListener]]
+) -> tuple[ConnectionReader, SlowChannel]:
+    """Return a reader of what *listen* accepts, and what it hands over to."""
     table = SocketTable(path=str(path))
     channel = SlowChannel(table)
-    listen = partial(SystemInputs().listen_unix, str(path), 0o600, limits=limits)
     reader = ConnectionReader(
         listen,
         channel,
@@ -105,14 +113,50 @@ def test_a_stop_reads_what_has_come_over_connections(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_a_stop_comes_to_an_end_while_a_connection_goes_on(tmp_path: Path) -> None:
+def test_a_stop_refuses_what_is_sent_over_a_unix_socket_and_keeps_what_was_taken(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         path = tmp_path / "s.sock"
         reader, channel = reader_at(path, ListenerLimits(10, 64 * KIB))
         channel.room.set()
         await reader.open()
         running = asyncio.ensure_future(reader.run())
-        _, writer = await asyncio.open_unix_connection(str(path))
+
+        def send_on() -> bytes:
+            taken = bytearray()
+            with socket.socket(socket.AF_UNIX) as sender:
+                sender.connect(str(path))
+                while True:
+                    line = b"%d\n" % len(taken)
+                    try:
+                        sender.sendall(line)
+                    except BrokenPipeError:
+                        return bytes(taken)
+                    taken += line
+
+        sending = asyncio.ensure_future(asyncio.to_thread(send_on))
+        await asyncio.sleep(0.2)
+        await reader.stop()
+        await running
+        assert channel.text == await sending
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_a_stop_comes_to_an_end_while_a_connection_over_tcp_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        listeners = list[Listener]()
+
+        async def listen(accept: Accept) -> Listener:
+            listeners.append(await SystemTransport().listen("127.0.0.1", 0, None, accept))
+            return listeners[-1]
+
+        reader, channel = reader_of(tmp_path, listen)
+        channel.room.set()
+        await reader.open()
+        running = asyncio.ensure_future(reader.run())
+        _, writer = await asyncio.open_connection(*listeners[0].address)
 
         async def write() -> None:
             while True:
