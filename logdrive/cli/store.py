@@ -167,9 +167,7 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
 def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as they were in their files, segment after segment.
 
-    A line that is not finished waits for the rest from its file, or for the end. A newline is added
-    only behind one that stays unfinished, where another file's text follows, and behind an event
-    whose end an agent left out.
+    A line that is not finished waits for the rest from its file, or for the end.
     The lines of a pack that can't be opened are left out; standard error names it, and the command
     exits with 1.
     """

@@ -1,13 +1,12 @@
 """Lines of a stream as a person reads them, and what a segment of it holds."""
 
 from base64 import b64decode
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from logdrive.model.records import TRUNCATED, file_bytes
+from logdrive.model.records import file_bytes
 from logdrive.services.reader import SegmentState
 
 
@@ -31,7 +30,7 @@ def foreign_line(record: bytes) -> tuple[str, bytes]:
         value = orjson.loads(record)
         if type(value) is dict and "message" not in value and type(value.get("line")) is str:
             return _file_name(value.get("log.origin"), value.get("file")), _v1_text(value)
-        text = _event_text(value)
+        text = file_bytes(value)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
         return "", record + b"\n"
     log = _object(value.get("log"))
@@ -53,46 +52,12 @@ def _v1_text(pairs: dict[str, Any]) -> bytes:
     """
     exact, eol = pairs.get("event.original_base64"), pairs.get("log.eol", "\n")
     text: bytes = pairs["line"].encode() if exact is None else b64decode(exact, validate=True)
-    is_cut = TRUNCATED in str(pairs.get("log.flags", ""))
-    return _ended(text + str(eol).encode()) if is_cut else text + str(eol).encode()
+    return text + str(eol).encode()
 
 
 def record_text(record: bytes) -> bytes:
-    """Return the bytes of the file that *record* holds; a record without a message as it is.
-
-    An event whose end was left out, as it was over a limit, gets a newline in its place.
-    """
+    """Return the bytes of the file that *record* holds; a record without a message as it is."""
     try:
-        return _event_text(orjson.loads(record))
+        return file_bytes(orjson.loads(record))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
         return record + b"\n"
-
-
-def end_cut_events(text: bytes, lengths: Sequence[int]) -> bytes:
-    """Return *text* with a newline after each event whose end was left out.
-
-    *lengths* are those of the events, negative for what was left out (rule R1).
-    """
-    if all(length > 0 for length in lengths):
-        return text
-    parts, at = list[bytes](), 0
-    for length in lengths:
-        if length > 0:
-            parts.append(text[at : at + length])
-            at += length
-        elif parts:
-            parts[-1] = _ended(parts[-1])
-    return b"".join(parts)
-
-
-def _event_text(record: dict[str, Any]) -> bytes:
-    text, log = file_bytes(record), _object(record.get("log"))
-    # other shippers' records may have any value under these keys
-    lengths, flags = record.get("lengths"), log.get("flags")
-    if "lines" in log and type(lengths) is list:
-        return end_cut_events(text, lengths)
-    return _ended(text) if type(flags) is list and TRUNCATED in flags else text
-
-
-def _ended(text: bytes) -> bytes:
-    return text if text.endswith(b"\n") else text + b"\n"

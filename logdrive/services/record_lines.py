@@ -13,7 +13,7 @@ from logdrive.model.units import OffsetUnit
 from logdrive.packs.contents import TextContent, open_batch
 from logdrive.packs.faults import PackFault
 from logdrive.packs.pack import PackError
-from logdrive.services.lines import SegmentContents, end_cut_events, foreign_line, record_text
+from logdrive.services.lines import SegmentContents, foreign_line, record_text
 from logdrive.services.reader import SegmentState
 from logdrive.services.whole_lines import SourceText
 
@@ -93,8 +93,7 @@ class BatchLines:
             self._on_fault(PackFault.of(self._segment, batch, error))
             return b""
         if isinstance(content, TextContent):
-            text, lengths = content
-            return text if lengths is None else end_cut_events(text, lengths)
+            return content.text
         return b"".join(map(record_text, content.records))
 
     async def _put_together(self, whole: WholeEvent, last: list[bytes]) -> bytes:

