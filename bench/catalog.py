@@ -2,32 +2,29 @@
 
 from collections.abc import Sequence
 
-from bench import (
-    acknowledgement,
-    agent_files,
-    agent_idle,
-    agent_pace,
-    agent_parts,
-    codec,
-    decode,
-    decode_file,
-    end_to_end,
-    formats,
-    iggy_store,
-    read_ranges,
-    receiver_idle,
-    s2_store,
-    small_runs,
-    store_append,
-    store_flood,
-    store_open,
-    store_read,
-    store_tail,
-)
+from bench import codec, end_to_end
+from bench.agent import files, pace, parts, small_runs
+from bench.agent import idle as agent_idle
+from bench.iggy import store as iggy_store
 from bench.measure import Benchmark
 from bench.peer_group import peers
+from bench.receiver import acknowledgement
+from bench.receiver import idle as receiver_idle
+from bench.s2 import store as s2_store
 from bench.steps import agent_steps
-from bench.tables import audit, fill, keep_up, silver, trickle
+from bench.store import append, flood, read, tail
+from bench.store import open as store_open
+from bench.tables import (
+    audit,
+    decode,
+    decode_file,
+    fill,
+    formats,
+    keep_up,
+    read_ranges,
+    silver,
+    trickle,
+)
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
@@ -37,21 +34,21 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         small_runs.BENCHMARKS,
         acknowledgement.BENCHMARKS,
         agent_idle.BENCHMARKS,
-        agent_files.BENCHMARKS,
-        agent_pace.BENCHMARKS,
-        agent_parts.BENCHMARKS,
+        files.BENCHMARKS,
+        pace.BENCHMARKS,
+        parts.BENCHMARKS,
         agent_steps.BENCHMARKS,
         receiver_idle.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,
         decode_file.BENCHMARKS,
         formats.BENCHMARKS,
-        *store_append.APPENDS,
-        store_append.COMMITS,
-        store_read.BENCHMARKS,
-        store_tail.BENCHMARKS,
+        *append.APPENDS,
+        append.COMMITS,
+        read.BENCHMARKS,
+        tail.BENCHMARKS,
         read_ranges.BENCHMARKS,
-        *store_flood.GROUPS,
+        *flood.GROUPS,
         *store_open.GROUPS,
         *s2_store.GROUPS,
         *iggy_store.GROUPS,

@@ -19,7 +19,7 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.peers import read_text
 from bench.process_tree import TreeUsage, tree_usage
 from bench.processes import BenchmarkError, Child, demand_success, family
-from bench.served_store import served_directory
+from bench.store.served import served_directory
 from bench.tables.commits import commits
 from bench.tables.store import STREAM, copies, fill_store
 from logdrive.model.units import MIB

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.decode import packed_batches
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
+from bench.tables.decode import packed_batches
 from logdrive.packs.pack import PackCodec
 
 _SEGMENT = "bench/nginx/0.#epoch.0"

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from uuid import UUID
 
-from bench.decode import packed_batches
 from bench.measure import Setting
+from bench.tables.decode import packed_batches
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor

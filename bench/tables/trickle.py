@@ -13,12 +13,12 @@ from pathlib import Path
 from uuid import UUID
 
 from bench.commands import LOGDRIVE
-from bench.decode import packed_batches
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.process_tree import tree_usage
 from bench.processes import BenchmarkError, Child, family
-from bench.servers import SCOPE, STREAM, face, with_sink
+from bench.store.servers import SCOPE, STREAM, face, with_sink
 from bench.tables.commits import Commit, commits
+from bench.tables.decode import packed_batches
 from bench.tables.fill import missing_spark
 from logdrive.model.numbers import ABSENT
 from logdrive.packs.pack import PackCodec

@@ -7,8 +7,8 @@ import pytest
 
 from bench.measure import Setting
 from bench.processes import BenchmarkError
-from bench.s2_load import BATCH_BYTES, append, read
-from bench.s2_places import S2Server, ours
+from bench.s2.load import BATCH_BYTES, append, read
+from bench.s2.places import S2Server, ours
 
 pytestmark = pytest.mark.process
 

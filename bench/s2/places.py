@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.http2_socket import Http2Socket
 from bench.measure import Sample, Setting
 from bench.processes import peak_rss
-from bench.served_store import served_store
+from bench.s2.http2_socket import Http2Socket
+from bench.store.served import served_store
 from tests.support.s2_lite import s2_lite, why_no_s2_lite
 
 BASIN, STREAM = "bench-basin", "bench"

@@ -5,10 +5,10 @@ and sync each send, by one client.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bench.iggy_load import MEMBERS, MESSAGE_BYTES, POLLED, poll, poll_group, send
-from bench.iggy_places import MakePlace, no_real, ours, real
+from bench.iggy.load import MEMBERS, MESSAGE_BYTES, POLLED, poll, poll_group, send
+from bench.iggy.places import MakePlace, no_real, ours, real
 from bench.measure import Benchmark, Sample, Setting
-from bench.store_read import warm
+from bench.store.read import warm
 from logdrive.wire.iggy.revision import Revision
 from tests.support.iggy_servers import REVISIONS
 

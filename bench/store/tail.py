@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from bench.load import note
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
-from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
-from bench.store_append import SEGMENT
+from bench.store.append import SEGMENT
+from bench.store.load import note
+from bench.store.servers import Place, Server, face, no_pravega, pravega, with_sink
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
@@ -87,7 +87,7 @@ def _tail(place: Place, setting: Setting) -> Mapping[str, Sample]:
 
 
 def _both(server: Server, setting: Setting) -> tuple[list[float], list[float]]:
-    command = [sys.executable, "-m", "bench.store_tail", str(server.store.port)]
+    command = [sys.executable, "-m", "bench.store.tail", str(server.store.port)]
     with family() as children:
         reader = Child(command, log=setting.work / "tail.log", stdout=subprocess.PIPE)
         children.append(reader)

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench import small_runs
+from bench.agent import small_runs
 from bench.lines import log_file
 from bench.processes import BenchmarkError
 

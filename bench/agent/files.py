@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.agent_programs import Programs, programs, wait_until_told
+from bench.agent.programs import Programs, programs, wait_until_told
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from logdrive.host.clock import SystemClock

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.iggy_client import IggySocket
+from bench.iggy.client import IggySocket
 from bench.measure import Setting
-from bench.served_store import served_store
+from bench.store.served import served_store
 from logdrive.wire.iggy.requests import CreateTopic, IggyCreateStream
 from logdrive.wire.iggy.revision import Revision
 from tests.support.iggy_servers import DURABLE, ServerRevision, iggy_server, why_no_iggy_server

@@ -5,8 +5,8 @@ all.
 import asyncio
 from pathlib import Path
 
-from bench.load import Load, append_all
 from bench.measure import Setting
+from bench.store.load import Load, append_all
 from logdrive.model.numbers import ABSENT
 
 

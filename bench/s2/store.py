@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from bench.measure import Benchmark, Sample, Setting
-from bench.s2_load import BATCH_BYTES, RECORD_BYTES, RECORDS, append, read
-from bench.s2_places import S2Place, lite, no_lite, ours
-from bench.store_read import warm
+from bench.s2.load import BATCH_BYTES, RECORD_BYTES, RECORDS, append, read
+from bench.s2.places import S2Place, lite, no_lite, ours
+from bench.store.read import warm
 
 _IN_FLIGHT = (1, 4, 16)
 _MEMORY_BYTES = 1 << 30

@@ -13,9 +13,9 @@ from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from bench.load import Appended, Load, append_all
 from bench.measure import Sample, Setting
 from bench.processes import BenchmarkError, Child, family, free_port, peak_rss, wait_for_listener
+from bench.store.load import Appended, Load, append_all
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import SystemClock
 from logdrive.net.tcp import SystemTransport

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from uuid import UUID
 
-from bench.decode import packed_batches
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from bench.servers import SCOPE, STREAM, face, with_sink
-from bench.store_append import SEGMENT
-from bench.store_read import warm
+from bench.store.append import SEGMENT
+from bench.store.read import warm
+from bench.store.servers import SCOPE, STREAM, face, with_sink
+from bench.tables.decode import packed_batches
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import MIB
 from logdrive.packs.pack import PackCodec

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from bench.agent_idle import resident
+from bench.agent.idle import resident
 from bench.certificates import Certificates
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting

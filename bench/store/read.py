@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from bench.load import Load
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
-from bench.store_append import SEGMENT, open_store
+from bench.store.append import SEGMENT, open_store
+from bench.store.load import Load
+from bench.store.servers import Place, append_through, face, no_pravega, pravega, with_sink
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB, MIB
 from logdrive.services.pravega.client.blocking import BlockingClient

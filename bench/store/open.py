@@ -92,7 +92,7 @@ def _child(
         command: list[str | Path] = [
             sys.executable,
             "-m",
-            "bench.store_open",
+            "bench.store.open",
             action,
             shape.path(setting),
             str(size),

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bench.http2_socket import Http2Socket
 from bench.measure import Sample, percentile
 from bench.processes import BenchmarkError
-from bench.s2_places import BASIN, STREAM, S2Server
+from bench.s2.http2_socket import Http2Socket
+from bench.s2.places import BASIN, STREAM, S2Server
 from logdrive.wire.s2.frames import S2FrameReader, encode_frame
 from logdrive.wire.s2.protobuf import decode_append_ack, decode_read_batch, encode_append_input
 from logdrive.wire.s2.records import AppendInput, Record

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.goals import GOALS
-from bench.iggy_load import MEMBERS, poll, poll_group, send
-from bench.iggy_places import IggyPlace, MakePlace, ours, real
-from bench.iggy_store import GROUPS
+from bench.iggy.load import MEMBERS, poll, poll_group, send
+from bench.iggy.places import IggyPlace, MakePlace, ours, real
+from bench.iggy.store import GROUPS
 from bench.measure import Setting
 from bench.processes import BenchmarkError
 from logdrive.wire.iggy.revision import Revision

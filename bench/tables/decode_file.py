@@ -1,7 +1,7 @@
 """Stored bytes to a durable file of rows, as a task of the pipeline does it, without Spark.
 
 Each run is a process of its own, so that its loops can be those in Python.
-`python -m bench.decode_file SEGMENT DIRECTORY` is that process.
+`python -m bench.tables.decode_file SEGMENT DIRECTORY` is that process.
 """
 
 import os
@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from bench.commands import IN_PYTHON
-from bench.decode import batches, packed_batches
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError, Child, demand_success, family, peak_rss
+from bench.tables.decode import batches, packed_batches
 from logdrive.host.heap import keep_freed_memory
 from logdrive.packs.pack import PackCodec
 from logdrive.pipeline.decode.decode import Decoder
@@ -65,7 +65,7 @@ def _write(segment: Path, directory: Path) -> _Done:
 
 def _run(setting: Setting, form: str, environment: Mapping[str, str]) -> Mapping[str, Sample]:
     segment = str(_segment(setting, form))
-    command = [sys.executable, "-m", "bench.decode_file", segment, str(setting.work)]
+    command = [sys.executable, "-m", "bench.tables.decode_file", segment, str(setting.work)]
     with family() as children:
         child = Child(
             command,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from bench.iggy_client import IggySocket
-from bench.iggy_places import STREAM, TOPIC, IggyPlace
+from bench.iggy.client import IggySocket
+from bench.iggy.places import STREAM, TOPIC, IggyPlace
 from bench.measure import Sample, percentile
 from bench.processes import BenchmarkError
 from logdrive.wire.iggy.identifiers import (

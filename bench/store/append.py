@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
-from bench.load import LOADS, Load, append_all
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError
-from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
+from bench.store.load import LOADS, Load, append_all
+from bench.store.servers import Place, append_through, face, no_pravega, pravega, with_sink
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor

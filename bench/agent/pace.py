@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from bench.agent_programs import programs, resident_mb, wait_until_told
+from bench.agent.programs import programs, resident_mb, wait_until_told
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, free_port
 from logdrive.wire.lumberjack.frames import AckFrame

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
-from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
-from bench.store_append import SEGMENT
+from bench.store.append import SEGMENT
+from bench.store.servers import Place, Server, face, no_pravega, pravega, with_sink
 from logdrive.host.transport import ByteStream
 from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
@@ -127,7 +127,7 @@ def _beside(kind: str, place: Place, setting: Setting) -> Mapping[str, Sample]:
 
 
 def _waits(kind: str, server: Server, setting: Setting) -> list[float]:
-    command = [sys.executable, "-m", "bench.store_flood", kind, str(server.store.port)]
+    command = [sys.executable, "-m", "bench.store.flood", kind, str(server.store.port)]
     with family() as children, contextlib.ExitStack() as undo:
         flood = Child(command, log=setting.work / "flood.log", stdout=subprocess.PIPE)
         children.append(flood)

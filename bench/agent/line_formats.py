@@ -3,8 +3,8 @@
 `line_of` makes the lines, `format_cost` measures. By itself it prints all costs, or, of files, the
 share of lines that each format reads:
 
-    python -m bench.line_formats
-    python -m bench.line_formats FILE...
+    python -m bench.agent.line_formats
+    python -m bench.agent.line_formats FILE...
 """
 
 import sys
