@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from logdrive.pipeline.audit.audit import audit
-from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.agent.events.cutting.test_containers import cri, docker

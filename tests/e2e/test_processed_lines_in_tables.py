@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logdrive.pipeline.audit.audit import audit
-from logdrive.pipeline.audit.engine_arrow import ArrowEngine
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.e2e.test_lines_in_tables import shipped, written
 from tests.logdrive.pipeline.audit.test_deep import audited

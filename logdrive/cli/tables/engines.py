@@ -15,7 +15,7 @@ from logdrive.errors import os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
-    from logdrive.pipeline.audit.engine import EngineFactory
+    from logdrive.pipeline.audit.engines.engine import EngineFactory
     from logdrive.pipeline.tables.delta import AppendTable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -94,8 +94,8 @@ def audit_tables(directory: str, options: EngineOptions) -> "tuple[Verdict, File
 def _audit_files(directory: str, *, full: bool) -> "tuple[Verdict, FilesRead]":
     from logdrive.host.disk import SystemDisk
     from logdrive.pipeline.audit.audit import audit
-    from logdrive.pipeline.audit.engine_arrow import ArrowEngine
-    from logdrive.pipeline.audit.known_files import KnownFiles
+    from logdrive.pipeline.audit.engines.arrow import ArrowEngine
+    from logdrive.pipeline.audit.engines.known_files import KnownFiles
     from logdrive.pipeline.bronze.tables import table_paths
 
     events, _ = table_paths(directory)
@@ -121,7 +121,7 @@ def _open_spark(master: str | None) -> "Iterator[EngineFactory]":
 
     require_spark()
     require_master(master)
-    from logdrive.pipeline.audit.engine_spark import SparkEngine
+    from logdrive.pipeline.audit.engines.spark import SparkEngine
     from logdrive.pipeline.spark.failures import convert_spark_failures
     from logdrive.pipeline.spark.scratch import open_scratch_directory
     from logdrive.pipeline.spark.session import open_spark_session

@@ -15,9 +15,9 @@ import pyarrow as pa
 from logdrive.pipeline.audit.asked_parts import PLACE_SCHEMA, find_asked_parts
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
-from logdrive.pipeline.audit.engine import EngineFactory
-from logdrive.pipeline.audit.engine_arrow import ArrowEngine
-from logdrive.pipeline.audit.erased_sums import sum_erased
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
+from logdrive.pipeline.audit.engines.engine import EngineFactory
+from logdrive.pipeline.audit.engines.erased_sums import sum_erased
 from logdrive.pipeline.audit.file_rows import read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
 from logdrive.pipeline.audit.judge_sources import (

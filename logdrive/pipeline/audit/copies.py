@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logdrive.pipeline.audit.engine import AuditEngine
+from logdrive.pipeline.audit.engines.engine import AuditEngine
 from logdrive.pipeline.audit.sources import RESENT, AuditedSource
 
 TWO_CLIENTS: Final = "two_clients"

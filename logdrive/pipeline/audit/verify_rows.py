@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.engine import AuditEngine
+from logdrive.pipeline.audit.engines.engine import AuditEngine
 from logdrive.pipeline.audit.header_sums import SummedHeaders, sum_headers
 from logdrive.pipeline.audit.position_hash import Integers
 

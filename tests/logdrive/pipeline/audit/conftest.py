@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from logdrive.pipeline.audit.engine import EngineFactory
-from logdrive.pipeline.audit.engine_arrow import ArrowEngine
-from logdrive.pipeline.audit.engine_spark import SparkEngine
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
+from logdrive.pipeline.audit.engines.engine import EngineFactory
+from logdrive.pipeline.audit.engines.spark import SparkEngine
 
 
 @pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])

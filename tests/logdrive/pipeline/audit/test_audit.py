@@ -18,7 +18,7 @@ from logdrive.model import records
 from logdrive.packs.cuts import join_cuts
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import Verdict, audit
-from logdrive.pipeline.audit.engine import EngineFactory
+from logdrive.pipeline.audit.engines.engine import EngineFactory
 from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import catch_up, send

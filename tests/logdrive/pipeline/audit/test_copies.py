@@ -12,7 +12,7 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, audit
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS
-from logdrive.pipeline.audit.engine import EngineFactory
+from logdrive.pipeline.audit.engines.engine import EngineFactory
 from logdrive.pipeline.audit.text import print_verdict, verdict_line
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id

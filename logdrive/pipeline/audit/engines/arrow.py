@@ -10,17 +10,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.engine import SUMS, SourceNames
-from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, ComparedRows, measure_copy
-from logdrive.pipeline.audit.file_figures import (
+from logdrive.pipeline.audit.engines.engine import SUMS, SourceNames
+from logdrive.pipeline.audit.engines.file_figures import (
     FileFigures,
     digest_keys,
     keys_within,
     read_continuing,
     read_figures,
 )
+from logdrive.pipeline.audit.engines.known_files import KnownFiles
+from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, ComparedRows, measure_copy
 from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_pieces, read_source
-from logdrive.pipeline.audit.known_files import KnownFiles
 from logdrive.pipeline.audit.position_hash import Integers
 from logdrive.pipeline.audit.sealed_file import FileKey
 from logdrive.pipeline.decode.schema import DAMAGED_PACK

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from logdrive.pipeline.audit.engine import SUMS
-from logdrive.pipeline.audit.row_sums import COLUMNS, sum_runs
+from logdrive.pipeline.audit.engines.engine import SUMS
+from logdrive.pipeline.audit.engines.row_sums import COLUMNS, sum_runs
 from logdrive.pipeline.decode.schema import LABEL
 
 _LABELS = ("source", "flag", "eol")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, audit
-from logdrive.pipeline.audit.engine_spark import SparkEngine
+from logdrive.pipeline.audit.engines.spark import SparkEngine
 from logdrive.pipeline.audit.position_hash import hash_positions
 from tests.logdrive.pipeline.audit.damages import (
     OF_BATCHES,

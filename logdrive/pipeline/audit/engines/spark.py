@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from logdrive.pipeline.audit.engine import FIGURES, SUMS, SourceNames
+from logdrive.pipeline.audit.engines.engine import FIGURES, SUMS, SourceNames
 from logdrive.pipeline.audit.position_hash import HASH_BITS
 from logdrive.pipeline.decode.schema import (
     CHANGED,

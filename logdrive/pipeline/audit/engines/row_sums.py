@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.engine import FIGURES
+from logdrive.pipeline.audit.engines.engine import FIGURES
 from logdrive.pipeline.audit.position_hash import Integers, Mask, hash_positions
 from logdrive.pipeline.decode.schema import (
     CHANGED,

@@ -12,9 +12,9 @@ import msgspec
 import pyarrow as pa
 
 from logdrive.host.disk import Disk
-from logdrive.pipeline.audit.file_figures import Continuing, FileFigures
-from logdrive.pipeline.audit.line_ends import ENDS
-from logdrive.pipeline.audit.row_sums import RUNS
+from logdrive.pipeline.audit.engines.file_figures import Continuing, FileFigures
+from logdrive.pipeline.audit.engines.line_ends import ENDS
+from logdrive.pipeline.audit.engines.row_sums import RUNS
 from logdrive.pipeline.audit.sealed_file import FileKey, key_of_file, read_sealed, write_sealed
 
 _NAME = "audit-figures"

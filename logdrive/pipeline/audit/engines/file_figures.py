@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.file_rows import convert_errors, read_pieces
-from logdrive.pipeline.audit.line_ends import (
+from logdrive.pipeline.audit.engines.line_ends import (
     END_COLUMNS,
     ENDS,
     START_COLUMNS,
@@ -19,7 +18,8 @@ from logdrive.pipeline.audit.line_ends import (
     count_continuing,
     unended_ends,
 )
-from logdrive.pipeline.audit.row_sums import COLUMNS, RUNS, sum_runs
+from logdrive.pipeline.audit.engines.row_sums import COLUMNS, RUNS, sum_runs
+from logdrive.pipeline.audit.file_rows import convert_errors, read_pieces
 
 _MOST_RUNS: Final = 10_000
 """Runs of a file that are joined before more are read: rows of a batch may not lie together."""

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.audit import Verdict, audit
-from logdrive.pipeline.audit.engine_arrow import ArrowEngine
-from logdrive.pipeline.audit.known_files import KnownFiles
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
+from logdrive.pipeline.audit.engines.known_files import KnownFiles
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.tables.delta import AppendTable
 from tests.logdrive.pipeline.audit.damages import (
@@ -22,7 +22,7 @@ from tests.logdrive.pipeline.audit.damages import (
     fill_tables,
     start_shifted,
 )
-from tests.logdrive.pipeline.audit.test_engines import damaged
+from tests.logdrive.pipeline.audit.engines.test_engines import damaged
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 
