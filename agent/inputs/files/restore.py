@@ -51,8 +51,8 @@ from logdrive.records.runs import (
     GapOrEndMark,
 )
 
-_FILE_GONE: Final = (TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO)
-"""Why generations end of which there may be copies."""
+_READ_ELSEWHERE: Final = (TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO, SHIPPED)
+"""Why generations end whose bytes a copy may have, or their own compressed file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class Restorer:
             if entry.done is not None:
                 self._registry.add_ended(entry)
             elif entry.ended is not None:
-                # what was read of it and not acknowledged may be in a copy
-                if entry.ended in _FILE_GONE and entry.seen > position_of(entry.number):
+                # what was read of it and not acknowledged may be there still
+                if entry.ended in _READ_ELSEWHERE and entry.seen > position_of(entry.number):
                     self._restore_ending(entry, entry.ended)
                 else:
                     self._restore_ended(entry, GapOrEndMark(entry.ended, entry.exact))

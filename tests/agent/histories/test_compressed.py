@@ -1,9 +1,11 @@
 """Histories of rotated files that are compressed (G5)."""
 
 import asyncio
+import errno
 
 import pytest
 
+from logdrive.host.disk import File
 from logdrive.model.units import MIB
 from tests.agent.world import LOG, World, contents, lines
 from tests.simulation.compressing import SUFFIXES
@@ -229,6 +231,119 @@ def test_a_compressed_file_that_waits_for_a_receiver_is_sent_after_more_starts__
         await _over(world)
         assert contents(_sources(reader)) == [lines(0, 1), lines(0, size, prefix="new")]
         await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("taken", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("size", [2, 300], ids=lambda size: f"{size} lines")
+def test_a_compressed_file_of_its_own_comes_once_whenever_the_agent_is_killed__G5(
+    size: int, taken: bool
+) -> None:
+    """Its end is made as soon as it is read, and may be in the checkpoint before its bytes are
+    stored, or before the agent knows that they are.
+    """
+
+    async def main() -> None:
+        for tenths in range(2, 42, 2):
+            world = World(unknown_compressed="ship")
+            reader = await world.reader()
+            reader.ack_seconds = 1.5
+            reader.fail = lambda run: not taken
+            world.write(SUFFIXES[".gz"](lines(0, size)), ROTATED + ".gz")
+            await world.clock.sleep(100)
+            world.start()
+            await world.clock.sleep(tenths / 10)
+            await world.kill()
+            reader.ack_seconds, reader.fail = 0.001, lambda run: False
+            world.start()
+            await _over(world)
+            (only,) = _sources(reader)
+            assert (only.content, only.gaps) == (lines(0, size), []), tenths
+            assert only.ended == (len(lines(0, size)), "shipped")
+            await world.stop()
+
+    run(main())
+
+
+def test_a_compressed_file_of_its_own_that_changes_before_it_is_stored_is_a_gap__G5() -> None:
+    """The agent is killed with all of it read, and finds another file there."""
+
+    async def main() -> None:
+        world = World(unknown_compressed="ship")
+        reader = await world.reader()
+        reader.fail = lambda run: True
+        world.write(SUFFIXES[".gz"](lines(0, 300)), ROTATED + ".gz")
+        await world.clock.sleep(100)
+        world.start()
+        await world.clock.sleep(5)
+        await world.kill()
+        reader.fail = lambda run: False
+        world.disk.remove(ROTATED + ".gz")
+        world.write(SUFFIXES[".gz"](lines(500, 300)), ROTATED + ".gz")
+        world.start()
+        await _over(world)
+        old, new = sorted(_sources(reader), key=lambda each: bool(each.data))
+        size = len(lines(0, 300))
+        assert (old.content, old.gaps) == (b"", [(0, size, "removed", True)])
+        assert (new.content, new.gaps) == (lines(500, 300), [])
+        await world.stop()
+
+    run(main())
+
+
+def test_a_compressed_file_unreadable_for_an_hour_is_sent_once_it_can_be_read__G5() -> (
+    None
+):
+    """The agent was killed with all of it read and nothing stored; its gap is told by then."""
+
+    async def main() -> None:
+        world = World(unknown_compressed="ship")
+        reader = await world.reader()
+        reader.fail = lambda run: True
+        world.write(SUFFIXES[".gz"](lines(0, 300)), ROTATED + ".gz")
+        await world.clock.sleep(100)
+        world.start()
+        await world.clock.sleep(5)
+        await world.kill()
+
+        reader.fail = lambda run: False
+        open_file = world.disk.open
+
+        def deny(path: str, **how: bool) -> File:
+            if path == ROTATED + ".gz":
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return open_file(path, **how)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.disk, "open", deny)
+            world.start()
+            await world.clock.sleep(4000)
+            await world.settle()
+        (gap,) = _sources(reader)
+        assert gap.gaps == [(0, len(lines(0, 300)), "removed", True)]
+        await _over(world)
+        (sent,) = [each for each in _sources(reader) if each is not gap]
+        assert (sent.content, sent.gaps) == (lines(0, 300), [])
+        await world.stop()
+
+    run(main())
+
+
+def test_a_compressed_file_is_settled_in_the_checkpoint_that_has_its_source__G5() -> None:
+    """Its end may be in a checkpoint before the agent leaves the file."""
+
+    async def main() -> None:
+        world = World(unknown_compressed="ship")
+        world.write(SUFFIXES[".gz"](lines(0, 300)), ROTATED + ".gz")
+        await world.clock.sleep(100)
+        agent = world.start()
+        await world.clock.sleep(3)
+        assert len(agent.registry.sources) == 1, "no receiver was there"
+        assert [stamp.inode for stamp in agent.registry.copies] == [
+            world.disk.stat(ROTATED + ".gz").inode
+        ]
+        await world.kill()
 
     run(main())
 

@@ -497,4 +497,16 @@ COPIES = (
         ),
         of_events=True,
     ),
+    Mutant(
+        "copies.own_compressed_file_at_its_end",
+        "a compressed file sent as its own that is read to its end is not looked for after a start",
+        "agent.inputs.files.restore",
+        (
+            (
+                "(TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO, SHIPPED)",
+                "(TRUNCATED, REMOVED, OUT_OF_SIGHT, LET_GO)",
+            ),
+        ),
+        of_events=True,
+    ),
 )

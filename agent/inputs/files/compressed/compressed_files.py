@@ -129,6 +129,8 @@ class CompressedFiles:
         stamp = stamp_of(stat)
         if not stat.is_file or stamp in awaited.surveyed or self._copies.is_followed(stat):
             return
+        # a file that can't be read gets no job, which would say each time that it has just come
+        self._disk.open(path).close()
         job = self._add_job(path, stat, awaited.settings)
         job.sought = True
         job.note_stat(stat, now)
@@ -330,7 +332,6 @@ class CompressedFiles:
             generation.retire()
             mark = GapOrEndMark(NOT_WANTED)
             source.end_generation_at(mark, survey.size, survey.size, self._clock.now_ms())
-            self._copies.settled.add(job.stat)
         else:
             source.await_copy(GapOrEndMark(SHIPPED))
             self._copies.follow(
@@ -338,6 +339,8 @@ class CompressedFiles:
                     generation, source, counting=job.counting, ending=GapOrEndMark(SHIPPED)
                 )
             )
+        # in the same checkpoint as the source, whose end may be in one before the file is left
+        self._copies.settled.add(job.stat)
         self._registry.mark_changed()
         self._send_queue.enqueue(source, self._clock.monotonic())
 

@@ -424,6 +424,8 @@ class Copies:
         """End a source whose rest was not found: what was seen and not read is a gap."""
         del self._awaited[awaited.source]
         mark, source = awaited.lost_mark, awaited.source
+        # a compressed file that could not be read all the while is another source once it can
+        self.settled.discard(awaited.inode, awaited.birth_ns)
         whole = awaited.copied and source.cursor_position >= awaited.seen
         self._end(source, GapOrEndMark(mark.reason, exact=mark.exact or whole), awaited)
 

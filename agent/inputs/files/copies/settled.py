@@ -21,6 +21,14 @@ class SettledCopies:
         self._registry.copies[stamp_of(stat)] = None
         self._registry.mark_changed()
 
+    def discard(self, inode: int, birth_ns: int) -> None:
+        """Have the file with *inode* and *birth_ns* looked at again, if it is one."""
+        copies = self._registry.copies
+        for stamp in [each for each in copies if each.inode == inode]:
+            if stamp.birth_ns == birth_ns:
+                del copies[stamp]
+                self._registry.mark_changed()
+
     def has(self, stat: FileStat) -> bool:
         """Return whether the file of *stat* is one, and was not changed since."""
         copies = self._registry.copies
