@@ -19,6 +19,8 @@ A close look, which follows one that sees a change, compares the file's status w
 
 import errno
 
+import msgspec
+
 from agent.inputs.files.beginnings import Beginnings
 from agent.inputs.files.copies.copies import Copies
 from agent.inputs.files.endings import Endings
@@ -166,9 +168,25 @@ class CloseLooks:
         if followed.dropped:
             return
         if self.is_wanted(followed.generation.place):
+            self.name_anew(followed.generation)
             self.look_at(followed)
         else:
             self._endings.unfollow(followed)
+
+    def name_anew(self, generation: Generation) -> None:
+        """Let a generation that begins now be known by the name that its file has now.
+
+        The one before it may have been found under another name. Where a file system knows no birth
+        times, the inode of that file may even have been given to this one, in another directory.
+        """
+        place = generation.place
+        if self._inputs is None or self._disk.real_path(place.path) == place.name:
+            return
+        settings = self._inputs.settings_for(place.name)
+        if settings is not None:
+            # the one before keeps its own
+            generation.place = msgspec.structs.replace(place, path=place.name)
+            generation.apply_settings(settings)
 
     def is_wanted(self, place: FileLocation) -> bool:
         """Return whether the file that is at *place* now is to be read as it is.

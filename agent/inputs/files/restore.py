@@ -253,7 +253,9 @@ class Restorer:
             if is_gone:
                 self._tailer.open_files.close_file(generation)
             else:
-                self._tailer.follow_file(FollowedFile(generation.make_successor()))
+                successor = generation.make_successor()
+                self._tailer.looks.name_anew(successor)
+                self._tailer.follow_file(FollowedFile(successor))
             mark = GapOrEndMark(REMOVED if is_gone else TRUNCATED, exact=False)
             self._await_copy(entry, mark, generation.settings)
             return

@@ -240,3 +240,33 @@ def test_without_birth_times_the_bytes_decide_whether_a_file_is_the_same__G2() -
         await world.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize("other", ["/logs/b.log", "/other/b.log"])
+def test_a_file_with_the_inode_of_a_removed_one_has_its_own_name_and_input__G2_R4(
+    other: str,
+) -> None:
+    """Without birth times it is found by the inode, under a name of its own."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.make_directory("/other")
+        world.disk.tells_births = False
+        name = {"fields": {"input": "other"}}
+        world.settings["input"].insert(0, {"paths": ["/logs/b*", "/other/*"], **name})
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.disk.next_inode = world.disk.stat(LOG).inode
+        world.disk.remove(LOG)
+        world.write(lines(0, 10, prefix="other"), other)
+        world.disk.next_inode = 1000
+        world.start()
+        await world.settle()
+        world.write(lines(10, 10, prefix="other"), other)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 10)]
+        assert contents(world.stored(other)) == [world.disk.content(other)]
+        assert [each.attributes["fields"] for each in world.stored(other)] == [name["fields"]]
+        await world.stop()
+
+    run(main())
