@@ -76,11 +76,18 @@ class CloseLooks:
         self._clock = clock
         self._file_log = file_log
 
-    def look_at(self, followed: FollowedFile) -> None:
-        """Look closely at one file, and act on what is seen."""
+    def make_locator(self) -> Locator:
+        """Return what finds the names of moved files, for looks that follow one another at once."""
+        return Locator(self._disk, self._fingerprinter)
+
+    def look_at(self, followed: FollowedFile, locator: Locator | None = None) -> None:
+        """Look closely at one file, and act on what is seen.
+
+        Pass the same *locator* where many files are looked at: it lists each directory once.
+        """
         now = self._clock.monotonic()
         try:
-            stat = self._open_and_stat(followed)
+            stat = self._open_and_stat(followed, locator or self.make_locator())
             if stat is None:
                 self._remounted.on_look_failed(followed)
                 self._endings.on_missing(followed)
@@ -108,7 +115,7 @@ class CloseLooks:
             if followed.source is not None and followed.source.has_more:
                 self._send_queue.enqueue(followed.source, now)
 
-    def _open_and_stat(self, followed: FollowedFile) -> FileStat | None:
+    def _open_and_stat(self, followed: FollowedFile, locator: Locator) -> FileStat | None:
         """Return the status of the file, None if its directory lacks it. Raises OSError.
 
         A closed file is opened if there is room, or if it must be read.
@@ -119,7 +126,6 @@ class CloseLooks:
             self._open_files.close_if_idle(followed, stat)
             return stat
 
-        locator = Locator(self._disk, self._fingerprinter)
         location = locator.find_file(generation.place)
         moved = location is None
         if moved:

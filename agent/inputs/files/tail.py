@@ -27,6 +27,7 @@ from agent.inputs.files.look_schedule import LookSchedule
 from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.file_locations import FileLocations
 from agent.inputs.files.paths.globs import FileInputs, MatchedFile
+from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.remounted import RemountedFiles
@@ -226,13 +227,14 @@ class Tailer:
         # true for many files or for none: in a shortage of handles, or with too many open files
         tight = self.open_files.is_short(now) or self.open_files.is_crowded
 
+        locator = self.looks.make_locator()
         for followed in schedule.take_due(now, most):
             if followed.dropped:
                 continue
             if self._is_at_rest(followed, now, tight=tight):
                 schedule.postpone(followed, now)
             else:
-                self._poll_file(followed, now)
+                self._poll_file(followed, now, locator)
 
         return schedule.seconds_until_due(now)
 
@@ -259,9 +261,10 @@ class Tailer:
 
     def poll_all(self) -> None:
         """Look closely at every file now."""
+        locator = self.looks.make_locator()
         for followed in list(self.followed.values()):
             if not followed.dropped:
-                self.looks.look_at(followed)
+                self.looks.look_at(followed, locator)
 
     def poll_in_turn(self, is_no_copy: Callable[[Generation], bool]) -> Iterator[FollowedFile]:
         """Look closely at every file now, and yield each while it is open.
@@ -294,16 +297,17 @@ class Tailer:
         waiting = [followed for followed in self.followed.values() if followed.lacks_handle]
         for followed in list(self.followed.values()) if waiting else ():
             self.looks.close_if_idle(followed)
+        locator = self.looks.make_locator()
         for followed in waiting:
             if not followed.dropped:
-                self.looks.look_at(followed)
+                self.looks.look_at(followed, locator)
 
         return bool(waiting)
 
-    def _poll_file(self, followed: FollowedFile, now: float) -> None:
+    def _poll_file(self, followed: FollowedFile, now: float, locator: Locator) -> None:
         """Look closely at one file, and plan when to look again."""
         seen = followed.generation.seen
-        self.looks.look_at(followed)
+        self.looks.look_at(followed, locator)
         if followed.dropped:
             return
 

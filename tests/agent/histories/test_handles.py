@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from logdrive.host.disk import FileStat
 from logdrive.records.runs import OUT_OF_SIGHT
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk
@@ -165,6 +166,48 @@ def test_a_removed_file_without_a_handle_ends_as_out_of_sight__P4(
     assert gone[0]["files"] >= FILES - 16
     assert gone[0]["example"].startswith("/logs/")
     assert "max_open_files" in gone[0]["remedy"]
+
+
+def test_many_files_without_handle_that_rotate_at_once_cost_a_few_looks_each__G1() -> None:
+    async def main() -> None:
+        world = _world()
+        world.settings["input"][0]["paths"] = ["/logs/*.log*"]
+        await world.reader()
+        paths = [f"/logs/{number:03d}.log" for number in range(300)]
+        for path in paths:
+            world.write(lines(0, 5, prefix=path), path)
+        world.start()
+        await world.settle()
+        await world.clock.sleep(60)
+        assert len(_closed(world)) > 200
+        looked = list[str]()
+        stat, is_unchanged = world.disk.stat, world.disk.is_unchanged
+
+        def count(path: str) -> FileStat:
+            looked.append(path)
+            return stat(path)
+
+        def look_quickly(path: str, key: tuple[int, int], size: int, modified_ns: int) -> bool:
+            same = is_unchanged(path, key, size, modified_ns)
+            looked.pop()
+            return same
+
+        world.disk.stat = count  # type: ignore[method-assign]
+        world.disk.is_unchanged = look_quickly  # type: ignore[method-assign]
+        for path in paths:
+            world.disk.replace(path, f"{path}.1")
+        await world.clock.sleep(15)
+        # closed files are looked at, and not each name in the directory for each of them
+        assert len(looked) < 10 * len(paths)
+        for path in paths:
+            world.write(lines(5, 5, prefix=path), f"{path}.1")
+        await world.clock.sleep(60)
+        assert [contents(world.stored(path)) for path in paths] == [
+            [lines(0, 10, prefix=path)] for path in paths
+        ]
+        await world.stop()
+
+    run(main())
 
 
 def test_files_moved_out_of_sight_keep_their_handles_unless_none_is_left_for_others__G1() -> None:

@@ -65,8 +65,12 @@ DISK_CALLS = (
         "agent.inputs.files.paths.locate",
         (
             (
-                "            ]\n        except FileNotFoundError:\n",
-                "            ]\n        except OSError:\n",
+                "            with contextlib.suppress(FileNotFoundError):\n",
+                "            with contextlib.suppress(OSError):\n",
+            ),
+            (
+                "if name.startswith(begin))\n        except FileNotFoundError:\n",
+                "if name.startswith(begin))\n        except OSError:\n",
             ),
         ),
     ),

@@ -4,6 +4,7 @@ The name seen last is tried first, then the other names in that directory, then 
 inputs match.
 """
 
+import contextlib
 import errno
 import os
 import re
@@ -31,7 +32,9 @@ class Locator:
         self._disk = disk
         self._fingerprinter = fingerprinter
         self._inputs = inputs
-        self._listed: dict[str, dict[int, list[str]]] = {}  # paths by directory and inode
+        # paths by directory and inode, as the directory says, and as a look at each file does
+        self._entries: dict[str, dict[int, list[str]]] = {}
+        self._listed: dict[str, dict[int, list[str]]] = {}
         self._matched: dict[int, list[tuple[str, FileStat]]] = {}  # files of inputs, by inode
         self._scans = 0  # scans of the inputs so far
 
@@ -50,9 +53,11 @@ class Locator:
         # without its file system, an empty mount point would look like a directory without the file
         if self._fingerprinter.mount_of(directory) != place.mount:
             raise OSError(errno.ENODEV, f"{place.mount} is not mounted")
-        for path in self._names_with_inode(directory, place.inode):
-            if (stat := self._stat_if_same(path, place, moved)) is not None:
-                return path, stat
+        # where layers are one file system, a directory may tell other inodes than its files have
+        for names_with_inode in (self._entries_with_inode, self._names_with_inode):
+            for path in names_with_inode(directory, place.inode):
+                if (stat := self._stat_if_same(path, place, moved)) is not None:
+                    return path, stat
 
         return self._find_rotated(directory, place, moved)
 
@@ -66,11 +71,8 @@ class Locator:
         """
         stem = ROTATED.sub("", place.name)
         for _ in range(2):
-            for path in self._list_paths(directory):
-                if (
-                    path.startswith(stem)
-                    and (stat := self._stat_if_same(path, place, moved)) is not None
-                ):
+            for path in self._list_paths(directory, stem):
+                if (stat := self._stat_if_same(path, place, moved)) is not None:
                     return path, stat
         return None
 
@@ -107,6 +109,20 @@ class Locator:
         )
         return stat if same else None
 
+    def _entries_with_inode(self, directory: str, inode: int) -> list[str]:
+        """Return the paths of regular files in *directory* that have *inode* by its own account.
+
+        A listing costs a hundredth of looks at all files: thousands may have been renamed at once.
+        """
+        if directory not in self._entries:
+            paths: dict[int, list[str]] = {}
+            with contextlib.suppress(FileNotFoundError):
+                for name, one in self._disk.inodes(directory).items():
+                    paths.setdefault(one, []).append(f"{directory.rstrip('/')}/{name}")
+            paths.pop(0, None)  # no files
+            self._entries[directory] = paths
+        return self._entries[directory].get(inode, [])
+
     def _names_with_inode(self, directory: str, inode: int) -> list[str]:
         """Return the paths in *directory* that have *inode*; each directory is listed once."""
         if directory not in self._listed:
@@ -119,10 +135,12 @@ class Locator:
             self._listed[directory] = paths
         return self._listed[directory].get(inode, [])
 
-    def _list_paths(self, directory: str) -> list[str]:
+    def _list_paths(self, directory: str, stem: str = "") -> list[str]:
+        """Return the paths in *directory* that begin as *stem* does, sorted."""
+        above = f"{directory.rstrip('/')}/"
+        begin = stem.removeprefix(above)
         try:
-            return [
-                f"{directory.rstrip('/')}/{name}" for name in sorted(self._disk.names(directory))
-            ]
+            names = sorted(name for name in self._disk.names(directory) if name.startswith(begin))
         except FileNotFoundError:
             return []
+        return [above + name for name in names]

@@ -4,6 +4,7 @@ from agent.config.files import InputTable
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.look_schedule import LookSchedule
+from agent.inputs.files.paths.locate import Locator
 from agent.inputs.files.poll_intervals import nap_seconds
 from agent.sources.place import FileLocation
 from logdrive.host.clock import Clock
@@ -141,10 +142,10 @@ def test_thousands_of_resting_files_cost_little() -> None:
         polls = 0
         look = agent.tailer.looks.look_at
 
-        def counted(followed: object) -> None:
+        def counted(followed: FollowedFile, locator: Locator | None = None) -> None:
             nonlocal polls
             polls += 1
-            look(followed)  # type: ignore[arg-type]
+            look(followed, locator)
 
         agent.tailer.looks.look_at = counted  # type: ignore[method-assign]
         await world.clock.sleep(4)

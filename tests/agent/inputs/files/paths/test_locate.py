@@ -18,9 +18,18 @@ class BusyDisk(MemoryDisk):
     def names(self, directory: str) -> list[str]:
         """Return the names, then make the next change."""
         names = super().names(directory)
+        self._change()
+        return names
+
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return names and inodes, then make the next change."""
+        inodes = super().inodes(directory)
+        self._change()
+        return inodes
+
+    def _change(self) -> None:
         if self.meanwhile:
             self.meanwhile.pop(0)()
-        return names
 
 
 def rotated(disk: MemoryDisk, most: int) -> None:
@@ -35,7 +44,7 @@ def rotated(disk: MemoryDisk, most: int) -> None:
 
 
 @pytest.mark.parametrize("rotations", [0, 1, 3])
-@pytest.mark.parametrize("under_way", [1, 2])
+@pytest.mark.parametrize("under_way", [1, 2, 3])
 def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(
     rotations: int, under_way: int
 ) -> None:
@@ -67,3 +76,22 @@ def test_a_file_that_is_gone_is_not_found_and_no_other_is_taken_for_it__G2() -> 
     disk.next_inode = stat.inode
     disk.write("/logs/a.log.2", b"another with its inode\n")
     assert Locator(disk, Fingerprinter("agent", "host", disk)).find_file(place) is None
+
+
+class LayeredDisk(MemoryDisk):
+    """A disk whose directories tell other inodes than its files have."""
+
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return names, with inodes of another layer."""
+        return {name: inode and inode + 1000 for name, inode in super().inodes(directory).items()}
+
+
+@pytest.mark.parametrize("kind", [MemoryDisk, LayeredDisk])
+def test_a_file_is_found_under_any_name_in_its_directory__G1(kind: type[MemoryDisk]) -> None:
+    disk = kind(["/logs"])
+    disk.write("/logs/a.log", b"old\n")
+    stat = disk.stat("/logs/a.log")
+    place = FileLocation("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
+    disk.replace("/logs/a.log", "/logs/elsewhere")
+    found = Locator(disk, Fingerprinter("agent", "host", disk)).find_file(place)
+    assert found == ("/logs/elsewhere", stat)
