@@ -316,7 +316,7 @@ class Logdrive1Sender:
         now, of_receiver = services.clock.monotonic(), is_receivers_own(code)
         if of_receiver:
             self.refusals.note(reason, now)
-        source.on_refused(reason, now + seconds, of_receiver=of_receiver)
+        source.on_refused(reason, now + seconds, of_receiver=of_receiver, of_file=code is None)
         services.send_queue.paused[source] = None
         services.send_queue.wake()
 

@@ -103,6 +103,13 @@ class ConnectionQueue:
         for source in self.paused:
             source.registration.on_other_receiver()
 
+    def on_file_open(self, source: Source) -> None:
+        """Let *source* register if it was paused because its file could not be read."""
+        source.registration.on_file_open()
+        if source.state is not SourceState.PAUSED and source in self.paused:
+            del self.paused[source]
+            self.enqueue_registration(source)
+
     def retry_paused(self, now: float) -> float | None:
         """Let refused sources register again whose pause is over; return when the next one ends.
 

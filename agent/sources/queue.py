@@ -36,6 +36,12 @@ class SendQueue:
         if queue is not None:
             queue.enqueue(source, now)
 
+    def on_file_open(self, source: Source) -> None:
+        """Let *source*, whose file could not be read and is open now, go on at once."""
+        queue = self.queue_of(source)
+        if queue is not None:
+            queue.on_file_open(source)
+
     def queue_of(self, source: Source) -> ConnectionQueue | None:
         """Return the queue of the connection that *source* lives on; None before there is any.
 

@@ -23,7 +23,7 @@ the registry makes a new source of its checkpoint entry (rule G6). DONE is final
 
 An E frame for a source, or a file that can't be read when its P comes, is a `REFUSE`: the source is
 PAUSED, across connections, until its pause is over. Where the receiver's own state was the reason,
-as a full disk, that is so when it goes to another receiver.
+as a full disk, that is so when it goes to another receiver; where its file was, once that is open.
 
 A plain Lumberjack peer knows no registration: there, IDLE sources become OPEN by
 `OPEN_UNREGISTERED`.
@@ -79,7 +79,7 @@ class RegistrationEvent(Enum):
     REFUSE = auto()
     """An E frame came, or the file can't be read."""
     PAUSE_OVER = auto()
-    """The time until which it was refused has come, or it goes to another receiver."""
+    """The time until which it was refused has come, or it need not wait for that."""
     DISCONNECT = auto()
     """The connection is lost, or the agent gives back the source's index."""
 
@@ -159,6 +159,8 @@ class _Trouble:
     """When it may register again (monotonic seconds)."""
     of_receiver: bool = False
     """Whether the last refusal was for the receiver's own state."""
+    of_file: bool = False
+    """Whether it was because the file could not be read."""
 
 
 _NO_TROUBLE: Final = _Trouble()
@@ -249,11 +251,15 @@ class SourceRegistration(msgspec.Struct, gc=False):  # in no cycle
         """Open the source to a peer that knows no registration."""
         self._change(RegistrationEvent.OPEN_UNREGISTERED)
 
-    def refuse(self, problem: str, retry_at: float, *, of_receiver: bool = False) -> None:
-        """Pause the source until *retry_at*, or, with *of_receiver*, until it goes to another."""
+    def refuse(
+        self, problem: str, retry_at: float, *, of_receiver: bool = False, of_file: bool = False
+    ) -> None:
+        """Pause the source until *retry_at*; or until it goes to another receiver, with
+        *of_receiver*, or until its file is open, with *of_file*.
+        """
         self._search = None
         self._change(RegistrationEvent.REFUSE)
-        self._trouble = _Trouble(problem, self.refusals + 1, retry_at, of_receiver)
+        self._trouble = _Trouble(problem, self.refusals + 1, retry_at, of_receiver, of_file)
 
     def end_pause_if_due(self, now: float) -> None:
         """Let a paused source register again once its time has come."""
@@ -269,6 +275,11 @@ class SourceRegistration(msgspec.Struct, gc=False):  # in no cycle
         """Let the source register at another receiver than the last, unless it was to blame."""
         if self.waits_for_receiver:
             self._trouble = replace(self._trouble, refusals=0)
+            self._change(RegistrationEvent.PAUSE_OVER)
+
+    def on_file_open(self) -> None:
+        """Let the source register if it is PAUSED because its file could not be read."""
+        if self.state is SourceState.PAUSED and self._trouble.of_file:
             self._change(RegistrationEvent.PAUSE_OVER)
 
     def on_progress(self) -> None:

@@ -555,14 +555,16 @@ class Source:
         self.unacknowledged.give_up_in_flight()
         self.registration.disconnect()
 
-    def on_refused(self, reason: str, retry_at: float, *, of_receiver: bool = False) -> None:
+    def on_refused(
+        self, reason: str, retry_at: float, *, of_receiver: bool = False, of_file: bool = False
+    ) -> None:
         """Pause it until *retry_at* because of *reason*: an E frame, or an unreadable file.
 
-        *of_receiver* says whether the receiver's own state is the cause. Runs that can be read
-        again leave memory meanwhile.
+        *of_receiver* says whether the receiver's own state is the cause, *of_file* whether the file
+        is. Runs that can be read again leave memory meanwhile.
         """
         self.unacknowledged.give_up_in_flight()
-        self.registration.refuse(reason, retry_at, of_receiver=of_receiver)
+        self.registration.refuse(reason, retry_at, of_receiver=of_receiver, of_file=of_file)
         self.drop_rereadable_runs()
 
     def drop_rereadable_runs(self) -> None:

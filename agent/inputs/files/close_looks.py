@@ -105,6 +105,9 @@ class CloseLooks:
             if followed.trouble:
                 followed.clear_trouble()
                 self._remounted.on_looked(followed)
+                # the handle is of use at once, and free for the next file soon
+                if followed.source is not None and is_open:
+                    self._send_queue.on_file_open(followed.source)
         except SourceTruncatedError:
             self.end_truncated(followed)
         except OSError as error:
@@ -145,7 +148,8 @@ class CloseLooks:
             and not generation.is_read_up_to(stat)
             and (followed.held or not followed.is_looked_at)
         )
-        if self._open_files.has_room or has_grown or may_have_first_line:
+        has_waited = followed.lacks_handle and generation.unread > 0
+        if self._open_files.has_room or has_grown or may_have_first_line or has_waited:
             self._open_files.open_file(generation)
         return stat
 

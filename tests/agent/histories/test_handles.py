@@ -261,6 +261,28 @@ def test_an_agent_that_drains_waits_for_files_that_wait_for_a_handle__P4() -> No
     run(main())
 
 
+def test_a_file_that_gets_a_handle_is_read_at_once__P4() -> None:
+    """It pauses no longer, with a handle that others wait for."""
+
+    async def main() -> None:
+        world = World()
+        world.settings["input"][0]["paths"] = ["/logs/*"]
+        await world.reader()
+        paths = [f"/logs/{number:03d}.log" for number in range(400)]
+        for path in paths:
+            world.write(lines(0, 5, prefix=path), path)
+        world.start(open_files=32)  # 16 of them for files
+        for _ in range(20):  # and not minutes
+            await world.clock.sleep(1)
+            if all(contents(world.stored(path)) == [lines(0, 5, prefix=path)] for path in paths):
+                break
+        else:
+            raise AssertionError("files still wait")
+        await world.stop()
+
+    run(main())
+
+
 def test_the_warning_of_too_few_handles_says_how_many_there_are__P4() -> None:
     async def main() -> None:
         world = _world()

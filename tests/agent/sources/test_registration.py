@@ -93,6 +93,16 @@ def test_a_pause_for_the_state_of_a_receiver_is_over_at_another_one__E3(of_recei
     assert not registration.waits_for_receiver
 
 
+@pytest.mark.parametrize("of_file", [True, False])
+def test_a_pause_for_an_unreadable_file_is_over_once_that_is_open__E(of_file: bool) -> None:
+    registration = SourceRegistration()
+    registration.ask(0, many=False)
+    registration.refuse("can't be read", 60.0, of_file=of_file)
+    registration.on_file_open()
+    assert (registration.state is SourceState.IDLE) is of_file
+    assert registration.refusals == 1
+
+
 def test_a_disconnection_forgets_the_counts_that_were_asked_for__G3() -> None:
     registration = SourceRegistration()
     first = registration.ask(0, many=True)
