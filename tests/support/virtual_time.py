@@ -97,6 +97,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return virtual seconds since the loop was made."""
         return self._jump.now
 
+    def stall(self, seconds: float) -> None:
+        """Let time pass in which nothing runs, as while the process is stopped."""
+        self._jump.now += seconds
+
 
 class VirtualClock:
     """A `Clock` on the running loop's time; `wall_ms` may be set to make the wall clock jump."""

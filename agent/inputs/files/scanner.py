@@ -25,7 +25,9 @@ _SETTLING_SECONDS: Final = 0.05
 """Shortest pause between two scans: several changes of a directory lead to one scan."""
 
 _PAUSE_FACTOR: Final = 20
-"""The pause after a scan is at least this many times as long as the scan."""
+"""The pause after a scan is at least this many times as long as the scan, up to `rescan_seconds`: a
+scan during which the process was stopped, or a disk did not answer, was long, and cost nothing.
+"""
 
 _THOROUGH_SECONDS: Final = 60.0
 """Seconds between two scans that look at each file itself.
@@ -177,4 +179,5 @@ class Scanner:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rescan_seconds):
                     await self.wake_event.wait()
-            await self._clock.sleep(max(_SETTLING_SECONDS, took * _PAUSE_FACTOR))
+            pause = min(took * _PAUSE_FACTOR, max(self._rescan_seconds, took))
+            await self._clock.sleep(max(_SETTLING_SECONDS, pause))
