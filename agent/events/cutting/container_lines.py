@@ -10,7 +10,7 @@ F, in Docker's json-file they lack the newline.
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,8 @@ ContainerFormat = Literal["cri", "docker"]
 _CRI_HEAD: Final = re.compile(rb"\d{4}-\d\d-\d\dT\S+ std(?:out|err) [FP]")
 _DOCKER_HEAD: Final = b'{"log":"'
 
+_TIME: Final = r"^\d{4}-\d\d-\d\dT"
+"""What a time begins with."""
 _SECOND: Final = 19
 """Characters of a time up to its seconds."""
 
@@ -45,9 +47,10 @@ ReadLine = Callable[[bytes], ContainerLine | None]
 
 
 class _DockerLine(msgspec.Struct, gc=False):
+    # programs of all kinds write objects with a `log`: only a runtime's lines have all three
     log: str
-    stream: str = "stdout"
-    time: str = ""
+    stream: Literal["stdout", "stderr"]
+    time: Annotated[str, msgspec.Meta(pattern=_TIME)]
 
 
 _DOCKER: Final = msgspec.json.Decoder(_DockerLine)

@@ -193,6 +193,19 @@ def test_the_first_line_of_a_file_says_which_runtime_wrote_it() -> None:
     assert len(read_events(cutter("auto", stream), stream, [])) == 2
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"log":"started","level":"info"}\n',
+        b'{"log":"started","stream":"orders-1","time":"2026-01-02T10:00:00Z"}\n',
+        b'{"log":"started","stream":"stdout","time":"10:00"}\n',
+    ],
+)
+def test_lines_of_a_program_that_begin_as_dockers_are_events_each(line: bytes) -> None:
+    events = read_events(cutter("auto", line), line * 100, [len(line) * 99])
+    assert [bytes_of(event) for event in events] == [line] * 100
+
+
 def test_a_long_line_of_a_container_is_kept_up_to_the_limit() -> None:
     stream = cri("stdout", "x" * 100) + cri("stdout", "y")
     long = read_events(cutter("cri", longest_event_bytes=50), stream, [], limit=64)
