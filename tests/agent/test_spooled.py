@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -322,6 +323,50 @@ def test_datagrams_without_room_are_one_gap_and_what_comes_later_is_kept__P4() -
         await world.stop()
 
     run(story())
+
+
+@pytest.mark.parametrize("forget", [False, True])
+@pytest.mark.parametrize("damaged", [(0,), (4,), (4, 5), (2, 6), (9,), range(10)])
+def test_what_the_disk_damaged_is_a_gap_and_all_else_comes__P4(
+    damaged: Sequence[int], *, forget: bool
+) -> None:
+    async def story() -> None:
+        world, port = syslog_world()
+        world.begin()
+        messages = [b"<13>%d " % number + b"x" * 1000 for number in range(10)]
+        for message in messages:
+            port.send(message, "10.0.0.1:1")
+            await asyncio.sleep(0.5)
+        await world.stop()
+        for number in damaged:
+            _damage(world, messages[number])
+        if forget:
+            world.forget()
+        world.begin()
+        await world.reader()
+        await asyncio.sleep(5)
+        port.send(b"<13>after", "10.0.0.1:1")
+        await asyncio.sleep(5)
+        await world.settle()
+        (stored,) = world.sent(UDP)
+        whole = [message for number, message in enumerate(messages) if number not in damaged]
+        assert stored.content == b"".join(message + b"\n" for message in [*whole, b"<13>after"])
+        assert {reason for _, _, reason, _ in stored.gaps} == {"damaged"}
+        size = len(messages[0]) + 1
+        assert sum(end - start for start, end, _, _ in stored.gaps) == len(damaged) * size
+        await world.stop()
+
+    run(story())
+
+
+def _damage(world: SpoolWorld, text: bytes) -> None:
+    """Change a byte of *text*, wherever the spool has it."""
+    for name in world.disk.names("/state/spool"):
+        path = f"/state/spool/{name}"
+        content = world.disk.content(path)
+        if text in content:
+            world.disk.remove(path)
+            world.disk.write(path, content.replace(text, b"?" + text[1:]), durable=True)
 
 
 def test_datagrams_that_the_kernel_dropped_are_told_and_a_gap__P4() -> None:

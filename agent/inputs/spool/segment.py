@@ -82,14 +82,27 @@ class SpoolSegment:
         # bytes of the segment that were read last, and their offset
         self._window, self._window_at = b"", 0
 
+        # the first and the last position: of what is kept, and after all
+        self.first = self.end = position_of(self.acknowledged)
+        # what the disk did not return as it was written, since it was told last
+        self._damage: StoreDamagedError | None = None
         info = self._info()
         if info.start < info.length:
-            self.first = self._head_at(info.start).position  # the first position that is kept
-            last = store.append_at(segment, info.length - 1)
-            self.end = self._head_at(last.offset).end  # the position after the last block
-            self._marks.append((self.first, info.start))
-        else:
-            self.first = self.end = position_of(self.acknowledged)
+            self.end = store.attribute(segment, _WRITER)
+            self._marks.append(self._first_mark(info.start))
+            self.first = self._marks[0][0]
+
+    def _first_mark(self, offset: int) -> tuple[int, int]:
+        """Return the position of the first block, which is at *offset*, and that offset.
+
+        Where the block is damaged, the acknowledged position stands for its own.
+        """
+        try:
+            return self._head_at(offset).position, offset
+        except StoreDamagedError:
+            position, following = self._next_readable(offset)
+            acknowledged = position_of(self.acknowledged)
+            return (acknowledged, offset) if acknowledged < position else (position, following)
 
     @property
     def kept_bytes(self) -> int:
@@ -123,7 +136,7 @@ class SpoolSegment:
     def read_text(self, position: int, limit: int) -> bytes:
         """Return up to *limit* bytes of text from *position* on, b"" if none follows there.
 
-        Less, if a gap follows. Raises `StorageError`.
+        Less, if a gap follows: what is damaged is one. Raises `StorageError`.
         """
         parts, wanted = list[bytes](), limit
         with self._reading():
@@ -171,22 +184,41 @@ class SpoolSegment:
                     self._gaps.setdefault(position, DueGap(head.position, _LOST))
                 return
 
-    def skip_damage(self, position: int) -> None:
-        """Make a gap from *position* on of the blocks that the disk does not return as written."""
-        offset = self._mark_before(position)
+    def take_damage(self) -> StoreDamagedError | None:
+        """Return what was found damaged since the last call, if anything was."""
+        damage, self._damage = self._damage, None
+        return damage
+
+    def has_damage_before(self, position: int) -> bool:
+        """Return whether bytes shortly before *position* are known to be damaged."""
+        return any(
+            gap.mark is _DAMAGED and begin < position <= gap.end + TAIL_BYTES
+            for begin, gap in self._gaps.items()
+        )
+
+    def _skip_damaged(self, offset: int, begin: int) -> tuple[int, int]:
+        """Make a gap, from the position *begin* on, of the block at *offset* and of those behind it
+        that the disk does not return as written; return the position and the offset of the next.
+        """
+        position, following = self._next_readable(offset)
+        if position > begin:
+            self._gaps.setdefault(begin, DueGap(position, _DAMAGED))
+        # reading goes on there
+        place = self._place_of(following)
+        if self._marks[place - 1][1] != following:
+            self._marks.insert(place, (position, following))
+        return position, following
+
+    def _next_readable(self, offset: int) -> tuple[int, int]:
+        """Return the position and the offset of the first block from *offset* on that is not
+        damaged; those of the end, if there is none.
+        """
         for extent in self._store.extents(self._segment, offset):
             try:
-                head = self._head_at(extent.offset)
-            except StoreDamagedError:
-                continue
-            if head.end > position:
-                # reading goes on there: the blocks before can't be walked over
-                self._marks.insert(self._place_of(extent.offset), (head.position, extent.offset))
-                if head.position > position:
-                    self._gaps[position] = DueGap(head.position, _DAMAGED)
-                return
-        self._marks.append((self.end, self._info().length))
-        self._gaps[position] = DueGap(self.end, _DAMAGED)
+                return self._head_at(extent.offset).position, extent.offset
+            except StoreDamagedError as error:
+                self._damage = error
+        return self.end, self._info().length
 
     def messages(self, start: int, end: int) -> Iterator[SpooledMessage]:
         """Yield the messages that lie in [start, end). Use the iterator up at once."""
@@ -204,15 +236,19 @@ class SpoolSegment:
     def _blocks_from(self, position: int, *, ahead: int) -> Iterator[tuple[BlockHead, int]]:
         """Yield the heads of the blocks that end after *position*, with their offsets.
 
-        *ahead* bytes are read at once.
+        *ahead* bytes are read at once. Damaged blocks are left out, and become gaps.
         """
         if not self._marks:
             return
-        offset, length, end = self._mark_before(position), self._info().length, None
+        (end, offset), length = self._mark_before(position), self._info().length
         while offset < length:
-            head = parse_head(self._bytes(offset, HEAD_BYTES, ahead=ahead), 0)
+            try:
+                head = parse_head(self._bytes(offset, HEAD_BYTES, ahead=ahead), 0)
+            except StoreDamagedError:
+                end, offset = self._skip_damaged(offset, max(end, position))
+                continue
             self._remember(head, offset)
-            if end is not None and end < head.position:
+            if end < head.position:
                 self._gaps.setdefault(end, DueGap(head.position, _LOST))
             if head.end > position:
                 yield head, offset
@@ -226,7 +262,11 @@ class SpoolSegment:
         at = offset - self._window_at
         if at < 0 or at + size > len(self._window):
             wanted = max(size, min(ahead, _MARK_BYTES))
-            self._window = self._store.read(self._segment, offset, wanted)
+            try:
+                self._window = self._store.read(self._segment, offset, wanted)
+            except StoreDamagedError:
+                # perhaps only of what is ahead
+                self._window = self._store.read(self._segment, offset, size)
             self._window_at, at = offset, 0
         return self._window[at : at + size]
 
@@ -244,10 +284,10 @@ class SpoolSegment:
         if offset - self._marks[place - 1][1] >= _MARK_BYTES:
             self._marks.insert(place, (head.position, offset))
 
-    def _mark_before(self, position: int) -> int:
-        """Return the offset of a block that begins at or before *position*, if any does."""
+    def _mark_before(self, position: int) -> tuple[int, int]:
+        """Return where a block begins, at or before *position* if any does, and its offset."""
         place = bisect_right(self._marks, position, key=lambda mark: mark[0]) - 1
-        return self._marks[max(0, place)][1]
+        return self._marks[max(0, place)]
 
     def _place_of(self, offset: int) -> int:
         return bisect_right(self._marks, offset, key=lambda mark: mark[1])
@@ -270,7 +310,7 @@ class SpoolSegment:
         keep = max(self.first, position_of(number) - TAIL_BYTES)
         with self._reading():
             head, offset = next(self._blocks_from(keep, ahead=_AHEAD_BYTES), (None, 0))
-        if head is not None and head.position > self.first:
+        if head is not None and self.first < head.position <= position_of(number):
             _forget(self._store.truncate(self._segment, offset))
             self.first = head.position
             self._marks = [(head.position, offset), *(m for m in self._marks if m[1] > offset)]

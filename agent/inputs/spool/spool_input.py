@@ -246,6 +246,8 @@ class SpoolInput:
 
     def _look_at(self, stream: SpooledStream, source: Source) -> None:
         """Free what was acknowledged of *stream*, and let go of a last line that waits (P3)."""
+        if (damage := stream.segment.take_damage()) is not None:
+            self._tell_damage(source, damage)
         with contextlib.suppress(TransientError):
             if stream.retired:
                 del self._sources[stream]
@@ -278,14 +280,16 @@ class SpoolInput:
         return True
 
     def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        """Log the *error*; what the disk does not return is a gap from now on."""
+        """Log the *error*: what the disk does not return is a gap when it is looked at again."""
+        self._tell_damage(source, error)
+        self._registry.mark_changed()
+
+    def _tell_damage(self, source: Source, error: Exception) -> None:
         self._log.warning(
             "spool damaged: the bytes are a gap",
             input=self._registry.path_of(source),
             reason=str(error),
         )
-        self._registry.mark_changed()
-        self._enqueue(source)
 
 
 @contextlib.contextmanager

@@ -124,22 +124,21 @@ class SpooledStream:
     def resume_from(self, number: int) -> None:
         """Go on from the position of *number*."""
         self.position, self._more, self._in_line = position_of(number), True, False
-        try:
-            self.segment.find_gap(self.position)
-        except StoreDamagedError:
-            self.segment.skip_damage(self.position)
+        self.segment.find_gap(self.position)
 
     def matches_number(self, number: int) -> bool:
         """Return whether a stored *number* can be this source's (rule D4).
 
-        What lies before the first byte that is kept can't be compared, and contradicts nothing.
+        What lies before the first byte that is kept, and what is damaged, can't be compared, and
+        contradicts nothing.
         """
         position, check = position_of(number), check_in(number)
         if position > self.seen:
             return False
         if position < self.segment.first or not check:
             return True
-        return check_of(self._read_before(position)) == check
+        before = self._read_before(position)
+        return check_of(before) == check or self.segment.has_damage_before(position)
 
     def number_at(self, position: int) -> int:
         """Return the number of *position*."""
@@ -160,14 +159,13 @@ class SpooledStream:
     def read_lines(self, now: float, *, limit: int, longest: int) -> TextChunk | None:
         """Return the next lines or messages, None without any; see `Readable`.
 
-        Raises OSError for what the disk does not return; it is a gap then.
+        What the disk does not return is a gap. Raises OSError where it returned it just now.
         """
         try:
             chunk = self._read_chunk(limit)
             if chunk.open_end and longest > limit:
                 chunk = self._read_chunk(longest)
         except StoreDamagedError as error:
-            self.segment.skip_damage(self.position)
             raise OSError(errno.EIO, str(error)) from error
         if chunk.end == chunk.begin:
             return None

@@ -154,11 +154,53 @@ def test_a_block_that_the_disk_damaged_is_a_gap_and_what_follows_is_read__P4() -
 
     async def read(store: Store) -> None:
         segment = SpoolSegment(store, name_of(store))
-        segment.skip_damage(1000)
+        assert (segment.first, segment.end) == (0, 4000)
+        assert segment.read_text(0, 5000) == b"0" * 1000, "what lies before it is read"
         gap = segment.gap_at(1000)
         assert gap is not None
         assert (gap.end, gap.mark.reason) == (2000, DAMAGED)
+        assert segment.read_text(1000, 5000) == b""
+        assert segment.read_before(2000) == b""
+        assert segment.read_before(2100) == b"2" * 100
         assert segment.read_text(2000, 5000) == b"2" * 1000 + b"3" * 1000
+        assert segment.has_damage_before(2100)
+        assert not segment.has_damage_before(3000)
+        assert segment.take_damage() is not None
+        assert segment.take_damage() is None
+
+        # a start within it
+        segment = SpoolSegment(store, name_of(store))
+        segment.find_gap(1500)
+        gap = segment.gap_at(1500)
+        assert gap is not None
+        assert (gap.end, gap.mark.reason) == (2000, DAMAGED)
+
+    with_store(read, disk)
+
+
+@pytest.mark.parametrize(("number", "position", "end"), [(0, 0, 1000), (3, 3000, 4000)])
+def test_a_first_and_a_last_block_that_are_damaged_are_gaps__P4(
+    number: int, position: int, end: int
+) -> None:
+    async def write(store: Store) -> None:
+        segment = await make_segment(store, "pipe:/p", BIRTH)
+        for n in range(4):
+            await segment.append(n * 1000, b"%d" % n * 1000, [])
+
+    disk = with_store(write)
+    (log,) = (name for name in disk.names("/spool") if name.startswith("log-"))
+    damage(disk, f"/spool/{log}", b"%d" % number * 1000)
+
+    async def read(store: Store) -> None:
+        segment = SpoolSegment(store, name_of(store))
+        assert (segment.first, segment.end) == (0, 4000)
+        segment.read_text(0, 5000)
+        gap = segment.gap_at(position)
+        assert gap is not None
+        assert (gap.end, gap.mark.reason) == (end, DAMAGED)
+        assert b"1" * 1000 + b"2" * 1000 in segment.read_text(0, 5000) + segment.read_text(
+            1000, 5000
+        )
 
     with_store(read, disk)
 
