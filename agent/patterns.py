@@ -41,8 +41,10 @@ _LACKING: Final = {
     "(?#": "comments",
     "(?x": "the x flag",
 }
-_OF_WHOLE_TEXT: Final = re.compile(r"\\[AzQ]|\(\?\w*-\w*m")
-"""What in a pattern means the whole text, where `^` and `$` are to mean a line; or may mean it."""
+_OF_WHOLE_TEXT: Final = re.compile(r"\\[ACzQ]|\(\?\w*-\w*m")
+"""What in a pattern means the whole text, where `^` and `$` are to mean a line, or may mean it; and
+any byte, that of a line end, too.
+"""
 _POSSESSIVE: Final = frozenset({"*+", "++", "?+"})
 
 

@@ -68,6 +68,7 @@ _PATTERNS = [
     r"a|^b$",
     r"(?s)a.b",
     r"\Qa",
+    r"a\Cb",
     r"x*",
     r"a\nb",
     "é",
@@ -81,6 +82,7 @@ _PATTERNS = [
 )
 @example(r"a\s*b", ["a", "b", "x", "ab"])
 @example(r"^$", ["a", "", "b", ""])
+@example(r"a\Cb", ["a", "b", "acb", "x"])
 def test_many_texts_at_once_match_as_each_alone(pattern: str, texts: list[str]) -> None:
     alone = compile_pattern(pattern)
 
