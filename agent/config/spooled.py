@@ -111,7 +111,9 @@ class SocketTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only
     """Permission bits of the socket."""
 
     message_bytes: MessageLimit = 64 * KIB
-    """Limit on a datagram; the rest of a longer one is cut off."""
+    """Limit on a datagram; the rest of a longer one is cut off. A longer line of a connection may
+    come as several.
+    """
 
     connections: Count = 256
     """Limit on open connections."""

@@ -48,9 +48,13 @@ class LineFraming:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest = bytearray()  # the beginning of a line
+        self._was_cut = False  # whether what comes goes on with a line that was cut
 
     def receive_data(self, data: bytes) -> FramedText:
         """Return the whole lines."""
+        if self._was_cut and data:
+            # the line has ended where it was cut, which has its newline already
+            self._was_cut, data = False, data.removeprefix(b"\n")
         end = data.rfind(b"\n") + 1
         if end:
             text = bytes(self._rest) + data[:end]
@@ -61,6 +65,7 @@ class LineFraming:
         if len(self._rest) >= self._limit:
             text += bytes(self._rest) + b"\n"
             self._rest.clear()
+            self._was_cut = True
         return FramedText(text)
 
     def receive_end(self) -> FramedText:

@@ -105,3 +105,12 @@ def test_lines_of_a_connection_are_handed_over_whole() -> None:
     assert framing.receive_end().text == b"four\n"
     assert framing.receive_data(b"x" * LIMIT + b"y").text == b"x" * LIMIT + b"y\n"
     assert framing.receive_end().text == b""
+
+
+def test_the_newline_of_a_line_that_was_cut_is_no_line_of_its_own() -> None:
+    framing = LineFraming(LIMIT)
+    assert framing.receive_data(b"x" * LIMIT).text == b"x" * LIMIT + b"\n"
+    assert framing.receive_data(b"\n\nnext\n").text == b"\nnext\n"
+    assert framing.receive_data(b"y" * LIMIT).text == b"y" * LIMIT + b"\n"
+    assert framing.receive_data(b"rest\n").text == b"rest\n"
+    assert framing.receive_end().text == b""
