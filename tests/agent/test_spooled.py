@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from agent.inputs.spool.spool_input import SpoolInput
 from agent.inputs.spool.stream import SpooledStream
 from agent.sources.checkpoint.file import CheckpointFile
+from logdrive.errors import StorageError
 from logdrive.model.units import MIB
 from tests.agent.world import World, lines
 from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
@@ -354,6 +355,39 @@ def test_what_the_disk_damaged_is_a_gap_and_all_else_comes__P4(
         assert {reason for _, _, reason, _ in stored.gaps} == {"damaged"}
         size = len(messages[0]) + 1
         assert sum(end - start for start, end, _, _ in stored.gaps) == len(damaged) * size
+        await world.stop()
+
+    run(story())
+
+
+def test_a_spool_that_can_not_be_opened_is_to_be_moved_away_and_is_a_gap_then__P4() -> None:
+    async def story() -> None:
+        world, port = syslog_world()
+        world.begin()
+        messages = [b"<13>%d " % number + b"x" * 1000 for number in range(3)]
+        for message in messages:
+            port.send(message, "10.0.0.1:1")
+            await asyncio.sleep(2)
+        await world.kill()
+        _damage(world, messages[0])
+        world.begin()
+        await asyncio.sleep(1)
+        assert world._task is not None
+        with pytest.raises(StorageError, match=r"damaged.*: .* move /state/spool away"):
+            await world._task
+
+        for name in world.disk.names("/state/spool"):
+            world.disk.remove(f"/state/spool/{name}")
+        await world.reader()
+        world.begin()
+        await asyncio.sleep(1)
+        port.send(b"<13>after", "10.0.0.1:1")
+        await asyncio.sleep(5)
+        await world.settle()
+        lost, after = sorted(world.sent(UDP), key=lambda stored: len(stored.content))
+        assert [gap[2] for gap in lost.gaps] == ["removed"]
+        assert lost.gaps[0][:2] == (0, 3 * (len(messages[0]) + 1))
+        assert after.content == b"<13>after\n"
         await world.stop()
 
     run(story())

@@ -16,7 +16,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
-from logdrive.store.errors import name_store_in_errors
+from logdrive.store.errors import StoreDamagedError, name_store_in_errors
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store
 
@@ -67,7 +67,11 @@ class Spool:
         self._failure: Failure | None = None
 
     async def open(self) -> None:
-        """Open the store, or create it. Raises `StorageError` or `UnavailableError`."""
+        """Open the store, or create it.
+
+        Raises `UnavailableError`, or `StorageError` for one that was changed so that it can't be
+        opened.
+        """
         executor = self._local.make_executor()
         self._open.callback(executor.close)
         self._failure = Failure()
@@ -82,7 +86,13 @@ class Spool:
         )
         state_dir = os.path.dirname(self.path)
         async with name_store_in_errors("agent", "agent.state_dir", state_dir):
-            self._store = await self._open.enter_async_context(store)
+            try:
+                self._store = await self._open.enter_async_context(store)
+            except StoreDamagedError as error:
+                raise StorageError(
+                    f"{error}: to go on without what it holds, move {self.path} away; what was not "
+                    "sent of it is a gap then"
+                ) from error
 
     def has_room(self, size: int) -> bool:
         """Return whether the disk has room for *size* bytes more."""
