@@ -39,6 +39,10 @@ class EventCutter(Protocol):
         """
         ...
 
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return whether a line ends in *data*, which is at *position* in the source."""
+        ...
+
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the first events of *chunk*, about *most* of them, in order and without fields.
 
@@ -72,6 +76,10 @@ class LineCutter:
 
         # a line longer than the read: cut it between two characters
         return len(data) - cut_character_bytes(data), True
+
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return whether *data* has an LF."""
+        return b"\n" in data
 
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the first *most* lines, about 0.4 µs each; see `EventCutter`."""

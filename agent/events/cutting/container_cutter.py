@@ -77,6 +77,10 @@ class ContainerCutter:
         # events that go on and on, one within the other: all of them end here
         return (ends[-1] if whole and end == begin else end), False
 
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return whether a line ends in *data*, which is at *position* in the source."""
+        return self._form.last_end(data, 0, position) > 0
+
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the first events, about *most*, about 2 µs a line; see `EventCutter`."""
         zero, text = chunk.start - chunk.begin, chunk.data[chunk.begin : chunk.end]

@@ -129,6 +129,10 @@ class TextCutter:
         groups.append(at)
         return groups, state == NEW or lines == most_lines
 
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return whether a line ends in *data*, which is at *position* in the source."""
+        return self._form.last_end(data, 0, position) > 0
+
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the first *most* events, about 1 µs each; see `EventCutter`."""
         events, make, longest = list[Event](), self._form.make_event, self._limits.longest

@@ -25,6 +25,8 @@ from logdrive.records.chunk import CHUNK_BYTES, TextChunk
 from logdrive.records.runs import NOT_WANTED, GapOrEndMark
 
 _UNWANTED: Final = GapOrEndMark(NOT_WANTED)
+_CHARACTER_BYTES: Final = 8
+"""Limit on the bytes of a character, by which a part of a line is shorter than what was read."""
 
 
 class Generation(FileContent):
@@ -83,7 +85,8 @@ class Generation(FileContent):
         self.whole = impatient or nuls_are_text(settings)
         # says where events end; None until the bytes are read that it depends on
         self._cutter: EventCutter | None = None if needs_head(settings) else make_cutter(settings)
-        self._in_line = False  # the position is in a line that was too long to be read at once
+        # whether the position is in a line that was too long to be read at once; None: not known
+        self._in_line: bool | None = None
         self._rested = -1  # the size at which a last event of whole lines was released
 
         # whether there may be whole lines between position and seen
@@ -249,7 +252,7 @@ class Generation(FileContent):
         self._check = check_in(number)
         self._crc = None if self.position else 0
         self._more = True
-        self._in_line = False
+        self._in_line = None
         self._searched = 0
         self.seen = max(self.seen, self.position)
 
@@ -315,6 +318,8 @@ class Generation(FileContent):
         self._verify_beginning(data, self.position - before)
         data = self._without_tail(data, self.position - before)
 
+        if self._in_line is None:
+            self._in_line = self._is_in_long_line(data[:before], limit)
         size = len(data) - before
         self._grow_to(self.position + size, now)
         self._more = whole = size == limit  # the file may have more
@@ -328,6 +333,19 @@ class Generation(FileContent):
             in_line=self._in_line,
         )
         return TextChunk(self.position, data, before, end, open_end, self._in_line)
+
+    def _is_in_long_line(self, before: bytes, limit: int) -> bool:
+        """Return whether the position is in a line of which *limit* bytes were sent as a part.
+
+        *before* is what lies just before it. What follows a shorter line that was sent without its
+        end is a line of its own (rule P3).
+        """
+        assert self.file is not None
+        size = limit - _CHARACTER_BYTES
+        if self.position < size or self.cutter.has_line_end(before, self.position - len(before)):
+            return False
+        start = self.position - size
+        return not self.cutter.has_line_end(self.file.pread(size, start), start)
 
     @property
     def cutter(self) -> EventCutter:

@@ -62,6 +62,10 @@ class EntryCutter:
         """Return the end of *data*: entries are whole."""
         return len(data), False
 
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return True: entries are whole."""
+        return True
+
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the events of the first *most* entries."""
         assert isinstance(chunk, EntryChunk)

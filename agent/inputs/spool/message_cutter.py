@@ -34,6 +34,10 @@ class SpoolCutter:
             end = message.end
         return begin + end - position, False
 
+    def has_line_end(self, data: bytes, position: int) -> bool:
+        """Return True: messages are read whole."""
+        return True
+
     def cut_events(self, chunk: TextChunk, most: int) -> list[Event]:
         """Return the first *most* messages of *chunk*, each with the sender's address."""
         events = list[Event]()

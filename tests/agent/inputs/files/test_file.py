@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.config.files import InputTable
+from agent.events.event import Event
 from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
@@ -20,20 +21,20 @@ PATH = "/logs/a.log"
 SETTINGS = InputTable(paths=["/logs/*"])
 
 
-def found(content: bytes) -> tuple[MemoryDisk, Generation]:
+def found(content: bytes, settings: InputTable = SETTINGS) -> tuple[MemoryDisk, Generation]:
     """Return a generation that is open, and was not looked at yet."""
     disk = MemoryDisk(["/logs"])
     disk.write(PATH, content)
     stat = disk.stat(PATH)
     generation = Generation(
-        FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
+        FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), settings
     )
     generation.open_handle(disk)
     return disk, generation
 
 
-def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
-    disk, generation = found(content)
+def opened(content: bytes, settings: InputTable = SETTINGS) -> tuple[MemoryDisk, Generation]:
+    disk, generation = found(content, settings)
     first_line = FirstLine.find_in(content, ended=True)
     assert first_line is not None
     generation.set_first_line(first_line)
@@ -323,6 +324,35 @@ def test_a_line_longer_than_the_longest_comes_in_parts__P3() -> None:
     chunk = generation.read_lines(0.0, limit=4, longest=8)
     assert chunk is not None
     assert (text_of(chunk), chunk.open_end) == (b"89", False)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_the_rest_of_a_line_that_was_cut_is_known_as_that_after_a_restart__R2(
+    encoding: str,
+) -> None:
+    settings = InputTable(paths=["/logs/*"], encoding=encoding, longest_event_bytes=10)
+    _, generation = opened(("first\n" + "x€" * 1000 + "\nnext\n").encode(encoding), settings)
+    events = list[Event]()
+    while (chunk := generation.read_lines(0.0, limit=256)) is not None:
+        events += generation.cutter.cut_events(chunk, 1 << 30)
+        generation.resume_from(generation.number_at(generation.position))
+    kept = [event.message for event in events if event.left_out < event.end - event.start]
+    assert kept[0] + kept[2] == "firstnext"
+    assert (len(kept), kept[1][:2]) == (3, "x€")
+
+
+def test_what_follows_a_line_that_was_sent_without_its_end_is_a_line_after_a_restart__P3() -> None:
+    settings = InputTable(paths=["/logs/*"], longest_event_bytes=10)
+    disk, generation = opened(b"first\n" * 100 + b"half", settings)
+    generation.release_last_line()
+    assert generation.read_lines(0.0, limit=1024) is not None
+    generation.resume_from(generation.number_at(generation.position))
+    disk.write(PATH, b" and half\n")
+    look(disk, generation)
+    chunk = generation.read_lines(1.0, limit=1024)
+    assert chunk is not None
+    (event,) = generation.cutter.cut_events(chunk, 10)
+    assert (event.message, event.left_out) == (" and half", 0)
 
 
 @given(
