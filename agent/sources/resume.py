@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from agent.sources.unacknowledged import elsewhere_gaps
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
 from logdrive.model.records import END
 from logdrive.records.runs import ELSEWHERE, REMOVED, GapOrEndMark, Run, make_gap_run
@@ -115,9 +116,10 @@ def _is_boundary(known: KnownPosition, number: int) -> bool:
 
 
 def _after(known: KnownPosition, number: int) -> list[Run]:
-    """Return the runs after *number*; none if it lies within one and the bytes can be read."""
-    # what follows is read again from there, so no run need be cut
-    boundaries = (known.number, *(run.number for run in known.runs))
+    """Return the runs after *number*; where the bytes can be read, none that would be cut."""
+    runs = known.runs
+    boundaries = (known.number, *(run.number for run in runs))
     if known.readable and position_of(number) not in map(position_of, boundaries):
-        return []
-    return trim_runs(list(known.runs), number)
+        # what follows is read again from there, but for what a third store has (rule D5)
+        runs = elsewhere_gaps(runs)
+    return trim_runs(list(runs), number)

@@ -51,7 +51,7 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
 
         They can't be made again: the store there is now knows nothing of the one before.
         """
-        return tuple(takewhile(_is_elsewhere, self.runs))
+        return elsewhere_gaps(self.runs)
 
     def add(self, *runs: Run) -> None:
         """Append runs that follow the last one."""
@@ -92,6 +92,11 @@ class UnacknowledgedRuns(msgspec.Struct, gc=False):  # in no cycle
         self.runs = self.runs[1:]
         self.sent -= 1
         return True
+
+
+def elsewhere_gaps(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the first of *runs*, as far as they are gaps of bytes that another store has."""
+    return tuple(takewhile(_is_elsewhere, runs))
 
 
 def _is_elsewhere(run: Run) -> bool:

@@ -20,7 +20,7 @@ from logdrive.records.runs import (
     make_gap_run,
 )
 
-A, B = UUID(int=1), UUID(int=2)
+A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
 def at(position: int) -> int:
@@ -135,6 +135,15 @@ def test_another_store_gets_a_gap_that_names_the_store_before__D5(answer: int) -
 
 def test_a_source_goes_on_from_the_higher_position_of_another_store__D5() -> None:
     assert resume(standing(at(300), B), at(500), A, 0) == Resumed(at(500))
+
+
+def test_a_store_that_has_a_part_of_a_gap_elsewhere_gets_its_rest__D5() -> None:
+    # C had 300 when it was left for A, which refused the gap; B has 100 from earlier
+    gap = make_gap_run(0, at(300), GapOrEndMark(ELSEWHERE, store=C), 0)
+    resumed = resume(standing(0, A, [gap, data(at(300), 400)]), at(100), B, 0)
+    assert isinstance(resumed, Resumed)
+    assert positions(resumed.runs) == [(GAP, 100, 300)]
+    assert resumed.runs[0].mark == GapOrEndMark(ELSEWHERE, store=C)
 
 
 def test_a_source_whose_number_was_lost_goes_on_as_with_another_store__S3_D5() -> None:
