@@ -15,6 +15,7 @@ from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, COMMAND, FOREIGN, HEADLESS, TORN
 
 _KNOWN_SOURCES = 10_000  # limit on the attributes that are kept parsed
+_LAST_MS = 253_402_300_799_999  # the end of the year 9999, which no date in a table exceeds
 
 
 @dataclass(slots=True)
@@ -113,8 +114,8 @@ class HeaderRows:
             events=header.events,
             bytes=header.size,
             skipped=header.skipped,
-            read=header.read or None,
-            received=header.received,
+            read=_time(header.read),
+            received=_time(header.received),
             resend=columns.resend,
             peer=bytes(header.peer).decode(errors="replace"),
             attributes=columns.text,
@@ -198,6 +199,11 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _time(ms: int) -> int | None:
+    """Return *ms*, None if it is no time: a client may say any number."""
+    return ms if 0 < ms <= _LAST_MS else None
 
 
 def _string_or_name(value: Any) -> str | None:

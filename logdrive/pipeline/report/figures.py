@@ -121,7 +121,9 @@ def _seconds(column: pa.ChunkedArray) -> Values:
 
 
 def _numbers(column: pa.ChunkedArray) -> Values:
-    return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy(), np.float64)
+    # unsafe: a client may say a time so far ahead that a float has not all its digits
+    floats = column.cast(pa.float64(), safe=False)
+    return np.asarray(floats.fill_null(float("nan")).to_numpy(), np.float64)
 
 
 def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[list[Bin], float]:

@@ -271,6 +271,15 @@ def test_full_records_of_our_agent_have_their_end_where_their_bytes_end() -> Non
     assert list(rebuild(table)) == [(3, "ä\n".encode() + b"\xff\xfe")]
 
 
+@pytest.mark.parametrize("read", [2**63 - 1, 253_402_300_800_000, -1])
+def test_r4_a_time_of_a_header_that_is_none_is_not_known(read: int) -> None:
+    segment = Segment()
+    segment.data_batch("a", 0, 20, file_records(lines("a", 0, 1))[0], 1, read=read)
+    table, batches = decoded(segment)
+    assert (table.num_rows, batches[0].read) == (1, None)
+    assert batches_table(batches)["read"].null_count == 1
+
+
 def test_r4_columns_of_a_batch_come_from_its_header_and_survive_the_table() -> None:
     segment = Segment()
     segment.data_batch(

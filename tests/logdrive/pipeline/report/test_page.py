@@ -16,7 +16,7 @@ from logdrive.pipeline.report.charts import decades, duration, line, scale, shor
 from logdrive.pipeline.report.figures import cover_bar
 from logdrive.pipeline.report.page import render_report
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
-from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.segments import Segment, file_records, lines
 
 _VOID = {"meta", "path", "rect", "i"}
 
@@ -95,6 +95,15 @@ def test_a_complete_report_says_so_and_needs_nothing_beside_it(tmp_path: Path) -
     assert "/var/log/a.log" in read.text
     assert "file to table" in read.text
     assert read.tags.count("rect") >= 30
+
+
+def test_a_time_that_a_client_made_up_breaks_no_report(tmp_path: Path) -> None:
+    segment, data = Segment(), lines("a", 0, 3)
+    # the last millisecond of the year 9999: an odd number of microseconds beyond 2^53
+    read, records = 253_402_300_799_999, file_records(data)[0]
+    segment.data_batch("a", 0, len(data), records, 3, read=read)
+    catch_up(tmp_path, segment)
+    assert "Complete" in Reader(render_report(str(tmp_path), judged(tmp_path))).text
 
 
 def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
