@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 PACKING_THREADS = 2
 """Threads of an agent: one compresses a window while the other begins the next one."""
+_OWN_FILES = 128
+"""Files that accepted connections leave to the process: a store holds 64 open for its readers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,14 @@ def raise_open_files_limit() -> int:
     return hard
 
 
+def accepted_limit(max_connections: int, open_files: int) -> int:
+    """Return the limit on accepted connections, of which each takes one of *open_files*.
+
+    Without some left, whoever only connects would keep a store from its next log file.
+    """
+    return min(max_connections, open_files - min(_OWN_FILES, open_files // 2))
+
+
 def stop_signals() -> list[signal.Signals]:
     """Return the signals that ask a program to end: SIGTERM, SIGINT, and SIGHUP unless ignored.
 
@@ -78,7 +88,7 @@ def run_program(
     open_files = raise_open_files_limit()
 
     async def run_until_complete() -> T:
-        transport = SystemTransport(max_connections=max_connections)
+        transport = SystemTransport(max_connections=accepted_limit(max_connections, open_files))
         machine = Machine(
             executor=ThreadExecutor("logdrive", threads), transport=transport, open_files=open_files
         )

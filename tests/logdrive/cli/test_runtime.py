@@ -21,6 +21,41 @@ def test_programs_may_open_as_many_files_as_the_machine_allows() -> None:
     assert done.stdout.split() == ["256", "256", "256"]
 
 
+_CONNECTED = """
+import asyncio, resource
+from logdrive.cli.runtime import run_program
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+async def serve(stream):
+    await asyncio.Event().wait()
+async def program(machine):
+    listener = await machine.transport.listen("127.0.0.1", 0, None, serve)
+    _, port = listener.address
+    peers = await asyncio.create_subprocess_exec(
+        "python3", "-c",
+        "import socket, sys; peers = [socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+        " for _ in range(56)]; print('connected', flush=True); sys.stdin.read()",
+        str(port), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )
+    await peers.stdout.readline()
+    await asyncio.sleep(0.2)
+    open("/dev/null").close()
+    print("room for a file")
+    peers.stdin.close()
+    await listener.close()
+    await peers.wait()
+run_program(program)
+"""
+
+
+def test_connections_leave_files_to_the_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _CONNECTED], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "limit=32" in done.stdout
+    assert done.stdout.endswith("room for a file\n")
+
+
 _STOPPED = """
 import asyncio, os, signal, sys
 from logdrive.cli.runtime import run_program
