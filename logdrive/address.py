@@ -110,6 +110,11 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     return parts.hostname, port
 
 
+def host_port_text(host: str, port: int) -> str:
+    """Return `host:port` as `host_port` reads it: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def sink_address(uri: str) -> AnyAddress:
     """Parse the URI of a stream, in a store's directory or at a service.
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 import structlog
 
+from logdrive.address import host_port_text
 from logdrive.check import Finding
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import Machine, run_program
@@ -55,8 +56,8 @@ def run(path: str, log_level: str) -> None:
     def started(listeners: Started) -> None:
         structlog.get_logger("receiver").info(
             "listening",
-            address=_host_port_text(listeners.address),
-            pravega=_host_port_text(listeners.pravega),
+            address=_shown(listeners.address),
+            pravega=_shown(listeners.pravega),
         )
 
     async def program(machine: Machine) -> None:
@@ -110,5 +111,5 @@ def check(path: str, as_json: bool) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def _host_port_text(address: tuple[str, int] | None) -> str:
-    return f"{address[0]}:{address[1]}" if address is not None else "off"
+def _shown(address: tuple[str, int] | None) -> str:
+    return host_port_text(*address) if address is not None else "off"

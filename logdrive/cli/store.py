@@ -10,7 +10,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from logdrive.address import IggyAddress, S2Address
+from logdrive.address import IggyAddress, S2Address, host_port_text
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.letters.dead_letters import dead_letters_group
 from logdrive.cli.output import configure_logging, emit_json
@@ -89,7 +89,7 @@ def run(path: str, log_level: str) -> None:
             host=machine,
             stop=machine.stop,
             started=lambda address: structlog.get_logger("store").info(
-                "listening", address=f"{address[0]}:{address[1]}"
+                "listening", address=host_port_text(*address)
             ),
         )
 

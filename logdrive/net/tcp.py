@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random, SystemRandom
 from typing import Final
 
+from logdrive.address import host_port_text
 from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError, os_error_text
 from logdrive.host.transport import Accept, ClientTls, ListenerLimits, Peer, ServerTls
 from logdrive.net.contexts import Contexts
@@ -64,7 +65,7 @@ class SystemTransport:
 
         Raises `TransientError`, and `ConfigError` for certificates that can't be loaded.
         """
-        peer = _address_text(host, port)
+        peer = host_port_text(host, port)
         context = None if tls is None else self._client_contexts.get(tls)
         sock = await self._connect_first(host, port, peer)
         with contextlib.ExitStack() as undo:
@@ -177,12 +178,8 @@ def _tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _address_text(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 async def _bind(host: str, port: int) -> socket.socket:
-    bound = _address_text(host, port)
+    bound = host_port_text(host, port)
     try:
         family, address = (await resolve_addresses(host, port))[0]
         sock = socket.socket(

@@ -10,6 +10,7 @@ from logdrive.address import (
     IggyAddress,
     S2Address,
     host_port,
+    host_port_text,
     sink_address,
 )
 from logdrive.wire.s2.names import is_basin, is_stream
@@ -39,6 +40,11 @@ def test_a_host_and_its_port(text: str, parts: tuple[str, int]) -> None:
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write host:port"):
         host_port(text)
+
+
+def test_a_host_and_its_port_are_written_as_they_are_read() -> None:
+    for host in ("logs.example.com", "127.0.0.1", "::1", "::"):
+        assert host_port(host_port_text(host, 5044)) == (host, 5044)
 
 
 def test_the_port_may_be_left_out_and_so_may_the_host() -> None:
