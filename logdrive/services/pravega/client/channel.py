@@ -129,7 +129,10 @@ class RequestChannel:
             self.progress += 1
             for message in self._frames.receive_data(data):
                 self._on_message(message)
-        raise TransientError(f"{self._stream.peer.address}: the service closed the connection")
+        # the protocol has no word for a full disk: the service just closes
+        raise TransientError(
+            f"{self._stream.peer.address}: the service closed the connection: its log says why"
+        )
 
     def _on_message(self, message: Message) -> None:
         future = self._waiting.get(getattr(message, "request_id", -1))

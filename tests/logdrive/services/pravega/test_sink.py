@@ -226,6 +226,9 @@ async def test_a_full_disk_at_the_service_is_transient_told_once_and_mended() ->
         "the streaming service answers again",
     ]
     assert len(told) <= 4  # an outage at the start included
+    assert "its log says why" in next(
+        entry["reason"] for entry in reversed(said) if entry["event"] == told[-2]
+    )
     await store.end()
     assert await stored(store.disk) == [b"x"]
 
