@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
+from agent.sources.unacknowledged import elsewhere_gaps
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
 from logdrive.model.records import DATA, END, GAP, block_record, mark_in_record
 from logdrive.records.runs import (
@@ -208,3 +209,39 @@ def test_the_runs_after_an_answer_always_follow_its_number__D1_D3(
         assert resumed.runs[-1].kind == END
         reached = max(own + sum(cuts), position_of(resumed.number))
         assert position_of(resumed.runs[-1].number) == reached, "nothing known is left out"
+
+
+@given(
+    visits=st.lists(
+        st.tuples(st.integers(1, 4), st.lists(st.integers(1, 50), max_size=3), st.integers(0, 3)),
+        max_size=30,
+    )
+)
+def test_a_source_that_wanders_between_stores_has_each_byte_in_one_of_them__D5(
+    visits: list[tuple[int, list[int], int]],
+) -> None:
+    """Each visit is a store, the bytes of the runs read there, and how many runs it takes."""
+    stored, bytes_in = dict[UUID, int](), dict[UUID, list[int]]()
+    number, before, kept = 0, None, list[Run]()
+    for name, sizes, taken in visits:
+        store = UUID(int=name)
+        resumed = resume(
+            standing(number, before, kept, size=10_000), stored.get(store, ABSENT), store, 0
+        )
+        assert isinstance(resumed, Resumed)
+        assert not resumed.stepped_back
+        number, before, kept = resumed.number, store, list(resumed.runs)
+        for size in sizes:
+            previous = kept[-1].number if kept else number
+            kept.append(data(previous, position_of(previous) + size))
+        for run in kept[:taken]:
+            assert run.previous == (stored.get(store, 0) or number)
+            if run.kind == DATA:
+                interval = range(position_of(run.previous), run.position)
+                bytes_in.setdefault(store, []).extend(interval)
+            stored[store] = number = run.number
+        # what is not taken, and can be read again, is dropped by a refusal
+        kept = list(elsewhere_gaps(kept[taken:]))
+
+    everything = sorted(at for each in bytes_in.values() for at in each)
+    assert everything == list(range(len(everything)))
