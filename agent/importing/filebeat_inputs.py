@@ -14,6 +14,7 @@ from agent.importing.settings import (
     as_list,
     duration_seconds,
     flatten_keys,
+    nest_keys,
     size_bytes,
 )
 from agent.patterns import check_pattern
@@ -57,6 +58,7 @@ _AUTOMATIC: Final = (
     "scan",
 )
 """Settings that the agent does not need: it finds, follows and names files by itself."""
+_NO_OPTIONS: Final = "is left out: options stand below the name of a parser, indented"
 _COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
 
 
@@ -187,12 +189,17 @@ def _age(seconds: float) -> str:
 def _take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
     """Take filestream's `parsers`, in their order; each of ours is there once."""
     take: dict[str, Callable[[dict[str, Any], str, dict[str, Any], Imported], None]] = {
-        "ndjson": _take_json,
+        "ndjson": _take_ndjson,
         "multiline": _take_multiline,
     }
     for number, parser in enumerate(as_list(settings.take("parsers"))):
-        for name, options in parser.items() if isinstance(parser, Mapping) else ():
+        # `multiline.pattern: x` is `multiline: {pattern: x}`, here, too
+        nested = nest_keys(dict(flatten_keys(parser))) if isinstance(parser, Mapping) else {}
+        for name, options in nested.items():
             where = f"{settings.key('parsers')}[{number}].{name}"
+            if options is not None and not isinstance(options, Mapping):
+                imported.add_remark(where, _NO_OPTIONS)
+                continue
             flat = dict(flatten_keys(options or {}))
             if name == "container":
                 ours["format"] = str(flat.get("format") or "auto")
@@ -202,6 +209,13 @@ def _take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) 
                 take[name](flat or {"": None}, where, ours, imported)
             else:
                 imported.add_remark(where, "has no counterpart")
+
+
+def _take_ndjson(
+    flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
+) -> None:
+    """Take the parser of JSON lines, whose fields stand at the top unless it names a target."""
+    _take_json({**flat, "target": flat.get("target") or ""}, where, ours, imported)
 
 
 def _take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported) -> None:
@@ -231,7 +245,8 @@ def _take_multiline(
     kind = str(flat.pop("type", "pattern"))
     pattern = flat.pop("pattern", None) or flat.pop("while_pattern", None)
     if kind == "count" or pattern is None:
-        imported.add_remark(where, f"multiline of the type {kind} has no counterpart")
+        why = f"of the type {kind} has no counterpart" if kind == "count" else "has no pattern"
+        imported.add_remark(where, f"{why}: left out")
         return
     negate = flat.pop("negate", False) is True
     before = flat.pop("match", "after") == "before"

@@ -99,8 +99,28 @@ def test_json_lines_go_where_filebeat_puts_them() -> None:
         "fields": "under",
         "key": "json",
     }
-    top = only_input('- type: filestream\n  paths: [/a]\n  parsers: [ndjson: {target: ""}]\n')
-    assert top["format"] == {"type": "json", "bad_lines": "keep"}
+    parsers = "- type: filestream\n  paths: [/a]\n  parsers: [ndjson: {}]\n"
+    for options in ('{target: ""}', "{overwrite_keys: true}", "null"):
+        top = only_input(parsers.format(options))
+        assert top["format"] == {"type": "json", "bad_lines": "keep"}
+    below = only_input(parsers.format("{target: app}"))
+    assert below["format"]["key"] == "app"
+
+
+def test_options_of_a_parser_may_be_written_with_dots() -> None:
+    made = imported(
+        "- type: filestream\n  paths: [/a]\n  parsers:\n"
+        "  - multiline.pattern: ^x\n    multiline.negate: true\n"
+        "  - include_message.patterns: [a]\n"
+    )
+    assert loaded(made).input[0].multiline is not None
+    assert made.document["input"][0]["multiline"] == {"start": "^x"}
+    assert remarks(made)["filebeat.inputs[0].parsers[1].include_message"] == "has no counterpart"
+
+
+def test_options_beside_their_parser_are_told() -> None:
+    made = imported("- type: filestream\n  paths: [/a]\n  parsers:\n  - ndjson:\n    target: app\n")
+    assert "indented" in remarks(made)["filebeat.inputs[0].parsers[0].target"]
 
 
 def test_lines_of_containers_are_recognized() -> None:
