@@ -76,6 +76,8 @@ def import_input(
         return
     if kind == "stdin":
         imported.document["stdin"] = {}
+        for key, _ in settings.left():
+            imported.add_remark(key, "is left out: write it below [stdin], as below an [[input]]")
         return
     if kind not in _FILES:
         counterpart = _OTHERS.get(kind, "has no counterpart, and is left out")
@@ -84,6 +86,7 @@ def import_input(
 
     ours: dict[str, Any] = {"paths": _paths(settings, kind, imported)}
     _take_excluded(settings, ours, imported)
+    _say_included(settings, imported)
     if not ours["paths"]:
         imported.add_remark(where, "has no path, and is left out")
         return
@@ -128,6 +131,15 @@ def _take_excluded(settings: Settings, ours: dict[str, Any], imported: Imported)
         else:
             why = "is a pattern of text: write `exclude` with patterns of paths"
             imported.add_remark(key, why)
+
+
+def _say_included(settings: Settings, imported: Imported) -> None:
+    """Say that patterns of text do not narrow `paths`: without them more files would be sent."""
+    for pattern in as_list(settings.take("prospector.scanner.include_files")):
+        imported.add_remark(
+            f"{settings.key('include_files')}: {pattern}",
+            "is a pattern of text, and left out: write `paths` that match these files alone",
+        )
 
 
 def _take_line_end(name: str, settings: Settings, ours: dict[str, Any], imported: Imported) -> None:

@@ -111,6 +111,13 @@ def _tls(theirs: Settings, imported: Imported) -> Any:
     for key, name in (("certificate", "cert"), ("key", "key")):
         if value := ssl.pop(key, None):
             table[name] = str(value)
+    for name, value in table.items():
+        if "-----BEGIN" in value:
+            table[name] = f"/etc/logdrive/tls/{name}.pem"
+            imported.add_remark(
+                f"output.logstash.ssl ({name})",
+                f"is the text itself and not a file: write it into {table[name]}",
+            )
     mode = ssl.pop("verification_mode", None)
     if mode not in (None, "full", "strict"):
         imported.add_remark(

@@ -8,6 +8,7 @@ import tomli_w
 from agent.config.config import AgentConfig
 from agent.importing.imported import Imported
 from logdrive.config.load import parse_config
+from logdrive.printable import escape_unprintable
 
 _ORDER: Final = ("agent", "input", "stdin", "output")
 _WIDTH: Final = 100
@@ -26,7 +27,7 @@ def toml_text(imported: Imported, *, origin: str, state_dir: str) -> str:
         lines += ["#", "# What has no counterpart, or differs:", "#"]
     for remark in imported.remarks:
         lines += textwrap.wrap(
-            f"{remark.key}: {remark.text}",
+            escape_unprintable(f"{remark.key}: {remark.text}"),
             _WIDTH,
             initial_indent="# - ",
             subsequent_indent="#   ",

@@ -20,6 +20,7 @@ from logdrive.cli.output import print_error
 from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.disk import SystemDisk
+from logdrive.printable import escape_unprintable
 
 _STATE_DIR = "/var/lib/logdrive-agent"
 _EXISTS = "it exists: give another name, or remove it"
@@ -115,7 +116,7 @@ def _agent_toml(imported: Imported, path: str, state_dir: str) -> str:
 
 def _print_remarks(imported: Imported) -> None:
     for remark in imported.remarks:
-        click.echo(f"{remark.key}: {remark.text}", err=True)
+        click.echo(escape_unprintable(f"{remark.key}: {remark.text}"), err=True)
 
 
 def _positions(registry: str, made: str) -> list[TakenPosition]:

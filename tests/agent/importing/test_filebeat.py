@@ -146,6 +146,20 @@ def test_the_output_is_lumberjack_with_its_certificates() -> None:
     assert (output.tls.ca, output.tls.cert, output.tls.key) == ("/ca.pem", "/c.pem", "/c.key")
 
 
+def test_certificates_within_the_file_are_to_be_written_into_files_of_their_own() -> None:
+    pem = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----"
+    made = import_filebeat(
+        "filebeat.inputs: [{type: log, paths: [/a]}]\noutput.logstash:\n  hosts: [a]\n"
+        f'  ssl: {{certificate_authorities: ["{pem}"], certificate: /c.pem, key: /c.key}}\n',
+        "filebeat.yml",
+        {},
+    )
+    output = loaded(made).output
+    assert output.tls != "off"
+    assert (output.tls.ca, output.tls.cert) == ("/etc/logdrive/tls/ca.pem", "/c.pem")
+    assert "into /etc/logdrive/tls/ca.pem" in remarks(made)["output.logstash.ssl (ca)"]
+
+
 @pytest.mark.parametrize(
     ("expression", "left_out", "kept"),
     [
@@ -352,3 +366,22 @@ def test_a_path_that_an_input_before_has_is_told() -> None:
     said = remarks(made)
     assert said["filebeat.inputs[1]"].startswith("gets nothing of /b: ")
     assert "filebeat.inputs[3]" not in said  # it gets what the one before leaves out
+
+
+def test_patterns_that_narrow_the_paths_are_told() -> None:
+    made = imported(
+        "- type: filestream\n  paths: [/a/*]\n  prospector.scanner.include_files: ['^/a/x']\n"
+    )
+    (text,) = (text for key, text in remarks(made).items() if "include_files" in key)
+    assert "write `paths`" in text
+
+
+def test_settings_of_standard_input_are_told() -> None:
+    made = imported("- type: stdin\n  tags: [a]\n  multiline.pattern: ^x\n")
+    assert made.document["stdin"] == {}
+    assert {"filebeat.inputs[0].tags", "filebeat.inputs[0].multiline.pattern"} <= set(remarks(made))
+
+
+def test_characters_that_toml_refuses_are_escaped_in_remarks() -> None:
+    made = imported('- type: log\n  paths: [/a]\n  line_terminator: "x\\0"\n')
+    assert loaded(made).input[0].paths == ["/a"]
