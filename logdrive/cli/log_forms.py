@@ -11,6 +11,8 @@ LogForm = Literal["auto", "console", "json", "journal"]
 
 _PRIORITIES: Final = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """The journal's priorities (sd-daemon(3)) by structlog's levels."""
+ERROR_PREFIX: Final = f"<{_PRIORITIES['error']}>"
+"""What a line of an error begins with, for the journal."""
 _KEY_ORDER: Final = ["timestamp", "level", "event"]
 
 

@@ -8,15 +8,20 @@ from typing import Any
 
 import orjson
 
-from logdrive.cli.log_forms import LogForm, choose_form, make_processors
+from logdrive.cli.log_forms import ERROR_PREFIX, LogForm, choose_form, make_processors
 from logdrive.cli.repeats import RepeatFilter
 from logdrive.printable import escape_unprintable
 
 
 def print_error(text: str) -> None:
-    """Print the error *text* on standard error, each line prefixed with `logdrive: `."""
+    """Print the error *text* on standard error, each line prefixed with `logdrive: `.
+
+    Where the journal reads it, each line has the priority of an error, so that `journalctl -p err`
+    shows why a service did not start.
+    """
+    priority = ERROR_PREFIX if choose_form("auto", os.environ) == "journal" else ""
     for line in text.split("\n"):
-        print(f"logdrive: {escape_unprintable(line)}", file=sys.stderr)
+        print(f"{priority}logdrive: {escape_unprintable(line)}", file=sys.stderr)
 
 
 def emit_json(result: dict[str, Any]) -> None:
@@ -26,7 +31,7 @@ def emit_json(result: dict[str, Any]) -> None:
 
 
 def configure_logging(
-    level: str = "info", form: LogForm = "console", *, one_a_minute: bool = False
+    level: str = "info", form: LogForm = "auto", *, one_a_minute: bool = False
 ) -> None:
     """Send structlog to standard error, in a *form* of `logdrive.cli.log_forms`.
 

@@ -57,6 +57,40 @@ def test_auto_is_the_journal_only_where_it_reads_our_standard_error() -> None:
     assert _logged("auto")[0].startswith("timestamp=")
 
 
+_REFUSED = """
+import os, sys
+stat = os.fstat(2)
+os.environ["JOURNAL_STREAM"] = f"{stat.st_dev}:{stat.st_ino}"
+sys.argv = ["logdrive", *sys.argv[1:]]
+from logdrive.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("program", ["agent", "receiver", "store"])
+def test_the_journal_has_the_reason_of_a_failed_start_as_an_error(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _REFUSED, program, "run", "--config", "/nowhere.toml"],
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("<3>logdrive: /nowhere.toml: ")
+
+
+def test_a_program_takes_the_form_of_the_journal_by_itself() -> None:
+    program = _PROGRAM.replace('"debug", sys.argv[1], ', "")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        timeout=30,
+        check=True,
+        env={"PYTHONUTF8": "1", "STREAM": "ours"},
+    )
+    assert done.stderr.startswith(b"<6>event=started")
+
+
 def test_json_is_an_object_a_line() -> None:
     started, refused, failed = map(orjson.loads, _logged("json"))
     assert list(started) == ["timestamp", "level", "event", "lines"]
