@@ -94,7 +94,12 @@ async def check_agent(
     named = _group_by_file(matches)
     files = [_check_file(config, names, checkpoint, taken, disk) for names in named]
     runs = _is_running(config.agent.state_dir, disk)
-    findings = [_check_state_dir(config.agent.state_dir, disk, runs=runs), finding, *taken_findings]
+    findings = [
+        _check_state_dir(config.agent.state_dir, disk, runs=runs),
+        *_check_control_socket(config.control.socket, disk),
+        finding,
+        *taken_findings,
+    ]
 
     # directories and inputs
     findings += [
@@ -175,6 +180,23 @@ def _check_state_dir(path: str, disk: Disk, *, runs: bool) -> Finding:
         return Finding("agent.state_dir", ok=False, detail=detail)
     running = "; an agent runs with it now" if runs else ""
     return Finding("agent.state_dir", ok=True, detail=f"{path} can be written{running}")
+
+
+def _check_control_socket(path: str | None, disk: Disk) -> list[Finding]:
+    """Return a warning if the control socket can't be made: the agent would go on without it."""
+    if not path:  # none, or in the state directory
+        return []
+    directory = os.path.dirname(path)
+    try:
+        disk.stat(directory)
+        disk.try_directory(directory)
+    except OSError as error:
+        detail = (
+            f"{path} can't be made ({file_error_text(error)}): make its directory, which the "
+            "agent's user may write to, or `agent status` and `agent source` can't ask this agent"
+        )
+        return [Finding("control.socket", ok=True, detail=detail, warn=True)]
+    return []
 
 
 def _check_checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:

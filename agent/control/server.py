@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
@@ -62,6 +63,9 @@ async def _listen(path: str, connections: "_Connections") -> asyncio.Server:
         raise OSError(f"its path has more than {SOCKET_PATH_BYTES - len(_TEMPORARY)} bytes")
     if _is_served(path):
         raise OSError("another process listens there")
+    # the socket of an agent that was killed is replaced, a file of somebody else's never
+    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise OSError("it is there, and is no socket")
 
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     temporary = path + _TEMPORARY

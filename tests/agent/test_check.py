@@ -129,6 +129,25 @@ def test_files_that_the_agent_may_not_read_are_counted() -> None:
     run(main())
 
 
+def test_a_control_socket_that_can_not_be_made_is_a_warning() -> None:
+    async def main() -> None:
+        world = World()
+        for path, warned in (("/none/control.sock", True), ("/logs/control.sock", False)):
+            world.settings["control"] = {"socket": path}
+            world.write(lines(0, 1))
+            config = msgspec.convert(world.settings, AgentConfig)
+            checked = await check_agent(
+                config, disk=world.disk, transport=world.network.host("agent")
+            )
+            findings = {finding.name: finding for finding in checked.findings}
+            assert ("control.socket" in findings) == warned
+            if warned:
+                assert findings["control.socket"].warn
+                assert findings["control.socket"].detail.startswith("/none/control.sock can't be")
+
+    run(main())
+
+
 def test_a_state_directory_that_can_not_be_made_is_reported_with_its_remedy() -> None:
     async def main() -> None:
         world = World()

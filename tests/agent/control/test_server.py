@@ -78,6 +78,21 @@ def test_a_socket_that_another_agent_listens_at_is_left_alone(tmp_path: Path) ->
     asyncio.run(main())
 
 
+def test_a_file_that_the_socket_s_path_names_by_mistake_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text("[agent]")
+
+    async def main() -> None:
+        log = _Log()
+        async with serve_control(str(path), _echo, log):
+            assert path.read_text() == "[agent]"
+            (warning,) = log.warnings
+            assert warning["reason"] == "it is there, and is no socket"
+        assert path.read_text() == "[agent]"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("name", ["no such directory/c.sock", "x" * 110])
 def test_an_agent_goes_on_where_the_socket_can_not_be_made(tmp_path: Path, name: str) -> None:
     async def main() -> None:
