@@ -17,7 +17,7 @@ from agent.delivery.dialect_choice import NOT_LOGDRIVE, choose_dialect, offered_
 from agent.inputs.check_others import check_other_inputs
 from agent.inputs.check_ports import PortCheck
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
-from agent.inputs.files.paths.pattern_check import check_patterns
+from agent.inputs.files.paths.pattern_check import check_patterns, why_no_match
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.inputs.files.taken_positions import TakenPositions
 from agent.inputs.local.ports import LocalInputs
@@ -107,7 +107,9 @@ async def check_agent(
         for path, error in sorted({**listing.errors, **listing.forbidden}.items())
     ]
     findings += [
-        Finding(f"input[{number}]", ok=False, detail=_why_without_files(table, files, listing))
+        Finding(
+            f"input[{number}]", ok=False, detail=_why_without_files(table, files, listing, disk)
+        )
         for number, table in enumerate(config.input)
         if not any(names[0].settings is table for names in named)
     ]
@@ -145,14 +147,14 @@ def _count_unreadable(files: list[CheckedFile]) -> list[Finding]:
 
 
 def _why_without_files(
-    table: InputTable, files: list[CheckedFile], listing: DirectoryListing
+    table: InputTable, files: list[CheckedFile], listing: DirectoryListing, disk: Disk
 ) -> str:
     """Return why an input has no file, and what to do if others have those that it matches."""
     alone = {printable_path(path) for path, _ in FileInputs([table]).scan_paths(listing)}
     others = [file for file in files if not alone.isdisjoint((file.path, *file.names))]
     owners = sorted({file.input for file in others})
     if not owners:
-        return "no file matches its paths now"
+        return f"no file matches its paths now{why_no_match(table.paths, disk)}"
     names = ", ".join(f"input[{owner}]" for owner in owners)
     return (
         f"{names} has all {len(others):,} files that match its paths, as a file belongs to the "

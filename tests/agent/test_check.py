@@ -76,6 +76,27 @@ def test_an_input_whose_files_belong_to_one_before_is_told_so() -> None:
     run(main())
 
 
+def test_paths_that_no_file_can_match_are_explained() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 1))
+        for path, said in (
+            ("/logs/{a,b}.log", "braces stand for themselves"),
+            ("/logs", "/logs is a directory: write /logs/**/*"),
+            ("/logs/", "/logs/ is a directory: write /logs/**/*"),
+            ("/logs/none.log", "no file matches its paths now"),
+        ):
+            world.settings["input"] = [{"paths": [path]}]
+            config = msgspec.convert(world.settings, AgentConfig)
+            checked = await check_agent(
+                config, disk=world.disk, transport=world.network.host("agent")
+            )
+            finding = {finding.name: finding for finding in checked.findings}["input[0]"]
+            assert said in finding.detail
+
+    run(main())
+
+
 def test_a_file_with_several_names_is_listed_once(tmp_path: Path) -> None:
     async def main() -> None:
         world, logs = World(), tmp_path / "logs"

@@ -5,7 +5,9 @@ it is rotated while the agent is down, the checkpoint leads to it. Without the c
 pattern that matches the rotated name finds it again.
 """
 
+import contextlib
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,9 +17,12 @@ from agent.inputs.files.paths.suffixes import SUFFIXES
 from agent.inputs.services import is_of_file
 from agent.sources.checkpoint.file import Checkpoint
 from agent.sources.paths import path_from_text, printable_path
+from logdrive.host.disk import Disk
 
 _UNREADABLE: Final = (".lz4", ".zip", ".Z")
 _COMPRESSED: Final = (*SUFFIXES, *_UNREADABLE)
+_BRACES: Final = re.compile(r"\{[^{}/]*,[^{}/]*\}")
+"""What a shell makes several names of, and no pattern of ours does."""
 _SHOWN: Final = 10
 """Limit on the paths in one text."""
 
@@ -89,6 +94,18 @@ def _uncovered_entries(inputs: FileInputs, checkpoint: Checkpoint | None) -> lis
         for path, name in living
         if inputs.settings_for(path) is None and inputs.settings_for(name) is None
     ]
+
+
+def why_no_match(patterns: Iterable[str], disk: Disk) -> str:
+    """Return what to write instead of *patterns* that no file can match; "" where one can."""
+    for pattern in patterns:
+        if _BRACES.search(pattern):
+            return f": in {pattern} braces stand for themselves: write a pattern for each name"
+        with contextlib.suppress(OSError):
+            if disk.stat(pattern.rstrip("/") or "/").is_directory:
+                inside = os.path.join(pattern, "**", "*")
+                return f": {pattern} is a directory: write {inside} for all files in and below it"
+    return ""
 
 
 def join_paths(paths: Iterable[str]) -> str:
