@@ -97,8 +97,11 @@ AnyAddress = StreamAddress | ServiceAddress | S2Address | IggyAddress
 
 def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     """Split `host`, `host:port` or `[v6]:port`. Raises ValueError, which says what is wrong."""
-    parts = urlsplit(f"//{text}")
     shown = f"…@{text.rpartition('@')[2]}" if "@" in text else text
+    try:
+        parts = urlsplit(f"//{text}")
+    except ValueError:  # of brackets that hold no IPv6 address
+        raise ValueError(f"{shown!r} is not an address: write host:port, or [IPv6]:port") from None
     try:
         port = parts.port if parts.port is not None else default_port
     except ValueError:

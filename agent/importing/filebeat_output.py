@@ -83,7 +83,7 @@ def _take_compression(theirs: Settings, ours: dict[str, Any], imported: Imported
 
 
 def _with_port(host: str) -> str:
-    host = host.removeprefix("https://").removeprefix("http://").rstrip("/")
+    host = host.rpartition("://")[2].rstrip("/")
     is_ipv6 = host.count(":") > 1 and not host.startswith("[")
     if is_ipv6:
         host = f"[{host}]"

@@ -107,7 +107,7 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
         path = f"{key}.{name}" if key else name
         if name in fields:
             mistakes = list(_value(value, fields[name].type, path))
-            yield from mistakes or _checked({name: value}, fields[name].type, key or "file")
+            yield from mistakes or _checked({name: value}, fields[name].type, key)
         else:
             yield Mistake(
                 path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
@@ -131,7 +131,7 @@ def _checked(pair: dict[str, Any], python_type: Any, key: str) -> Iterator[Mista
             # it does not quote the value, in which there may be a password
             if mistake.key == key:
                 (name,) = pair
-                mistake = Mistake(name if key == "file" else f"{key}.{name}", "", str(error))
+                mistake = Mistake(f"{key}.{name}" if key else name, "", str(error))
             yield mistake
 
 
@@ -145,7 +145,7 @@ def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mist
     refused = value
     for index in re.findall(r"\[(\d+)\]", path) if is_list else []:
         refused = refused[int(index)]
-    full_key = (key + path if is_list else key) or "file"
+    full_key = key + path if is_list else key
 
     is_ours = not reason.startswith(_OWN_WORDS)
     # the `__post_init__` of a table, which names one of its keys or values
@@ -160,7 +160,7 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
     key of the value that it is about.
     """
     for name, value in table.items():
-        path = name if key == "file" else f"{key}.{name}"
+        path = f"{key}.{name}" if key else name
         if reason.startswith(f"{name}: "):
             return Mistake(path, show_value(value), reason.removeprefix(f"{name}: "))
         items = (

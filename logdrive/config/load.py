@@ -121,11 +121,11 @@ def _read(path: str) -> str:
             "there is no such file: name one with --config; config/*.toml are complete "
             "examples to start from"
         )
-        raise ConfigError(path, [Mistake("file", "", remedy)]) from error
+        raise ConfigError(path, [Mistake("", "", remedy)]) from error
     except OSError as error:
         raise ConfigError(
             path,
-            [Mistake("file", "", f"it can't be read: {os_error_text(error)}")],
+            [Mistake("", "", f"it can't be read: {os_error_text(error)}")],
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(

@@ -1,6 +1,6 @@
 """Descriptions of the values that a configuration key takes, made from its type."""
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from msgspec import inspect
@@ -43,11 +43,17 @@ def describe_type(value_type: inspect.Type) -> str:
             return f"a table with {', '.join(required)}"
         return f"a table with any of {', '.join(field.encode_name for field in value_type.fields)}"
     if isinstance(value_type, inspect.DictType):
+        if isinstance(value_type.value_type, inspect.AnyType):
+            return 'a table, as in { name = "value" }'
         return f"a table whose values are each {describe_type(value_type.value_type)}"
 
-    if isinstance(value_type, inspect.BoolType):
-        return "true or false"
-    return "a value of another kind"
+    return _OTHERS.get(type(value_type), "a value of another kind")
+
+
+_OTHERS: Final[dict[type[inspect.Type], str]] = {
+    inspect.BoolType: "true or false",
+    inspect.UUIDType: "a UUID, as `uuidgen` prints one",
+}
 
 
 def _range(value_type: inspect.IntType | inspect.FloatType) -> str:

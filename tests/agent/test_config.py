@@ -106,11 +106,11 @@ REST = MINIMAL.replace('[[input]]\npaths = ["/l/*"]\n', "")
 @pytest.mark.parametrize(
     ("tables", "key", "remedy"),
     [
-        ("", "file", "at least one of [[input]], [stdin]"),
+        ("", "", "at least one of [[input]], [stdin]"),
         ("[stdin]\nspool_bytes = 1_048_576", "stdin.spool_bytes", "8388608"),
         ('[[pipe]]\npath = "log.pipe"', "pipe[0].path", "absolute"),
         ('[[pipe]]\npath = "/p"\nmode = "rw"', "pipe[0].mode", "write"),
-        ('[[pipe]]\npath = "/p"\n[[pipe]]\npath = "/p"', "file", "pipe[0] once more"),
+        ('[[pipe]]\npath = "/p"\n[[pipe]]\npath = "/p"', "", "pipe[0] once more"),
         (f'[[socket]]\npath = "/{"s" * 107}"', "socket[0]", "107 bytes"),
         ('[[socket]]\npath = "/s"\nkind = "tcp"', "socket[0].kind", "write"),
         ('[[syslog]]\nlisten = "h:x"\nprotocol = "udp"', "syslog[0].listen", "port"),

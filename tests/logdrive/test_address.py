@@ -35,7 +35,23 @@ def test_a_host_and_its_port(text: str, parts: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "\t", "a b", " a:1", "a\n:1", "a\0:1", "a,b:1", "a?b", "a#b:1", "a/b", ":1", "a:b"],
+    [
+        "",
+        " ",
+        "\t",
+        "a b",
+        " a:1",
+        "a\n:1",
+        "a\0:1",
+        "a,b:1",
+        "a?b",
+        "a#b:1",
+        "a/b",
+        ":1",
+        "a:b",
+        "[::1",
+        "[x]:1",
+    ],
 )
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write host:port"):

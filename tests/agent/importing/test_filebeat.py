@@ -133,7 +133,7 @@ def test_lines_of_containers_are_recognized() -> None:
 def test_the_output_is_lumberjack_with_its_certificates() -> None:
     made = import_filebeat(
         "filebeat.inputs: [{type: log, paths: [/a]}]\noutput.logstash:\n"
-        '  hosts: ["a", "b:5045", "[::1]"]\n  loadbalance: true\n  pipelining: 2\n  ttl: 5m\n'
+        '  hosts: ["a", "tcp://b:5045", "[::1]"]\n  loadbalance: true\n  pipelining: 2\n  ttl: 5m\n'
         "  ssl: {certificate_authorities: [/ca.pem], certificate: /c.pem, key: /c.key}\n",
         "filebeat.yml",
         {},

@@ -1,6 +1,7 @@
 """Descriptions of what a configuration key takes; numbers have all their digits, as in a file."""
 
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from msgspec import Meta, inspect
@@ -21,4 +22,16 @@ from logdrive.config.words import describe_type
     ],
 )
 def test_bounds_of_numbers_are_written_in_full(type_: object, words: str) -> None:
+    assert describe_type(inspect.type_info(type_)) == words
+
+
+@pytest.mark.parametrize(
+    ("type_", "words"),
+    [
+        (dict[str, Any], 'a table, as in { name = "value" }'),
+        (dict[str, str], "a table whose values are each a text"),
+        (UUID | None, "a UUID, as `uuidgen` prints one"),
+    ],
+)
+def test_tables_of_free_keys_and_identifiers_have_words(type_: object, words: str) -> None:
     assert describe_type(inspect.type_info(type_)) == words
