@@ -22,6 +22,8 @@ from logdrive.errors import Mistake
 
 _SHOWN_CHARACTERS = 80
 """Limit on a value in an error message."""
+_SECRET = re.compile("tok|pass|pwd|secret", re.IGNORECASE)
+"""What is in the name of a key, however it is misspelt, whose value is not shown."""
 _REASON = re.compile(r"(?P<reason>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
 _OWN_WORDS = ("Expected ", "Invalid ", "Object ")
 """How msgspec's own errors begin; a description of the type replaces them."""
@@ -109,9 +111,8 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
             mistakes = list(_value(value, fields[name].type, path))
             yield from mistakes or _checked({name: value}, fields[name].type, key)
         else:
-            yield Mistake(
-                path, show_value(value), f"there is no such key: {suggest_key(name, list(fields))}"
-            )
+            remedy = f"there is no such key: {suggest_key(name, list(fields))}"
+            yield Mistake(path, show_unknown(name, value), remedy)
 
     for name, field in fields.items():
         if field.required and name not in table:
@@ -176,6 +177,23 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
 
 
 def show_value(value: Any) -> str:
-    """Return *value* much as it is written in the file, cut to one short line."""
-    text = orjson.dumps(value, default=str).decode()
+    """Return *value* much as it is written in the file, cut to one short line.
+
+    Texts in a table are left out: one by a wrong name may have a password, or a token.
+    """
+    text = orjson.dumps(_without_texts(value), default=str).decode()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def show_unknown(name: str, value: Any) -> str:
+    """Return *value* of a key that does not exist; "" if its *name* may mean a secret."""
+    return "" if _SECRET.search(name) else show_value(value)
+
+
+def _without_texts(value: Any, *, in_table: bool = False) -> Any:
+    """Return *value* with dots for the texts that are in tables."""
+    if isinstance(value, dict):
+        return {name: _without_texts(each, in_table=True) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_texts(each, in_table=in_table) for each in value]
+    return "…" if in_table and isinstance(value, str) else value

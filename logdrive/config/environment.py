@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from logdrive.config.check import (
     list_item_type,
-    show_value,
+    show_unknown,
     struct_fields,
     suggest_key,
     table_struct,
@@ -65,7 +65,7 @@ def apply_environment(
                 ] = variable
             except LookupError as error:
                 mistakes.append(
-                    Mistake(variable, show_value(environ[variable]), str(error.args[0]))
+                    Mistake(variable, show_unknown(variable, environ[variable]), str(error.args[0]))
                 )
     return names, mistakes
 

@@ -163,9 +163,16 @@ def test_missing_tables_and_values_of_the_wrong_kind__only_required_keys_are_nam
 ) -> None:
     assert mistakes(file, 'agent = "me"\ninput = {paths = ["x"]}') == [
         'agent = "me": write a table with any of id, state_dir',
-        'input = {"paths":["x"]}: write a list, each item a table with paths',
+        'input = {"paths":["…"]}: write a list, each item a table with paths',
         "output: this key is missing: write a table with hosts, tls",
     ]
+
+
+def test_no_secret_is_shown_where_its_key_or_its_table_is_misspelt(file: Path) -> None:
+    text = f'{GOOD}tokn = "hush"\n[outputs]\ntoken = "hush"\n[[inputs]]\na = {{b = ["hush"]}}\n'
+    said = mistakes(file, text, LOGDRIVE_OUTPUT__PASSWRD="hush")
+    assert len(said) == 4
+    assert not any("hush" in each for each in said)
 
 
 def test_long_values_are_cut_and_datetimes_shown(file: Path) -> None:
