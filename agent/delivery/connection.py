@@ -26,7 +26,7 @@ from agent.delivery.encoders import Encoders, EncodingForm, native_form
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
 from agent.delivery.recast import recast
-from agent.delivery.reconnect import ReconnectPolicy
+from agent.delivery.reconnect import ReconnectPolicy, is_draining
 from agent.delivery.session import SenderSession
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
@@ -100,6 +100,8 @@ class Connector:
         # Why the last connection failed, or was not made, for people; "" once one is made.
         self._failure = ""
         self._counts = counts
+        # The receiver took its leave (E 0) of the last connection with nothing in flight.
+        self._left_idle = False
 
     @property
     def is_settled(self) -> bool:
@@ -163,6 +165,7 @@ class Connector:
 
     async def _serve(self, host: str) -> None:
         """Connect to *host* and serve the connection; its end is always an exception."""
+        self._left_idle = False
         stream = await self._connect(host)
         session: SenderSession | None = None
         try:
@@ -193,6 +196,7 @@ class Connector:
             raise
 
         except TransientError as error:
+            self._left_idle = is_draining(error) and session is not None and session.ended_settled
             if session is not None and self._refuses_packs(choice, dialect, session, error):
                 now = self._services.clock.monotonic()
                 self._without_packs[host] = now + _WITHOUT_PACKS_SECONDS
@@ -344,8 +348,12 @@ class Connector:
             return
 
         self._turn += 1
-        self._counts.failed += 1
         services.spread.on_down(services.send_queue)
+        if self._left_idle:
+            # it stops, or lets go of those who say nothing for long: every quiet host sees that
+            log.info("connection ended by the receiver while idle", host=host, reason=str(error))
+            return
+        self._counts.failed += 1
         # An impatient caller reports the failure itself.
         tell = log.warning if self._patient else log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))

@@ -74,9 +74,8 @@ class ReconnectPolicy:
             return _IDLE_SECONDS * self._random.uniform(0.5, 1.0)
 
         seconds = self._backoff.next_wait()
-        drains = isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
         # It is going away, and another host is there.
-        if drains and self._hosts > 1:
+        if is_draining(error) and self._hosts > 1:
             return 0.0
         # Not all hosts were tried yet.
         if self._backoff.failures < self._hosts:
@@ -85,6 +84,11 @@ class ReconnectPolicy:
         if isinstance(error, ProtocolError) or _will_not_pass_soon(error):
             return seconds + _LONG_PAUSE_SECONDS
         return seconds
+
+
+def is_draining(error: BaseException) -> bool:
+    """Return whether *error* is how a receiver takes its leave, as it stops or of the idle."""
+    return isinstance(error, ReceiverRefusedError) and error.code == RefusalCode.DRAINING
 
 
 def _will_not_pass_soon(error: BaseException) -> bool:

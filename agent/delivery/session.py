@@ -89,6 +89,8 @@ class SenderSession:
         self.progress = 0
         # Whether anything was received.
         self.frame_received = False
+        # Whether nothing was in flight, and no answer awaited, when the connection ended.
+        self.ended_settled = False
         # Whether a window was acknowledged.
         self.acknowledged = False
         # Whether a run was.
@@ -133,6 +135,7 @@ class SenderSession:
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
         finally:
+            self.ended_settled = self.is_settled
             self._dialect.on_disconnected()
 
     # Out -----------------------------------------------------------------------------------------

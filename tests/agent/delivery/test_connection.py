@@ -3,6 +3,7 @@ refusing receivers are handled (D9, codes of E).
 """
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent.delivery.refusals import refusal_pause_seconds
 from agent.sources.connection_queue import ConnectionQueue
@@ -191,6 +192,32 @@ def test_a_connection_closed_while_idle_is_made_again_when_there_is_data() -> No
         world.write(lines(10, 10))
         await world.settle()
         assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize(("idle", "failures"), [(True, 0), (False, 1)])
+def test_only_a_receiver_that_leaves_while_something_waits_is_a_failure__E0(
+    idle: bool, failures: int
+) -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        agent = world.agent
+        assert agent is not None
+        before = agent.connection.counts.failed
+        if not idle:
+            reader.silent = True
+            world.write(lines(10, 10))
+            await world.clock.sleep(2)
+        with capture_logs() as logged:
+            await reader.drain(0, "idle for 900 s")
+            reader.silent = False
+            await world.settle()
+        assert agent.connection.counts.failed - before == failures
+        assert ("connection failed" in [each["event"] for each in logged]) == (not idle)
+        assert agent.status().host == "reader:5044"
         await world.stop()
 
     run(main())
