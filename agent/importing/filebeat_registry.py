@@ -18,6 +18,8 @@ from logdrive.errors import ConfigError, Mistake
 _NO_TIME = 1 << 62
 """More seconds than any time has: Go's zero time is a negative number, written without sign."""
 
+_MEND = "start Filebeat once, which mends it, stop it, and try again"
+
 _DIRECTORIES = ("", "filebeat", "registry/filebeat", "data/registry/filebeat")
 
 
@@ -29,7 +31,12 @@ def read_registry(path: str) -> list[TakenPosition]:
     entries = _old_entries(path) if os.path.isfile(path) else _entries_below(path)
     newest: dict[tuple[int, int, str, str], tuple[tuple[float, int], TakenPosition]] = {}
     for key, value in entries.items():
-        if (one := _position(key, value)) is not None:
+        try:
+            one = _position(key, value)
+        except (ValueError, TypeError, AttributeError) as error:
+            remedy = f"its entry {key} is none that Filebeat writes: {_MEND}"
+            raise ConfigError(path, [Mistake("--registry", "", remedy)]) from error
+        if one is not None:
             rank = _changed_seconds(value), one.offset
             file = _file_of(one)
             if file not in newest or rank > newest[file][0]:
@@ -79,9 +86,12 @@ def _checkpoint(directory: str) -> dict[str, Any]:
     if os.path.exists(active):
         with open(active, encoding="utf-8") as file:
             name = os.path.basename(file.read().strip())
-    path = os.path.join(directory, name)
-    if not name or not os.path.exists(path):
+    if not name:
         return {}
+    path = os.path.join(directory, name)
+    if not os.path.exists(path):  # most positions may be in it
+        remedy = f"it names {name}, which is not there: give the registry as a whole"
+        raise ConfigError(active, [Mistake("--registry", "", remedy)])
     with open(path, "rb") as file:
         return {entry["_key"]: entry for entry in _loaded(path, file.read())}
 
@@ -91,11 +101,14 @@ def _apply_log(path: str, entries: dict[str, Any]) -> None:
         return
     operation = ""
     with open(path, "rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             try:
                 value = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                break  # a torn last line, as Filebeat takes it
+            except orjson.JSONDecodeError as error:
+                if not file.read(1):
+                    break  # a torn last line, as Filebeat takes it
+                remedy = f"line {number} is damaged, and more follow: {_MEND}"
+                raise ConfigError(path, [Mistake("--registry", "", remedy)]) from error
             if "op" in value:
                 operation = value["op"]
             elif operation == "set":

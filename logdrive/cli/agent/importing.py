@@ -16,7 +16,6 @@ from agent.importing.rotated_files import positions_of_rotated
 from agent.importing.toml_text import toml_text
 from agent.inputs.files.paths.pattern_check import join_paths
 from agent.inputs.files.taken_positions import TakenPosition, TakenPositions
-from logdrive.cli.output import print_error
 from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.disk import SystemDisk
@@ -27,6 +26,10 @@ _EXISTS = "it exists: give another name, or remove it"
 _NO_INPUT = (
     "it has no input that the agent can take over: enable one in it that reads files of absolute "
     "paths, or write agent.toml by hand, for which docs/agent.md has a table of its keys and ours"
+)
+_NO_POSITIONS = (
+    "it has no position of a file, so the agent would read all of them from where `start` says: "
+    "give the registry of the Filebeat that read them, or leave --registry out"
 )
 _FLUENT_BIT = re.compile(r"(?im)^\s*\[INPUT\]\s*$|^pipeline:\s*(#.*)?$")
 """A section of its classic form, or the first table of the other. Filebeat has keys of this name
@@ -64,6 +67,8 @@ def import_(file: str, to: str | None, registry: str | None, state_dir: str, dry
     imported = _import(_read(file), file)
     made = _agent_toml(imported, file, state_dir)
     positions = _positions(registry, made) if registry is not None else []
+    if registry is not None and not positions:
+        raise ConfigError(registry, [Mistake("--registry", "", _NO_POSITIONS)])
     if to is not None and not dry_run and os.path.exists(to):
         raise ConfigError(to, [Mistake("--to", "", _EXISTS)])
     if registry is not None:
@@ -136,9 +141,6 @@ def _positions(registry: str, made: str) -> list[TakenPosition]:
 
 def _write_positions(positions: list[TakenPosition], state_dir: str, *, dry_run: bool) -> None:
     """Write the positions for the first start, and say which they are."""
-    if not positions:
-        print_error("the registry has no position of a file")
-        return
     if os.path.exists(os.path.join(state_dir, "checkpoint.json")):
         remedy = "this agent ran already, and knows its positions: give another --state-dir"
         raise ConfigError(state_dir, [Mistake("--registry", "", remedy)])

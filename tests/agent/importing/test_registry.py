@@ -93,3 +93,33 @@ def test_what_is_no_registry_is_refused_with_what_to_give(tmp_path: Path) -> Non
     (tmp_path / "registry").write_text("[{")
     with pytest.raises(ConfigError, match="copy its registry again"):
         read_registry(str(tmp_path / "registry"))
+
+
+def test_a_registry_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    """Positions that are missing from it would be sent again."""
+    entry = put("filebeat::logs::native::7-5", LOG_ENTRY)
+    path = Path(written(tmp_path, *entry, checkpoint=[]))
+    (path / "filebeat" / "12.json").unlink()
+    with pytest.raises(ConfigError, match=r"active\.dat.*12\.json, which is not there"):
+        read_registry(str(path))
+
+    (path / "filebeat" / "active.dat").unlink()
+    log = path / "filebeat" / "log.json"
+    log.write_text("{damaged\n" + log.read_text())
+    with pytest.raises(ConfigError, match="line 1 is damaged, and more follow"):
+        read_registry(str(path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("filebeat::logs::native::7-5", LOG_ENTRY | {"offset": "x"}),
+        ("filestream::a::native::x-5", STREAM_ENTRY),
+        ("filestream::a::native::7-5", [1]),
+    ],
+)
+def test_an_entry_that_filebeat_does_not_write_is_named(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    with pytest.raises(ConfigError, match=f"its entry {key} is none"):
+        read_registry(written(tmp_path, *put(key, value)))

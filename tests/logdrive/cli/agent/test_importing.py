@@ -65,6 +65,18 @@ def test_no_position_is_written_beside_a_file_that_exists(
     assert not state.exists()
 
 
+def test_a_registry_without_positions_is_refused_and_nothing_written(
+    filebeat: Path, registry: Path, tmp_path: Path
+) -> None:
+    registry.write_text("[]")
+    target, state = tmp_path / "agent.toml", tmp_path / "state"
+    done = run(filebeat, "--to", target, "--registry", registry, "--state-dir", state)
+    assert isinstance(done.exception, ConfigError)
+    assert "leave --registry out" in str(done.exception)
+    assert not target.exists()
+    assert not state.exists()
+
+
 def test_a_file_that_is_not_utf_8_is_refused_with_its_line_and_a_remedy(filebeat: Path) -> None:
     filebeat.write_bytes(FILEBEAT.encode() + "# für alle\n".encode("latin1"))
     said = str(run(filebeat).exception)
