@@ -54,7 +54,9 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     address: Annotated[str, checked(host_port)]  # host:port
     tls: Literal["off"] | ServerTlsConfig
     name: str = "default"  # of the listener, for routes
-    identity: str | None = None  # of every client, in place of its certificate's (rule D6)
+    # of every client, in place of its certificate's (rule D6); an empty one, as of a variable
+    # without a value, would make every file another source
+    identity: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     max_connections: Count = 10_000
     keepalive_seconds: Positive = 3.0  # between keepalives to a peer that waits
     idle_seconds: Positive = 900.0  # of silence until a connection is closed

@@ -54,6 +54,15 @@ def test_tls_is_turned_off_in_so_many_words_only(tmp_path: Path) -> None:
     assert config.listen.settings is None
 
 
+def test_an_identity_without_characters_is_refused(tmp_path: Path) -> None:
+    """As of a variable without a value: every file would be sent again, as another source."""
+    path = _write(
+        tmp_path, '[listen]\naddress = "a:1"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+    )
+    with pytest.raises(ConfigError, match=r"listen\.identity.*not empty"):
+        load_config(path, ReceiverConfig, {"LOGDRIVE_LISTEN__IDENTITY": ""})
+
+
 def test_history_15_no_rule_routes_by_a_path__D7(tmp_path: Path) -> None:
     """All sources of a receiver go to its one stream: what asks for another is refused."""
     text = (
