@@ -50,7 +50,7 @@ def run(path: str, log_level: str) -> None:
 
     Draining makes everything that was received durable and acknowledges it.
     """
-    configure_logging(log_level)
+    configure_logging(log_level, one_a_minute=True)
     config = load_config(path, ReceiverConfig, os.environ)
 
     def started(listeners: Started) -> None:

@@ -80,7 +80,7 @@ def run(path: str, log_level: str) -> None:
     Pravega's segment store with [listen.pravega], its controller with [listen.controller], S2 with
     [listen.s2], and Iggy with [listen.iggy].
     """
-    configure_logging(log_level)
+    configure_logging(log_level, one_a_minute=True)
     config = load_config(path, StoreConfig, os.environ)
 
     async def program(machine: Machine) -> None:

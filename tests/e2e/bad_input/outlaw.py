@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import re
 import ssl
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from tests.logdrive.net.loopback import eventually
 from tests.support.pki import Pki
 
 ANSWER_SECONDS = 20.0
+_NUMBERS = itertools.count(1)
 LINE_SECONDS = 5.0
 SETTLED_SECONDS = 0.15
 
@@ -42,9 +44,17 @@ async def say(
     hang_up: bool = False,
     until: bytes | None = None,
 ) -> Met:
-    """Connect, send *data*, and read to the end, or to *until*; with *hang_up*, close at once."""
+    """Connect, send *data*, and read to the end, or to *until*; with *hang_up*, close at once.
+
+    Each comes from a loopback address of its own, as what one peer does again is logged once a
+    minute.
+    """
     reader, writer = await asyncio.open_connection(
-        "127.0.0.1", port, ssl=tls, server_hostname="localhost" if tls else None
+        "127.0.0.1",
+        port,
+        ssl=tls,
+        server_hostname="localhost" if tls else None,
+        local_addr=(f"127.1.0.{next(_NUMBERS)}", 0),
     )
     host, local = writer.get_extra_info("sockname")[:2]
     answer = bytearray()

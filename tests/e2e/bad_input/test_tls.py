@@ -3,6 +3,7 @@ TLS. One line on each side.
 """
 
 import asyncio
+import contextlib
 import re
 import socket
 import struct
@@ -184,6 +185,25 @@ def test_bytes_that_are_no_tls_are_one_line(receiver: Victim, name: str) -> None
         async with receiver.others_go_on():
             met = await say(receiver.port, data, tls=None)
             await said.one_line("warning", "connection refused", f"peer={met.address} ", words)
+
+    asyncio.run(scene())
+
+
+def test_a_peer_that_is_refused_again_and_again_is_one_line(receiver: Victim) -> None:
+    """As a Beat without a certificate, which tries again every second."""
+
+    async def scene() -> None:
+        said = receiver.said()
+        for _ in range(5):
+            with contextlib.suppress(ConnectionError):
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", receiver.port, local_addr=("127.2.0.1", 0)
+                )
+                writer.write(b"\x93" * 300)
+                await writer.drain()
+                writer.close()
+            await asyncio.sleep(0.05)
+        await said.one_line("warning", "connection refused", "peer=127.2.0.1:")
 
     asyncio.run(scene())
 
