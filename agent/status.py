@@ -21,6 +21,13 @@ ENDING, ENDED, ABSENT = "ending", "ended", "absent"
 """States beside those of `SourceState`: its end record waits for its acknowledgement; it was
 acknowledged; the file of the checkpoint's entry can't be looked for, or no input names it.
 """
+STATES: Final = (
+    *(state.name.lower() for state in SourceState if state is not SourceState.DONE),
+    ENDING,
+    ENDED,
+    ABSENT,
+)
+"""The states that operators see; what is done goes at once."""
 
 
 _ABSENT_PROBLEM: Final = "its file can't be looked for, or no input names it"

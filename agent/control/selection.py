@@ -53,7 +53,7 @@ async def select_sources(
         await asyncio.sleep(0)
 
     shown = [reporter.describe(source) for _, _, source in best if source in registry.sources]
-    if request.gone or request.problems:
+    if request.gone or request.problems or request.state in (ENDED, ABSENT):
         gone = _gone(request, registry)
         matching += len(gone)
         shown += gone[: request.limit - len(shown)]

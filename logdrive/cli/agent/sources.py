@@ -17,6 +17,7 @@ from agent.control.messages import (
     SkipRequest,
     StatusRequest,
 )
+from agent.status import STATES
 from logdrive.cli.agent.status import ask_status
 from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
@@ -27,7 +28,10 @@ _LISTED: Final = 1000
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group(short_help="List sources of the running agent; skip, send again or forget one.")
+@click.group(
+    short_help="List sources of the running agent; skip, send again or forget one.",
+    epilog="Example: logdrive agent source list --all",
+)
 def source() -> None:
     """List the sources of the running agent, and change one: a source is one life of one file.
 
@@ -46,7 +50,7 @@ def source() -> None:
     callback=path_as_shown,
     help="Only sources of this path, or pattern as in paths = [...].",
 )
-@click.option("--state", help="Only sources in this state, such as open, absent or ended.")
+@click.option("--state", type=click.Choice(STATES), help="Only sources in this state.")
 @click.option(
     "--all",
     "gone",

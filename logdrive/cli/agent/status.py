@@ -14,6 +14,7 @@ from rich.text import Text
 
 from agent.control.client import NoAgentError, ask_agent
 from agent.control.messages import MOST_SOURCES, AgentStatus, SourceOrder, StatusRequest
+from agent.status import STATES
 from logdrive.cli.agent.source_table import rule_lines, source_table, sum_line, unreadable_lines
 from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
 from logdrive.cli.output import emit_json
@@ -51,7 +52,7 @@ _HEAD_LINES: Final = 6
     callback=path_as_shown,
     help="Only sources of this path, or pattern as in paths = [...].",
 )
-@click.option("--state", help="Only sources in this state, such as open or paused.")
+@click.option("--state", type=click.Choice(STATES), help="Only sources in this state.")
 @click.option("--behind", is_flag=True, help="Only sources with unacknowledged lines.")
 @click.option(
     "--problems",

@@ -238,9 +238,12 @@ def test_ended_and_absent_sources_are_listed_on_demand() -> None:
         plain = (await ask(world, "status")).status
         assert plain is not None
         assert (plain.sources, plain.ended) == ([], 1)
+        by_state = (await ask(world, "status", state="ended")).status
         status = (await ask(world, "status", gone=True)).status
         assert status is not None
+        assert by_state is not None
         (source,) = status.sources
+        assert by_state.sources == status.sources
         assert (source.path, source.state, source.position) == (LOG, "ended", 120)
         assert (source.problem, source.lag_bytes) == ("removed", 0)
         await world.stop()
