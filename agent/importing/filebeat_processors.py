@@ -26,7 +26,10 @@ def import_processors(
     Metadata is added to inputs of containers alone: others are cheaper without any processor.
     """
     for number, processor in enumerate(listed):
-        nested = nest_keys(dict(flatten_keys(processor if isinstance(processor, Mapping) else {})))
+        if not isinstance(processor, Mapping):
+            imported.add_remark(f"{where}[{number}]: {processor}", "is no table: left out")
+            continue
+        nested = nest_keys(dict(flatten_keys(processor)))
         for name, options in nested.items():
             key = f"{where}[{number}].{name}"
             try:
@@ -61,13 +64,19 @@ def _processor(name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
             dropped = [str(field) for field in as_list(options.get("fields"))]
             return {"drop": dropped} if dropped else None
         case "rename":
-            pairs = [pair for pair in as_list(options.get("fields")) if isinstance(pair, Mapping)]
-            return {"rename": {str(pair.get("from")): str(pair.get("to")) for pair in pairs}}
+            names = {
+                str(pair["from"]): str(pair["to"])
+                for pair in as_list(options.get("fields"))
+                if isinstance(pair, Mapping) and {"from", "to"} <= {*pair}
+            }
+            return {"rename": names} if names else None
         case "add_fields":
             target = str(options.get("target", "fields"))
             prefix = f"{target}." if target else ""
-            fields = flatten_keys(options.get("fields") or {})
-            return {"add": {prefix + field: value for field, value in fields}}
+            fields = options.get("fields")
+            if not isinstance(fields, Mapping):
+                return None
+            return {"add": {prefix + field: value for field, value in flatten_keys(fields)}}
     return None
 
 

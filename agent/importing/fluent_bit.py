@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from agent.importing.imported import Imported
-from agent.importing.settings import duration_seconds, flatten_keys
+from agent.importing.settings import as_list, duration_seconds, flatten_keys
 from agent.importing.yaml_text import load_yaml
+from agent.inputs.files.paths.suffixes import SUFFIXES
 from logdrive.errors import ConfigError, Mistake
 
 SECTION: Final = re.compile(r"(?m)^\s*\[\w+\]\s*$")
@@ -162,8 +163,8 @@ def _classic(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield kind, settings
             kind, settings = stripped[1:-1].lower(), {}
         elif kind:
-            key, _, value = stripped.partition(" ")
-            settings[key] = value.strip()
+            key, value = [*stripped.split(None, 1), ""][:2]  # spaces, or tabs
+            settings[key] = value
     if kind:
         yield kind, settings
 
@@ -177,7 +178,7 @@ def _yaml(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if document.get("env"):
         yield "env", {}
     for kinds in ("includes", "parsers", "multiline_parsers"):
-        for one in document.get(kinds) or ():
+        for one in as_list(document.get(kinds)):
             name = one.get("name") if isinstance(one, Mapping) else one
             yield kinds.removesuffix("s"), {"name": name}
     pipeline = document.get("pipeline", {})
@@ -190,7 +191,7 @@ def _yaml(text: str, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> None:
     settings.pop("name", None)
     ours: dict[str, Any] = {"paths": _listed(settings.pop("path", ""))}
-    if exclude := _listed(settings.pop("exclude_path", "")):
+    if exclude := _excluded(_listed(settings.pop("exclude_path", "")), where, imported):
         ours["exclude"] = exclude
     for key, paths in (("path", ours["paths"]), ("exclude_path", ours.get("exclude", ()))):
         for path in paths:
@@ -217,6 +218,20 @@ def _import_tail(settings: dict[str, Any], where: str, imported: Imported) -> No
         why = "files are found, followed and named without, and no line is too long"
         imported.add_remark(where, f"needs no {', '.join(automatic)}: {why}")
     imported.add_input(ours, where)
+
+
+def _excluded(patterns: list[str], where: str, imported: Imported) -> list[str]:
+    """Return *patterns* as ours: in Fluent Bit's a star stands for slashes, too."""
+    made = []
+    for pattern in patterns:
+        if pattern.startswith("*") and pattern.endswith(SUFFIXES):
+            why = "is not needed: a compressed rotation is known as the file that it was"
+            imported.add_remark(f"{where}.exclude_path: {pattern}", why)
+        elif pattern.startswith("*"):
+            made += [f"/**/{pattern}", *([f"/**/{pattern}/**"] if pattern.endswith("*") else [])]
+        else:
+            made.append(pattern)
+    return made
 
 
 def _take_parser(

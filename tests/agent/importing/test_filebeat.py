@@ -368,6 +368,17 @@ def test_a_path_that_an_input_before_has_is_told() -> None:
     assert "filebeat.inputs[3]" not in said  # it gets what the one before leaves out
 
 
+def test_a_processor_without_its_options_is_told() -> None:
+    made = imported(
+        "- type: log\n  paths: [/a]\n  processors:\n  - add_fields: {fields: [a]}\n"
+        "  - drop_fields: [a]\n  - rename: {fields: {a: b}}\n  - add_locale\n"
+    )
+    said = remarks(made)
+    assert "filebeat.inputs[0].processors[3]: add_locale" in said
+    for key in ("processors[0].add_fields", "processors[1].drop_fields", "processors[2].rename"):
+        assert "write [[input.processor]]" in said[f"filebeat.inputs[0].{key}"]
+
+
 def test_patterns_that_narrow_the_paths_are_told() -> None:
     made = imported(
         "- type: filestream\n  paths: [/a/*]\n  prospector.scanner.include_files: ['^/a/x']\n"

@@ -5,6 +5,7 @@ import pytest
 from agent.config.config import AgentConfig
 from agent.importing.fluent_bit import import_fluent_bit
 from agent.importing.toml_text import toml_text
+from agent.inputs.files.paths.globs import FileInputs
 from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError
 
@@ -87,6 +88,30 @@ def test_a_path_that_a_tail_input_before_has_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "left_out", "kept"),
+    [
+        ("*.zip", ["/var/log/a.zip", "/var/log/b/c.zip"], ["/var/log/a.zip.log"]),
+        ("*debug*", ["/var/log/debug/x.log", "/var/log/my-debug.log"], ["/var/log/a.log"]),
+        ("*/old/*.log", ["/var/log/old/a.log"], ["/var/log/older/a.log"]),
+    ],
+)
+def test_a_star_at_the_beginning_stands_for_directories_as_in_fluent_bit(
+    pattern: str, left_out: list[str], kept: list[str]
+) -> None:
+    text = f"[INPUT]\n  Name tail\n  Path /var/log/**/*\n  Exclude_Path {pattern}\n"
+    made = import_fluent_bit(text, "fluent-bit.conf", {})
+    agent_toml = toml_text(made, origin="fluent-bit.conf", state_dir="/state")
+    inputs = FileInputs(parse_config("agent.toml", agent_toml, AgentConfig).input)
+    assert [path for path in left_out if inputs.settings_for(path) is not None] == []
+    assert [path for path in kept if inputs.settings_for(path) is None] == []
+
+
+def test_tabs_may_stand_between_a_setting_and_its_value() -> None:
+    made = import_fluent_bit("[INPUT]\n\tName\ttail\n\tPath\t/var/log/a.log\n", "f.conf", {})
+    assert made.document["input"] == [{"paths": ["/var/log/a.log"], "start": "end"}]
+
+
 def test_the_form_of_yaml() -> None:
     made = import_fluent_bit(AS_YAML, "fluent-bit.yaml", {})
     assert made.document["input"] == [
@@ -114,7 +139,7 @@ def test_what_is_read_nowhere_is_named_in_the_classic_form() -> None:
 
 def test_what_is_read_nowhere_is_named_in_the_form_of_yaml() -> None:
     made = import_fluent_bit(
-        "env: {a: b}\nincludes: [more.yaml]\nservice: {storage: {path: /b}}\n"
+        "env: {a: b}\nincludes: more.yaml\nservice: {storage: {path: /b}}\n"
         "parsers: [{name: mine}]\nmultiline_parsers: [{name: ours}]\n" + AS_YAML,
         "fluent-bit.yaml",
         {},
