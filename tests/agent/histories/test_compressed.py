@@ -292,9 +292,7 @@ def test_a_compressed_file_of_its_own_that_changes_before_it_is_stored_is_a_gap_
     run(main())
 
 
-def test_a_compressed_file_unreadable_for_an_hour_is_sent_once_it_can_be_read__G5() -> (
-    None
-):
+def test_a_compressed_file_unreadable_for_an_hour_is_sent_once_it_can_be_read__G5() -> None:
     """The agent was killed with all of it read and nothing stored; its gap is told by then."""
 
     async def main() -> None:
